@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.types import Array, Floats, Index, Ints, Rows
+from .._numerics.types import Array, Floats, Ints, Rows
 from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments
@@ -23,7 +23,7 @@ from ..kernels import Kernel, Learnt, Mahalanobis
 from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample
 from ..solvers.folds import TEST, TRAIN, Search, deal, least_loss, mean_square
-from ..solvers.ridge import Decision, FoldMoments, GramSystem, RidgeOptions
+from ..solvers.ridge import Decision, FoldMoments, GramSystem, RidgeOptions, RidgeProblem
 
 # In a metric that was learned the last fit tries so many alphas below and above the best one of the
 # rounds: it has more landmarks than they had.
@@ -155,7 +155,7 @@ class _Learning:
             # few rows: learn again from all of them, with the alphas that served best
             scale = None
             for k in mean[:best].argmin(axis=1):
-                scale = self._metric(self._fit(scale, None, [int(k)]), None)
+                scale = self._metric(self._fit(scale, None, np.array([k])), None)
         return self.kernel.in_metric(scale), metric
 
     def _rounds(self, masks: list[np.ndarray]) -> list[list[_Round]]:
@@ -179,7 +179,7 @@ class _Learning:
                 break
         return rounds
 
-    def _fit(self, scale: Floats | None, held: np.ndarray | None, tried: Index) -> _Round:
+    def _fit(self, scale: Floats | None, held: np.ndarray | None, tried: Ints) -> _Round:
         """Fit in a metric on the rows that are not held out, and score some alphas by the others.
 
         All rows are landmarks where they are few, on the host. The loss of alphas that are not
@@ -208,8 +208,8 @@ class _Learning:
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
         span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.options.n_jobs)
         options = RidgeOptions(self.options.fit_intercept, n_jobs=self.options.n_jobs)
-        decision = Decision("gram", "direct", "a metric is learned")
-        system = GramSystem.of(span, sample, options, Search(alphas), decision)
+        problem = RidgeProblem(span, sample, options, Search(alphas))
+        system = GramSystem.of(problem, Decision("gram", "direct", "a metric is learned"))
         used, fits, F = system.fits_and_path(alphas, train, test, T)
         losses = np.zeros(len(alphas))
         if w[held].any():

@@ -54,6 +54,7 @@ from ..solvers.ridge import (
     GrowingMoments,
     RidgeCheckpoint,
     RidgeOptions,
+    RidgeProblem,
     decide,
     fit_best,
     open_checkpoint,
@@ -295,9 +296,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
-        decision = decide(span, sample, options, search)  # the only decision
+        problem = RidgeProblem(span, sample, options, search)
+        decision = decide(problem)  # the only one: moments, rows, products or the kernel matrix
         with large_matrices_on(None if span.is_exact else sample.rows.device):
-            system = SYSTEMS[decision.system].of(span, sample, options, search, decision)
+            system = SYSTEMS[decision.system].of(problem, decision)
             fit = fit_best(system, search)  # alpha by one path of folds, then all rows
         if options.needs_moments:
             fit = with_fitc_weights(fit, sample, options)

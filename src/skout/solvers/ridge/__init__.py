@@ -1,6 +1,6 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
-from .base import Decision, Fit, RidgeOptions, System, fit_best
+from .base import Decision, Fit, RidgeOptions, RidgeProblem, System, fit_best
 from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
 from .choice import decide
 from .gram import GramSystem, dual_ridge
@@ -28,6 +28,7 @@ __all__ = [
     "MomentSystem",
     "RidgeCheckpoint",
     "RidgeOptions",
+    "RidgeProblem",
     "System",
     "decide",
     "dual_ridge",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +28,7 @@ from ...basis import Engine, Span
 from ...basis.moments import AnyMoments
 from ...basis.passes import Sample
 from ...kernels import Kernel
-from ..folds import CV, ChosenAlpha, Search, Splits, choose, mean_square
+from ..folds import CV, ChosenAlpha, Search, choose, mean_square
 from .checkpoint import RidgeCheckpoint
 
 
@@ -49,6 +49,16 @@ class RidgeOptions:
     has_missing: bool = False  # whether targets are known to be missing
     is_learned: bool = False  # whether the kernel is in a metric learned from the same rows
     needs_moments: bool = False  # whether the moments are wanted for something else too
+
+
+@dataclass(frozen=True)
+class RidgeProblem:
+    """What is to be fitted: the span, rows and targets, the parameters, alphas to choose from."""
+
+    span: Span
+    sample: Sample
+    options: RidgeOptions
+    search: Search
 
 
 @dataclass(frozen=True)
@@ -121,15 +131,8 @@ class System(ABC):
 
     @classmethod
     @abstractmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> Self:
-        """Return the system of a sample in a span, as it was decided."""
+    def of(cls, problem: RidgeProblem, decision: Decision) -> System:
+        """Return the system of a problem, as it was decided."""
 
     @abstractmethod
     def choice(self, search: Search) -> ChosenAlpha:
@@ -143,9 +146,7 @@ class System(ABC):
 class SystemOfRows(System):
     """A system that fits any part of its rows: a path over alphas is made for each split."""
 
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
+    problem: RidgeProblem
     reports: list[dict[str, Any]]  # of iterative fits on parts of the rows, in turn
 
     #: A split uses all threads.
@@ -153,7 +154,7 @@ class SystemOfRows(System):
 
     @property
     def n_splits(self) -> int:
-        return len(self.splits)
+        return len(self.problem.search.splits)
 
     @abstractmethod
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
@@ -165,26 +166,27 @@ class SystemOfRows(System):
 
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean squared error of each alpha on the test rows of a split."""
-        train, held = self._split(split)
-        truth = np.asarray(self.sample.targets.take(held), dtype=np.float64)
-        w = None if self.sample.weights is None else self.sample.weights[held]
+        (train, held), sample = self._split(split), self.problem.sample
+        truth = np.asarray(sample.targets.take(held), dtype=np.float64)
+        w = None if sample.weights is None else sample.weights[held]
         return [mean_square(truth, F, w) for F in self.path(alphas, train, held)]
 
     def _split(self, number: int) -> tuple[Ints, Ints]:
         """Return the training and the test rows of a split, increasing."""
-        everything = np.arange(len(self.sample.rows))
-        train, test = (np.sort(everything[part]) for part in self.splits[number])
+        everything = np.arange(len(self.problem.sample.rows))
+        train, test = (np.sort(everything[part]) for part in self.problem.search.splits[number])
         return train, test
 
     def choice(self, search: Search) -> ChosenAlpha:
         """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
-        chosen = choose(self, search, cv=self.options.cv, verbose=self.options.verbose)
+        options = self.problem.options
+        chosen = choose(self, search, cv=options.cv, verbose=options.verbose)
         missed = [report for report in self.reports if not report["converged"]]
         if missed:
             residuals = np.array([report["relative_residual"] for report in missed])
             worst = missed[int(np.nan_to_num(residuals, nan=np.inf).argmax())]
             where = f" of a split that alpha is chosen on, {len(missed)} of {len(self.reports)},"
-            warn_unless_converged(worst, self.options.max_iter, where)
+            warn_unless_converged(worst, options.max_iter, where)
         return chosen
 
 

@@ -24,11 +24,9 @@ from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
 from ..._numerics.types import Array, Floats, Ints, Matrix, Rows
-from ...basis import Span
-from ...basis.passes import Sample
 from ...rows import Source, block_rows, limits
-from ..folds import Search, groups_of_splits
-from .base import Decision, RidgeOptions
+from ..folds import groups_of_splits
+from .base import Decision, RidgeOptions, RidgeProblem
 
 # What a kernel value costs besides its product, in operations of a float32 matrix product that the
 # machine could do meanwhile: on a CPU an exponential and its traffic in cache, on a GPU traffic in
@@ -69,16 +67,11 @@ _HOST = 0.25
 _GB = 2.0**30
 
 
-def decide(span: Span, sample: Sample, options: RidgeOptions, search: Search) -> Decision:
-    """Return the system for a ridge.
-
-    Parameters
-    ----------
-    span : Span
-    sample : Sample
-    options : RidgeOptions
-    search : Search
-    """
+def decide(problem: RidgeProblem) -> Decision:
+    """Return the system for a ridge."""
+    span, sample, options, search = (
+        problem.span, problem.sample, problem.options, problem.search
+    )  # fmt: skip
     solver = "direct" if options.is_learned and options.solver == "auto" else options.solver
     rows, m, q = sample.rows, span.m, sample.targets.shape[1]
     n, d = len(rows), int(np.prod(rows.tail) or 1)

@@ -31,16 +31,14 @@ from ..._numerics.linalg import (
 from ..._numerics.threads import map_blocks
 from ..._numerics.types import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
-from ...basis import Span
 from ...basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments, check_outputs_observed, outputs_by_rows
-from ...basis.passes import Sample
 from ...kernels import Kernel
 from ...rows import Memory
 from ...sketches import PivotedCholesky
 from ..cg import largest_of, refined
-from ..folds import ChosenAlpha, Search, Splits, choose, groups_or_splits
-from .base import Decision, Fit, RidgeOptions, SystemOfRows, Unsolved, warn_unless_converged
+from ..folds import ChosenAlpha, Search, choose, groups_or_splits
+from .base import Decision, Fit, RidgeProblem, SystemOfRows, Unsolved, warn_unless_converged
 from .choice import MemoryBudget, budget_for, sketch_rank
 from .moments import FoldMoments, Solution
 from .preconditioners import Sketched, definite_factor
@@ -61,48 +59,39 @@ _EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
 class GramSystem(SystemOfRows):
     """A ridge over the whole space of a kernel, on rows in memory."""
 
-    span: Span  # its landmarks are the distinct rows, its `place` the number that each row has
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
-    solver: str  # "direct" or "cg"
+    # the landmarks of its span are the distinct rows, and their `place` the number of each row's
+    problem: RidgeProblem
+    decision: Decision
     budget: MemoryBudget
-    report: dict[str, Any] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> GramSystem:
+    def of(cls, problem: RidgeProblem, decision: Decision) -> GramSystem:
         """Return the system, or raise where a device has too little memory."""
-        n, budget, solver = span.m, budget_for(sample.rows, 0), decision.solver
+        n, budget = problem.span.m, budget_for(problem.sample.rows, 0)
         if budget.device is not None:
             budget.work = 3.0 * 8.0 * min(n, _DEVICE_TILE) ** 2  # of a tile
-            if solver == "direct":
+            if decision.solver == "direct":
                 budget.require(8 * n**2, f"The kernel matrix of {n} rows", 'solver="cg"')
-        return cls(span, sample, search.splits, options, solver, budget, decision.report)
+        return cls(problem, decision, budget)
 
     @functools.cached_property
     def K(self) -> Floats | None:
         """The kernel matrix of the distinct rows, None where it is not held on the host."""
-        if self.solver == "cg" or self.budget.device is not None:
+        if self.decision.solver == "cg" or self.budget.device is not None:
             return None
-        matrix = KernelMatrix(self.span.kernel, self.span.landmarks, self.options.n_jobs).full()
+        span, n_jobs = self.problem.span, self.problem.options.n_jobs
+        matrix = KernelMatrix(span.kernel, span.landmarks, n_jobs).full()
         check_definite(matrix)
         return matrix
 
     @functools.cached_property
     def _parts(self) -> list[tuple[slice | Ints, Ints, Floats]]:
         """Outputs that have the same rows, the numbers of these rows, and their targets."""
-        T = self.sample.targets.here()
+        T, w = self.problem.sample.targets.here(), self.problem.sample.weights
         if not np.isnan(T).any():
             return [(slice(None), np.arange(len(T)), T)]
-        w = np.ones(len(T)) if self.sample.weights is None else self.sample.weights
+        w = np.ones(len(T)) if w is None else w
         check_outputs_observed(((~np.isnan(T)) * w[:, None]).sum(axis=0))
         return [(columns, rows, T[:, columns]) for columns, rows in outputs_by_rows(T)]
 
@@ -117,9 +106,10 @@ class GramSystem(SystemOfRows):
         if not search.splits or not self._is_whole or self.K is None or n_fits <= _FEW_FITS:
             chosen, is_exact = super().choice(search), True
         else:
-            Z, options = self._coordinates(), self.options
+            Z, options = self._coordinates(), self.problem.options
             scored = () if search.scorer is None else search.scorer.held
-            folds = replace(self._folds(Z), held=[Z[self.span.place[rows]] for rows in scored])
+            held = [Z[self.problem.span.place[rows]] for rows in scored]
+            folds = replace(self._folds(Z), held=held)
             chosen = choose(
                 folds, search, cv=options.cv, n_jobs=options.n_jobs, verbose=options.verbose
             )
@@ -137,13 +127,13 @@ class GramSystem(SystemOfRows):
         n^2 of K, and the moments r^2 a fold; an exact path would take n^3 operations for each
         alpha and fold.
         """
-        place, sample, moments = self.span.place, self.sample, []
-        groups, roles = groups_or_splits(self.splits, len(place))
+        place, sample, moments = self.problem.span.place, self.problem.sample, []
+        groups, roles = groups_or_splits(self.problem.search.splits, len(place))
         for rows in groups:
             w = None if sample.weights is None else sample.weights[rows]
             T = sample.targets.take(rows).astype(np.float64)
             moments.append(Moments.of_block(Z[place[rows]], T, w))
-        return FoldMoments(moments, roles, self.options.fit_intercept)
+        return FoldMoments(moments, roles, self.problem.options.fit_intercept)
 
     def _coordinates(self) -> Floats:
         """Return Z of the distinct rows, shape (m, r)."""
@@ -151,14 +141,14 @@ class GramSystem(SystemOfRows):
         m = len(self.K)
         rows = np.arange(m)
         if m > _STAND_IN:
-            rng = check_rng(self.options.random_state)
+            rng = check_rng(self.problem.options.random_state)
             rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _Columns(self.K)).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
         return self.K[:, rows[kept]] @ triangular_inverse(L).T
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
-        F = np.full((len(alphas), len(held), self.sample.targets.shape[1]), np.nan)
-        w = self.sample.weights
+        w, d = self.problem.sample.weights, self.problem.sample.targets.shape[1]
+        F = np.full((len(alphas), len(held), d), np.nan)
         for columns, rows, T in self._parts:
             observed = train if self._is_whole else np.intersect1d(train, rows)
             if len(observed) and (w is None or w[observed].sum() > 0.0):
@@ -172,27 +162,28 @@ class GramSystem(SystemOfRows):
 
         All training rows have the outputs T.
         """
-        order = np.argsort(alphas)[::-1]  # each starts from the one before
+        span, order = self.problem.span, np.argsort(alphas)[::-1]  # each starts from the one before
         used, fits, report = self._fits(train, [alphas[k] for k in order], T)
         self.reports.append(report)
         if self.K is not None:
-            others = self.K[np.ix_(self.span.place[held], used)]
+            others = self.K[np.ix_(span.place[held], used)]
             fitted = [others @ coef for coef, _ in fits]
         else:
-            landmarks = astype(take(self.span.landmarks, used), np.float64)
-            features = LandmarkFeatures(self.span.kernel, landmarks)
-            coef, rows = np.hstack([c for c, _ in fits]), Memory(self.sample.rows.take(held))
-            function = Projection(features, coef, dtype=np.float64)
-            F = rows.map(function, coef.shape[1:], np.float64, n_jobs=self.options.n_jobs)
+            features = LandmarkFeatures(span.kernel, astype(take(span.landmarks, used), np.float64))
+            coef = np.hstack([c for c, _ in fits])
+            function, rows = Projection(features, coef, dtype=np.float64), self.problem.sample.rows
+            n_jobs = self.problem.options.n_jobs
+            F = Memory(rows.take(held)).map(function, coef.shape[1:], np.float64, n_jobs=n_jobs)
             fitted = np.hsplit(F, len(fits))
         predicted = [F + intercept for F, (_, intercept) in zip(fitted, fits, strict=True)]
         back = np.argsort(order)
         return used, [fits[k] for k in back], np.stack(predicted)[back]
 
     def solve(self, alpha: float) -> Fit:
-        span, d, w = self.span, self.sample.targets.shape[1], self.sample.weights
+        span, sample, options = self.problem.span, self.problem.sample, self.problem.options
+        d, w = sample.targets.shape[1], sample.weights
         matrix, intercepts = np.zeros((span.m, d)), np.zeros(d)
-        report: dict[str, Any] = {"solver": "direct"} | self.report
+        report = self.decision.report
         for columns, rows, T in self._parts:
             used, [(coef, intercept)], solved = self._fits(rows, [alpha], T, last=self._is_whole)
             if self._is_whole and len(used) == len(matrix):
@@ -201,7 +192,7 @@ class GramSystem(SystemOfRows):
                 matrix[np.ix_(used, np.arange(d)[columns])] = coef
                 intercepts[columns] = intercept
             report |= solved
-            warn_unless_converged(report, self.options.max_iter)
+            warn_unless_converged(report, options.max_iter)
         fit = Fit(span.kernel, span.landmarks, matrix, intercepts, ChosenAlpha(alpha), report)
         if not self._is_whole:
             return fit
@@ -218,8 +209,9 @@ class GramSystem(SystemOfRows):
         the report of the last one. If it is the `last` fit of all, K may be lost. Equal rows add
         their weights, and average their targets.
         """
-        place, options = self.span.place, self.options
-        w = np.ones(len(place)) if self.sample.weights is None else self.sample.weights
+        span, options, w = self.problem.span, self.problem.options, self.problem.sample.weights
+        place = span.place
+        w = np.ones(len(place)) if w is None else w
         total = np.bincount(place[rows], w[rows], minlength=int(place.max()) + 1).astype(float)
         used = np.flatnonzero(total)
         sums = sparse.csr_matrix((w[rows], (place[rows], rows)), shape=(len(total), len(w)))
@@ -235,21 +227,17 @@ class GramSystem(SystemOfRows):
             if last:  # what is left of it is no kernel matrix
                 vars(self).pop("K")
             return used, fits, {"solver": "direct", "converged": True}
-        landmarks = take(self.span.landmarks, used)
-        problem = TiledSystem(
-            self.span.kernel, landmarks, means, total, options.fit_intercept, self.budget,
-            options.n_jobs,
-        )  # fmt: skip
-        if self.solver == "direct":
-            return used, *problem.directly(alphas)
-        can_fall_back = options.solver == "auto" and self.budget.holds(
-            8.0 * float(self.span.m) ** 2
-        )
-        fits, report = problem.by_cg(
+        landmarks, b = take(span.landmarks, used), options.fit_intercept
+        tiles = TiledSystem(span.kernel, landmarks, means, total, b, self.budget, options.n_jobs)
+        if self.decision.solver == "direct":
+            return used, *tiles.directly(alphas)
+        can_fall_back = options.solver == "auto" and self.budget.holds(8.0 * span.m**2)
+        fits, report = tiles.by_cg(
             alphas, tol=options.tol, max_iter=options.max_iter, must_converge=can_fall_back
         )
         if can_fall_back and not report["converged"]:
-            raise Unsolved(replace(self, solver="direct", reports=[]), report)
+            decision = replace(self.decision, solver="direct")
+            raise Unsolved(GramSystem(self.problem, decision, self.budget), report)
         return used, fits, report
 
 

@@ -18,12 +18,12 @@ from scipy.linalg import LinAlgError
 
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.types import Floats, Ints
-from ...basis import Engine, Span
+from ...basis import Engine
 from ...basis.moments import AnyMoments, Moments, sum_moments
 from ...basis.passes import Sample
 from ...rows import Memory
 from ..folds import TEST, TRAIN, ChosenAlpha, Search, choose, groups_of_splits, interleaved_groups
-from .base import Decision, Fit, RidgeOptions, System, warn_unless_converged
+from .base import Decision, Fit, RidgeOptions, RidgeProblem, System, warn_unless_converged
 from .checkpoint import Bar
 from .coupling import CoupledMoments, coupled, coupled_path
 
@@ -194,15 +194,11 @@ class MomentSystem(System):
     report: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> MomentSystem:
+    def of(cls, problem: RidgeProblem, decision: Decision) -> MomentSystem:
         """Sum the moments of each group of rows that splits divide, in one pass."""
+        span, sample, options, search = (
+            problem.span, problem.sample, problem.options, problem.search
+        )  # fmt: skip
         engine, roles, checkpoint = span.engine(), None, options.checkpoint
         # where the sketch was drawn from these rows, the features of landmarks were computed
         known = span.known_rows() if span.rows is sample.rows else None

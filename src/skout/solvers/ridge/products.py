@@ -36,14 +36,23 @@ from ..._numerics.checkpoints import Checkpoint
 from ..._numerics.factors import add_gram, cholesky, inverse_corner
 from ..._numerics.types import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
-from ...basis import Engine, Span
+from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments
 from ...basis.passes import Sample, allowed_square
 from ...rows import Place, Reduction
 from ..cg import Run, State, largest_of, refined
-from ..folds import ChosenAlpha, Search, Splits
-from .base import Decision, Fit, RidgeOptions, System, SystemOfRows, Unsolved, warn_unless_converged
+from ..folds import ChosenAlpha, Search
+from .base import (
+    Decision,
+    Fit,
+    RidgeOptions,
+    RidgeProblem,
+    System,
+    SystemOfRows,
+    Unsolved,
+    warn_unless_converged,
+)
 from .choice import MemoryBudget, budget_for, preconditioner_costs
 from .moments import MomentSystem, Solution
 from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
@@ -220,7 +229,7 @@ class LandmarkSystem:
 
     def __init__(self, engine: Engine, sample: Sample, options: RidgeOptions) -> None:
         self.engine, self.sample, self.rows = engine, sample, sample.rows
-        self.fit_intercept, self.n_jobs = options.fit_intercept, options.n_jobs
+        self.options, self.fit_intercept = options, options.fit_intercept
         self.features, self.m = engine.features, engine.features.m
         self.budget: MemoryBudget = budget_for(self.rows, self.m)
         self.store = Store(self.budget.kept())
@@ -233,7 +242,8 @@ class LandmarkSystem:
         center = None  # where nothing is subtracted from the targets, squares hide their spread
         if self.sample.origin is None:
             center = self.sample.rough_mean()
-        sums = RightSide(self.features, self.store, np.float64).of(self.sample, center, self.n_jobs)
+        right = RightSide(self.features, self.store, np.float64)
+        sums = right.of(self.sample, center, self.options.n_jobs)
         check_total_weight(sums.weight)
         if np.isnan(sums.tt).any():
             raise ValueError(
@@ -261,7 +271,7 @@ class LandmarkSystem:
         z_sum, n = self._sums[0].z_sum, self._sums[0].weight
 
         def apply(V: Array) -> Array:
-            out = passes.of(self.sample, V, self.n_jobs)
+            out = passes.of(self.sample, V, self.options.n_jobs)
             if self.fit_intercept:
                 out = out - z_sum[:, None] * ((z_sum @ V) / n)
             if self.budget.holds_gram:
@@ -357,12 +367,7 @@ class LandmarkSystem:
         return out
 
     def path(
-        self,
-        alphas: Sequence[float],
-        *,
-        tol: float,
-        max_iter: int,
-        checkpoint: Checkpoint | None = None,
+        self, alphas: Sequence[float], checkpoint: Checkpoint | None = None
     ) -> tuple[list[Solution], dict[str, Any]]:
         """Return coefficients of the features and intercept of each alpha, and the last report.
 
@@ -370,13 +375,13 @@ class LandmarkSystem:
         largest of all alphas.
         """
         sums, b, start, steps, current, largest = self._sums[0], self.right, None, 0, [0.0], 0.0
-        spread, path, M = constant(self._sums[1], b), [], None
+        spread, path, M, tol = constant(self._sums[1], b), [], None, self.options.tol
         products = [self.product(lambda: current[0], single=single) for single in (True, False)]
         for alpha in alphas:
             current[0], M = alpha, None  # its memory is needed
             M = self.preconditioner(alpha)
             run = refined(
-                products, b, M, tol=tol, max_iter=max_iter, start=start, spread=spread,
+                products, b, M, tol=tol, max_iter=self.options.max_iter, start=start, spread=spread,
                 progress=None if checkpoint is None else functools.partial(_keep, checkpoint),
                 resumed=None if checkpoint is None else _resumed(checkpoint, b),
             )  # fmt: skip
@@ -444,51 +449,41 @@ class ProductSystem(SystemOfRows):
     `instead` makes the system that takes over where they do not converge.
     """
 
+    problem: RidgeProblem
+    decision: Decision
     engine: Engine
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
     instead: Callable[[], System] | None = None
-    report: dict[str, Any] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> ProductSystem:
-        engine, instead = span.unfactorized(), None
+    def of(cls, problem: RidgeProblem, decision: Decision) -> ProductSystem:
+        engine, instead, options = problem.span.unfactorized(), None, problem.options
         if options.checkpoint is not None:
-            options.checkpoint.add_fit(engine, sample, "cg")
+            options.checkpoint.add_fit(engine, problem.sample, "cg")
         if options.solver == "auto":
-            stays = sample.rows.device is not None and not search.splits
+            stays = problem.sample.rows.device is not None and not problem.search.splits
             other: type[System] = DeviceSystem if stays else MomentSystem
-            once = replace(options, checkpoint=None)
-            instead = functools.partial(other.of, span, sample, once, search, decision)
-        return cls(engine, sample, search.splits, options, instead, decision.report)
+            again = replace(problem, options=replace(options, checkpoint=None))
+            instead = functools.partial(other.of, again, decision)
+        return cls(problem, decision, engine, instead)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
-        sample, order = self.sample, np.argsort(alphas)[::-1]  # each starts from the one before
-        part = LandmarkSystem(self.engine, sample.take(train), self.options)
-        tol, max_iter = self.options.tol, self.options.max_iter
-        path, report = part.path([alphas[k] for k in order], tol=tol, max_iter=max_iter)
+        sample, options = self.problem.sample, self.problem.options
+        order = np.argsort(alphas)[::-1]  # each starts from the one before
+        part = LandmarkSystem(self.engine, sample.take(train), options)
+        path, report = part.path([alphas[k] for k in order])
         self.reports.append(report)
         coef = np.hstack([c for c, _ in path])
         offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
         projection = Projection(self.engine.features, coef, offset, np.float64)
         rows, tail = sample.rows.subset(held), (coef.shape[1],)
-        fitted = rows.collect(projection, tail, np.float64, self.options.n_jobs)
+        fitted = rows.collect(projection, tail, np.float64, options.n_jobs)
         return np.stack(np.hsplit(fitted, len(path)))[np.argsort(order)]
 
     def solve(self, alpha: float) -> Fit:
-        options, system = self.options, LandmarkSystem(self.engine, self.sample, self.options)
-        [(matrix, intercept)], report = system.path(
-            [alpha], tol=options.tol, max_iter=options.max_iter, checkpoint=options.checkpoint
-        )
+        sample, options = self.problem.sample, self.problem.options
+        system = LandmarkSystem(self.engine, sample, options)
+        [(matrix, intercept)], report = system.path([alpha], options.checkpoint)
         # the direct solver has three m x m matrices
         if (
             self.instead is not None
@@ -498,8 +493,10 @@ class ProductSystem(SystemOfRows):
             system.store.kept.clear()  # its memory is needed
             raise Unsolved(self.instead(), report)
         warn_unless_converged(report, options.max_iter)
-        origin, report = self.sample.origin, self.report | report
-        return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
+        report = self.decision.report | report
+        return Fit.in_span(
+            self.engine, matrix, intercept, alpha, report=report, origin=sample.origin
+        )
 
 
 # Directly, on a device ----------------------------------------------------------------------------
@@ -509,27 +506,17 @@ class ProductSystem(SystemOfRows):
 class DeviceSystem(System):
     """A ridge of one alpha, solved on a device by factors of all landmarks without pivots.
 
-    Where landmarks depend on each other, or rounding spoils the solution, the system that `instead`
-    makes takes over: the host, which chooses pivots, does better.
+    Where landmarks depend on each other, or rounding spoils the solution, moments take over: the
+    host, which chooses pivots, does better.
     """
 
+    problem: RidgeProblem
+    decision: Decision
     engine: Engine
-    sample: Sample
-    options: RidgeOptions
-    instead: Callable[[], System]
-    report: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> DeviceSystem:
-        instead = functools.partial(MomentSystem.of, span, sample, options, search, decision)
-        return cls(span.unfactorized(), sample, options, instead, decision.report)
+    def of(cls, problem: RidgeProblem, decision: Decision) -> DeviceSystem:
+        return cls(problem, decision, problem.span.unfactorized())
 
     def choice(self, search: Search) -> ChosenAlpha:
         return ChosenAlpha(search.alphas[0])
@@ -537,9 +524,9 @@ class DeviceSystem(System):
     def solve(self, alpha: float) -> Fit:
         solution = self._solved(alpha)
         if solution is None:  # its memory is free again
-            raise Unsolved(self.instead())
+            raise Unsolved(MomentSystem.of(self.problem, self.decision))
         matrix, intercept, report = solution
-        origin, report = self.sample.origin, self.report | report
+        origin, report = self.problem.sample.origin, self.decision.report | report
         return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
 
     def _solved(self, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:
@@ -548,7 +535,7 @@ class DeviceSystem(System):
         See `PartlyWhitened`: L = [[A, 0], [B, D]] is the factor of K, and P = diag(I, D D'). None
         where it goes wrong.
         """
-        system = LandmarkSystem(self.engine, self.sample, self.options)
+        system = LandmarkSystem(self.engine, self.problem.sample, self.problem.options)
         rows, m = system.rows, system.m
         system.budget.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
         K = system.gram()

@@ -36,14 +36,13 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.types import Array, Floats, Ints
-from ...basis import Span
 from ...basis.features import KernelMatrix
 from ...basis.moments import PartlyWhitened, check_outputs_observed
-from ...basis.passes import Sample, WhitenedFeatures, Whitening
+from ...basis.passes import WhitenedFeatures, Whitening
 from ..cg import refined
 from ..design import Design, coordinates_of
-from ..folds import ChosenAlpha, Search, Splits
-from .base import Decision, Fit, RidgeOptions, SystemOfRows, warn_unless_converged
+from ..folds import ChosenAlpha
+from .base import Decision, Fit, RidgeProblem, SystemOfRows, warn_unless_converged
 from .choice import cheaper_by_steps
 from .coupling import Coefficients, OutputSystems, balance, coupled, coupled_path
 
@@ -322,24 +321,15 @@ class MaskedSystem(OutputSystems):
 class RowsSystem(SystemOfRows):
     """A ridge in coordinates of all rows, which are kept, or made again in each pass."""
 
-    span: Span
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
+    problem: RidgeProblem
     system: MaskedSystem  # of the sample, its origin subtracted from the targets
     on_features: Callable[[Floats], Floats]  # from coefficients of coordinates to those of features
     reports: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        span: Span,
-        sample: Sample,
-        options: RidgeOptions,
-        search: Search,
-        decision: Decision,
-    ) -> RowsSystem:
+    def of(cls, problem: RidgeProblem, decision: Decision) -> RowsSystem:
         """Keep coordinates of all rows, or for all rows of no sketch Z with K = Z Z'."""
+        span, sample, options = problem.span, problem.sample, problem.options
         T = np.asarray(sample.targets.here(), dtype=np.float64)
         T = T if sample.origin is None else T - sample.origin
         partly = K = None
@@ -355,58 +345,55 @@ class RowsSystem(SystemOfRows):
                 matrix[kept] = inverse.T @ coef
                 return matrix
         else:
-            design, partly = _design(span, sample, options, min(search.alphas))
+            design, partly = _design(problem)
             on_features = (span.engine() if partly is None else partly).on_features
         system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, K, partly)
         check_outputs_observed(system.n)
-        return cls(span, sample, search.splits, options, system, on_features)
+        return cls(problem, system, on_features)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         rows, part = self.system.design.take(held), self.system.take(train)
-        M = self.options.task_matrix
+        M, origin = self.problem.options.task_matrix, self.problem.sample.origin
         if M is None:
             fits = [part.solve(alpha, **self._accuracy) for alpha in alphas]
         else:
             fits = coupled_path(part.balanced(), alphas, M)
         F = [numpy_of(rows.product(part.on_device(fit.coef))) + fit.intercept for fit in fits]
-        return np.stack(F) if self.sample.origin is None else np.stack(F) + self.sample.origin
+        return np.stack(F) if origin is None else np.stack(F) + origin
 
     def solve(self, alpha: float) -> Fit:
-        M, span = self.options.task_matrix, self.span
+        span, sample, options = self.problem.span, self.problem.sample, self.problem.options
+        M = options.task_matrix
         if M is None:
             solution = self.system.solve(alpha, **self._accuracy)
         else:
             solution = coupled(self.system.balanced(), alpha, M)
-        warn_unless_converged(solution.report, self.options.max_iter)
+        warn_unless_converged(solution.report, options.max_iter)
         matrix, intercept = self.on_features(solution.coef), solution.intercept
         more: dict[str, Any] = {"report": solution.report, "task_matrix": solution.task_matrix}
         if span.is_exact:
             place = span.kernel, span.landmarks
             return Fit(*place, matrix, intercept, ChosenAlpha(alpha), **more)
-        return Fit.in_span(
-            span.engine(), matrix, intercept, alpha, origin=self.sample.origin, **more
-        )
+        return Fit.in_span(span.engine(), matrix, intercept, alpha, origin=sample.origin, **more)
 
     @property
     def _accuracy(self) -> dict[str, Any]:
         """Tolerance and steps of conjugate gradients, which may stand for a direct solver."""
-        options = self.options
+        options = self.problem.options
         if options.solver == "cg":
             return {"tol": options.tol, "max_iter": options.max_iter}
         return {"max_iter": max(_MOST_STEPS, options.max_iter)}
 
 
-def _design(
-    span: Span, sample: Sample, options: RidgeOptions, alpha: float
-) -> tuple[Design, PartlyWhitened | None]:
+def _design(problem: RidgeProblem) -> tuple[Design, PartlyWhitened | None]:
     """Return the coordinates of all rows: features whitened as far as alpha needs, if they can be.
 
     To whiten them all takes as many operations as Z'Z.
     """
-    rows, engine = sample.rows, span.engine()
-    plan = engine.plan(rows, alpha, center=False)
+    rows, engine = problem.sample.rows, problem.span.engine()
+    plan = engine.plan(rows, min(problem.search.alphas), center=False)
     can_be_partly = rows.device is None and rows.precision == np.float64
-    if options.task_matrix is None and can_be_partly and plan.size < engine.rank:
+    if problem.options.task_matrix is None and can_be_partly and plan.size < engine.rank:
         features = WhitenedFeatures(engine.features, Whitening(engine.components, plan))
         held = rows.kept(features, (engine.rank,), n_jobs=engine.n_jobs)
         if held is not None:
