@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows, numpy_of
 from .._numerics.types import Floats
@@ -87,9 +88,14 @@ def calibrated(
 
 
 def interval(
-    model: Any, calibration: Calibration, X: Any, coverage: float, joint: bool
+    model: Any, calibration: Calibration | None, X: Any, coverage: float, joint: bool
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals that hold the targets of X, each of shape (n, d)."""
+    if calibration is None:
+        raise NotFittedError(
+            "Intervals need held-out errors: call `calibrate` with rows that the model has not "
+            "seen, or with those that it has and cv=5."
+        )
     level = Fraction(str(check_level(coverage, "coverage")))
     errors = _joint(calibration.errors) if joint else calibration.errors
     if calibration.models:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +33,6 @@ from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Blocks,
     Memory,
     RowMap,
     Source,
@@ -285,10 +283,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         groups: Any = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas = self._check(landmarks)
+        alphas, checkpoint = self._check(landmarks, X), None
+        if self.checkpoint is not None:
+            checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
-            return self._fit_once(X, landmarks, alphas)
-        checkpoint = None if self.checkpoint is None else self._open_checkpoint(X)
+            return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)
         sample = self._read(X, y, sample_weight)  # checked and encoded once
         d, kernel, metric = sample.targets.shape[1], as_kernel(self.kernel), None
         options = self._options(d, checkpoint, has_missing=sample.has_missing)
@@ -310,7 +309,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             _warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
-    def _check(self, landmarks: Any = None) -> list[float]:
+    def _check(self, landmarks: Any, X: Any) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -323,15 +322,13 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         check_choice(self.solver, "solver", ("auto", "direct", "cg"))
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
+        if self.solver == "cg" and landmarks is not None and reads_once(X):
+            raise ValueError(
+                'solver="cg" passes over the rows many times, and these blocks can be read only '
+                "once: give a function that makes them anew, leave out landmarks, or use "
+                'solver="direct".'
+            )
         return alphas
-
-    def _open_checkpoint(self, X: Any) -> RidgeCheckpoint:
-        """Return where the fit keeps its progress."""
-        return open_checkpoint(
-            self.checkpoint, X, kernel=self.kernel, sketch=self.sketch, alpha=self.alpha,
-            cv=self.cv, fit_intercept=self.fit_intercept, random_state=self.random_state,
-            device=self.device,
-        )  # fmt: skip
 
     def _read(
         self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
@@ -488,61 +485,34 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if kept is not None:
             if kept.fitc_shift is not None:
                 refuse_fitc(once=True)
+            if landmarks is not None:
+                raise ValueError("landmarks can only be given at the first call of partial_fit.")
             base = None if kept.moments is None else kept.moments.each(Moments.whitened)
             engine, d = self.basis_.engine_, kept.matrix.shape[1]
             earlier = GrowingMoments(engine, d, base, kept.folds, kept.origin, kept.n_added)
-        report = {} if kept is None else self.solver_report_
-        rows, metric = self._grown(earlier, X, y, sample_weight, landmarks)
-        return self._solve_grown(rows, metric, report)
+        return self._fit_parts([(X, y, sample_weight)], landmarks, earlier)
 
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
-        """Fit on blocks that can be read once, as they come."""
-        if self.solver == "cg":
-            raise ValueError(
-                'solver="cg" passes over the rows many times, and these blocks can be read only '
-                "once: give a function that makes them anew, leave out landmarks, or use "
-                'solver="direct".'
-            )
-        if self.checkpoint is not None:
-            self._open_checkpoint(blocks)  # which it refuses
-        rows: GrowingMoments | None = None
-        for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            w = next(iter(weight), None)
+    def _fit_parts(
+        self,
+        parts: Iterable[tuple[Any, ...]],
+        landmarks: Any,
+        rows: GrowingMoments | None = None,
+    ) -> KernelRidge:
+        """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
+        alphas, metric = check_alphas(self.alpha), None
+        report = {} if rows is None else self.solver_report_
+        for X, y, *weights in parts:
+            sample = self._read(X, y, next(iter(weights), None), adds=True, reset=rows is None)
+            options = self._options(sample.targets.shape[1], once=True)
             if rows is None:
-                rows, metric = self._grown(None, X, y, w, landmarks)
-            else:
-                rows, _ = self._grown(rows, X, y, w)
+                kernel = as_kernel(self.kernel)
+                if kernel.learns:
+                    kernel, metric = learned_kernel(kernel, sample, alphas, options)
+                engine = self._span(kernel, sample, landmarks).engine()
+                rows = GrowingMoments(engine, sample.targets.shape[1])
+            rows = rows.plus(sample, alphas, options)
         if rows is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_grown(rows, metric, {})
-
-    def _grown(
-        self,
-        rows: GrowingMoments | None,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        landmarks: Any = None,
-    ) -> tuple[GrowingMoments, LearnedMetric | None]:
-        """Add the moments of rows to those of earlier ones; the first ones give the landmarks."""
-        alphas, metric = check_alphas(self.alpha), None
-        if rows is not None and landmarks is not None:
-            raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._read(X, y, sample_weight, adds=True, reset=rows is None)
-        options = self._options(sample.targets.shape[1], once=True)
-        if rows is None:
-            kernel = as_kernel(self.kernel)
-            if kernel.learns:
-                kernel, metric = learned_kernel(kernel, sample, alphas, options)
-            engine = self._span(kernel, sample, landmarks).engine()
-            rows = GrowingMoments(engine, sample.targets.shape[1])
-        return rows.plus(sample, alphas, options), metric
-
-    def _solve_grown(
-        self, rows: GrowingMoments, metric: LearnedMetric | None, report: dict[str, Any]
-    ) -> KernelRidge:
-        """Solve on all rows that were given so far."""
-        alphas, options = check_alphas(self.alpha), self._options(rows.n_outputs, once=True)
         fit = fit_best(rows.system(alphas, options, report), Search(alphas))
         self._take(fit, metric, grown=rows)
         return self
@@ -667,11 +637,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         """
         check_is_fitted(self)
         calibration = getattr(self, "calibration_", None)
-        if calibration is None:
-            raise NotFittedError(
-                "Intervals need held-out errors: call `calibrate` with rows that the model has not "
-                "seen, or with those that it has and cv=5."
-            )
         lower, upper = interval(self, calibration, X, coverage, joint)
         return (lower[:, 0], upper[:, 0]) if self._is_vector else (lower, upper)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -13,12 +13,10 @@ from tqdm.auto import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.types import RandomState
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
 from ...basis.passes import Sample
 from ...rows import Progress, is_lazy, reads_once
-from ...sketches import Sketch
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
 NO_MISSING = (
@@ -107,16 +105,12 @@ class Bar(Progress):
             self._bar.close()
 
 
-def open_checkpoint(
-    path: str | os.PathLike[str],
-    X: Any,
-    *,
-    sketch: Sketch | None,
-    random_state: RandomState,
-    device: str | None,
-    **facts: Any,
-) -> RidgeCheckpoint:
-    """Return where a ridge keeps its progress, and raise where an earlier fit left another one."""
+def open_checkpoint(X: Any, parameters: Mapping[str, Any]) -> RidgeCheckpoint:
+    """Return where a ridge with these parameters keeps its progress; raise where it cannot.
+
+    So it is where an earlier fit left a checkpoint of other data or parameters.
+    """
+    sketch, seed, device = (parameters[name] for name in ("sketch", "random_state", "device"))
     if is_lazy(X):
         raise ValueError(
             "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
@@ -128,10 +122,11 @@ def open_checkpoint(
             "seconds: give checkpoint=None."
         )
     once = reads_once(X)
-    if sketch is None or once or not isinstance(random_state, Integral):
+    if sketch is None or once or not isinstance(seed, Integral):
         raise ValueError(
             "checkpoint needs a sketch, data that can be read again, and a random_state that "
-            f"is an int. Got sketch={sketch!r}, random_state={random_state!r}"
+            f"is an int. Got sketch={sketch!r}, random_state={seed!r}"
             f"{' and blocks that can be read only once' if once else ''}."
         )
-    return RidgeCheckpoint(path, sketch=sketch, random_state=random_state, **facts)
+    names = ("sketch", "random_state", "kernel", "alpha", "cv", "fit_intercept")
+    return RidgeCheckpoint(parameters["checkpoint"], **{name: parameters[name] for name in names})
