@@ -382,11 +382,9 @@ def test_conjugate_gradients_find_the_same(kind, shape, fit_intercept, monkeypat
     case = instance(kind, shape, fit_intercept, weighted=True)
     dense = solve_convex(problem(case), tol=1e-6)
     calls = []
-    inner = newton._conjugate_gradients
+    inner = newton._by_steps
     monkeypatch.setattr(newton, "_DENSE", 0)
-    monkeypatch.setattr(
-        newton, "_conjugate_gradients", lambda *args: calls.append(1) or inner(*args)
-    )
+    monkeypatch.setattr(newton, "_by_steps", lambda *args: calls.append(1) or inner(*args))
     iterative = solve_convex(problem(case), tol=1e-6)
     assert iterative.gap <= 1e-6
     assert_allclose(iterative.primal, dense.primal, rtol=2e-6)

@@ -6,9 +6,11 @@ order of the rows: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -306,7 +308,14 @@ class Projection(RowMap):
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
+        self._then: Callable[[Array], Any] | None = None
         self._total: Array = None  # of results on a device, which are checked at the end
+
+    def then(self, function: Callable[[Array], Any] | None) -> Projection:
+        """Return the map to what a function makes of these results; it must be picklable."""
+        following = copy.copy(self)
+        following._then = function
+        return following
 
     def most_rows(self, n: int) -> int | None:
         """Cut a long pass into some blocks, for threads to share."""
@@ -315,7 +324,7 @@ class Projection(RowMap):
     def on(self, place: Place) -> Projection:
         features = self.features.on(place.device, place.dtype)
         parts = (None if part is None else place.moved(part) for part in (self.matrix, self.offset))
-        moved = Projection(features, *parts)
+        moved = Projection(features, *parts).then(self._then)
         moved._total = 0.0
         return moved
 
@@ -323,7 +332,12 @@ class Projection(RowMap):
         if self._total is not None:
             check_values(self.features.kernel, numpy_of(self._total))
 
-    def __call__(self, rows: Rows, out: Array | None = None) -> Array:
+    def __call__(self, rows: Rows, out: Array | None = None) -> Any:
+        if self._then is not None:
+            return self._then(numpy_of(self._values(rows)))
+        return self._values(rows, out)
+
+    def _values(self, rows: Rows, out: Array | None = None) -> Array:
         if self._total is not None:
             F = self.features(rows)
             F = F if self.matrix is None else F @ self.matrix

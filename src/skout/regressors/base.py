@@ -33,8 +33,6 @@ from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
     Memory,
-    Place,
-    RowMap,
     Source,
     beside,
     encoded,
@@ -141,26 +139,6 @@ class _MachinePath:
             )
             path[j] = held.predict(solution.theta, solution.intercept)
         return [path[j] for j in range(len(alphas))]
-
-
-class Finished(RowMap):
-    """What a function makes of the results of another map, as arrays; it must be picklable."""
-
-    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
-        self.base, self.function, self.width = base, function, base.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.base.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        return self.function(numpy_of(self.base(rows)))
-
-    def on(self, place: Place) -> RowMap | None:
-        there = self.base.on(place)
-        return None if there is None else Finished(there, self.function)
-
-    def finish(self) -> None:
-        self.base.finish()
 
 
 class KernelMachineBase(PartsByName):
@@ -388,9 +366,9 @@ class KernelMachineBase(PartsByName):
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        decision: RowMap = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
-        decision = decision if finish is None else Finished(decision, finish)
-        return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
+        decision = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
+        function = decision.then(finish)
+        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
     def _predicted(self, X: Any) -> Any:
         """Return f(x), of shape (n,) where y was."""

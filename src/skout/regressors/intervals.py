@@ -28,8 +28,6 @@ from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from ..solvers.folds import CV, deal
 
-__all__ = ["Calibration", "calibrated", "interval"]
-
 # Halvings of the range in which a quantile lies: as many as digits of a float64.
 _HALVINGS = 60
 

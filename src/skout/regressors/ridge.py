@@ -34,7 +34,6 @@ from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
     Memory,
-    RowMap,
     Source,
     columns,
     encoded,
@@ -57,7 +56,7 @@ from ..solvers.ridge import (
     fit_best,
     open_checkpoint,
 )
-from .base import Finished, PenalizedRegressor, first_column
+from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import LearnedMetric, learned_kernel, search_after
 from .tasks import checked_tasks
@@ -544,11 +543,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             both = rows.map(function, (2 * d,), np.float64, n_jobs=self.n_jobs)
             return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        prediction: RowMap = self.projection_
-        if self._is_vector:
-            prediction = Finished(prediction, first_column)
+        function = self.projection_.then(first_column) if self._is_vector else self.projection_
         tail = () if self._is_vector else (d,)
-        return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
+        return rows.map(function, tail, rows.precision, n_jobs=self.n_jobs)
 
     @functools.cached_property
     def projection_(self) -> Projection:

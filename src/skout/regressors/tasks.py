@@ -11,14 +11,6 @@ from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
 
-__all__ = [
-    "check_quantiles",
-    "check_task_matrix",
-    "checked_tasks",
-    "graph_task_matrix",
-    "quantile_task_matrix",
-]
-
 
 def check_quantiles(quantiles: Any) -> np.ndarray:
     """Return the levels as an array of shape (q,), all strictly between 0 and 1."""

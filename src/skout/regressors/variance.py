@@ -38,8 +38,6 @@ from ..basis.passes import Sample
 from ..rows import Reduction, RowMap
 from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
 
-__all__ = ["Variance", "WithStd", "refuse_fitc", "variances_of", "with_fitc_weights"]
-
 # Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
 _NEGLIGIBLE = 1e-10
 

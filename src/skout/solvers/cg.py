@@ -13,8 +13,6 @@ import numpy as np
 
 from .._numerics.arrays import namespace
 
-__all__ = ["Run", "State", "conjugate_gradients", "largest_of", "refined"]
-
 Product = Callable[[Any], Any]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
 _GAIN = 1e-2

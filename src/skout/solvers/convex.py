@@ -28,8 +28,6 @@ from ..losses import Curvature, Loss
 from .newton import newton_direction
 from .problem import Problem
 
-__all__ = ["Problem", "Solution", "solve_convex"]
-
 # Width of the smoothing: at first, in units of the spread of the residuals; its decrease, and the
 # least step length after which it decreases; the least width, in units of tol times the objective.
 _FIRST_WIDTH = 1.0

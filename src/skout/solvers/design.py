@@ -26,8 +26,6 @@ from ..basis import Engine
 from ..basis.features import Projection
 from ..rows import Memory, Reduction, RowMap, Source, limits
 
-__all__ = ["Design", "coordinates_of"]
-
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
 # one of many columns does not in any case, and is added up less often if it is longer.
 _BLOCK_ROWS = 8192

@@ -23,8 +23,6 @@ from ..losses import Loss
 from ..rows import Source
 from .design import Design
 
-__all__ = ["Part", "Problem", "balanced", "check_runs", "parts_of"]
-
 
 @dataclass
 class Problem:

@@ -30,8 +30,6 @@ from ..._numerics.types import Array, Floats
 from ...basis.moments import AnyMoments
 from ..cg import Run, refined
 
-__all__ = ["Coefficients", "CoupledMoments", "OutputSystems", "balance", "coupled", "coupled_path"]
-
 # Relative residual of a solution, and of those on the way to a learned matrix; most steps of each.
 _TOL, _LOOSE, _STEPS = 1e-10, 1e-4, 1000
 # Rounds in which M is learned, and the change of M at which they end.

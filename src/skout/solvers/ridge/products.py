@@ -418,15 +418,11 @@ class LandmarkSystem:
         }  # fmt: skip
 
 
-_RUN = ("x", "r", "residual", "steps", "checks", "precision", "stuck")
-_STATE = ("x", "r", "p", "squared", "steps")
-
-
 def _keep(checkpoint: Checkpoint, run: Run, state: State) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": getattr(run, name) for name in _RUN}
-    parts |= {f"state_{name}": getattr(state, name) for name in _STATE}
-    checkpoint.keep(**{name: numpy_of(value) for name, value in parts.items()})
+    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
+    checkpoint.keep(**parts)
 
 
 def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, State] | None:
@@ -434,12 +430,11 @@ def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, State] | None:
     stored = checkpoint.kept()
     if stored is None:
         return None
-    run: dict[str, Any] = {name: stored[f"run_{name}"] for name in _RUN}
-    state: dict[str, Any] = {name: stored[f"state_{name}"] for name in _STATE}
-    for parts in (run, state):
-        for name, value in parts.items():
-            parts[name] = constant(value, like) if value.ndim else value.item()
-    return Run(**run), State(**state)
+    parts: dict[str, dict[str, Any]] = {"run": {}, "state": {}, "done": {}, "facts": {}}
+    for key, value in stored.items():
+        kind, _, name = key.partition("_")
+        parts[kind][name] = constant(value, like) if value.ndim else value.item()
+    return Run(**parts["run"]), State(**parts["state"])
 
 
 @dataclass(frozen=True)
