@@ -22,8 +22,8 @@ from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
 from skout.solvers.folds import mean_square
 from skout.solvers.ridge import RidgeOptions
-from skout.solvers.ridge.choice import cheaper_by_steps, keeps_rows
 from skout.solvers.ridge.rows import MaskedSystem
+from skout.solvers.ridge.system import cheaper_by_steps, keeps_rows
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -249,7 +249,7 @@ class Counting:
 @pytest.mark.parametrize("megabytes", [2048, 1])
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_pass(kept, megabytes, monkeypatch):
-    monkeypatch.setattr("skout.solvers.ridge.choice.keeps_rows", lambda *given: kept)
+    monkeypatch.setattr("skout.solvers.ridge.system.keeps_rows", lambda *given: kept)
     data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
     model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
     model.fit(full, np.tile(Y, (10, 1)))

@@ -112,7 +112,7 @@ class LandmarkFeatures:
     def __call__(self, rows: Rows, out: Array = None) -> Array:
         """Return the features of a block of rows, shape (b, m)."""
         if is_tensor(self.landmarks):
-            held = getattr(self.landmarks, "held", self.landmarks)
+            held: Array = getattr(self.landmarks, "held", self.landmarks)
             rows = to_device(rows, held.device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
         out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
@@ -333,35 +333,31 @@ class Projection(RowMap):
             check_values(self.features.kernel, numpy_of(self._total))
 
     def __call__(self, rows: Rows, out: Array | None = None) -> Any:
-        if self._then is not None:
-            return self._then(numpy_of(self._values(rows)))
-        return self._values(rows, out)
-
-    def _values(self, rows: Rows, out: Array | None = None) -> Array:
+        out, dtype = out if self._then is None else None, self.dtype or float_dtype(rows)
         if self._total is not None:
             F = self.features(rows)
             F = F if self.matrix is None else F @ self.matrix
             self._total += F.sum(dtype=namespace(F).float64)
-            return F if self.offset is None else F.add_(self.offset)
-        dtype = float_dtype(rows) if self.dtype is None else self.dtype
-        rows = astype(rows, dtype)
-        if self.matrix is None:
-            return self.features(rows, out)
-        n, p = n_rows(rows), self.matrix.shape[1]
-        out = np.empty((n, p), dtype=dtype) if out is None else out
-        # values that are still in cache, and rows enough for a fast product
-        for some in row_slices(n, max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))):
-            values = self.features(take(rows, some)).astype(np.float64, copy=False)
-            if len(values) < _PRODUCT_ROWS:  # of few rows, to look for zeros would take longer
-                F = values @ self.matrix
-            else:
-                F = np.empty((len(values), p))
-                for stop, columns, part in self._steps:
-                    np.matmul(values[:, :stop], part, out=F[:, columns])
-            if not np.isfinite(F).all():
-                check_values(self.features.kernel, values)
-            out[some] = F if self.offset is None else np.add(F, self.offset, out=F)
-        return out
+            out = F if self.offset is None else F.add_(self.offset)
+        elif self.matrix is None:
+            out = self.features(astype(rows, dtype), out)
+        else:
+            rows, p = astype(rows, dtype), self.matrix.shape[1]
+            out = np.empty((n_rows(rows), p), dtype=dtype) if out is None else out
+            # values that are still in cache, and rows enough for a fast product
+            size = max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))
+            for some in row_slices(len(out), size):
+                values = self.features(take(rows, some)).astype(np.float64, copy=False)
+                if len(values) < _PRODUCT_ROWS:  # of few rows, to look for zeros would take longer
+                    F = values @ self.matrix
+                else:
+                    F = np.empty((len(values), p))
+                    for stop, columns, part in self._steps:
+                        np.matmul(values[:, :stop], part, out=F[:, columns])
+                if not np.isfinite(F).all():
+                    check_values(self.features.kernel, values)
+                out[some] = F if self.offset is None else np.add(F, self.offset, out=F)
+        return out if self._then is None else self._then(numpy_of(out))
 
     @functools.cached_property
     def _steps(self) -> list[tuple[int, slice, Floats]]:

@@ -150,6 +150,11 @@ class Moments:
         """The set of outputs with equal rows that each output is in; see `MaskedMoments`."""
         return np.zeros(self.zt.shape[1], dtype=np.intp)
 
+    @property
+    def z_sums(self) -> Floats:
+        """The sums of the rows of Z, of each set of outputs with equal rows."""
+        return self.z_sum
+
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs that have the same rows: here all of them."""
         return [slice(None)]
@@ -277,6 +282,11 @@ class MaskedMoments:
     def partly(self) -> PartlyWhitened | None:
         """How Z become coordinates, where they are none."""
         return self.parts[0].partly
+
+    @property
+    def z_sums(self) -> Floats:
+        """The sums of the rows of Z, of each set."""
+        return np.stack([part.z_sum for part in self.parts])
 
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs of each set."""

@@ -23,7 +23,6 @@ from .._numerics.arrays import (
     flatnonzero,
     n_rows,
     namespace,
-    numpy_of,
     row_slices,
     take,
     unique,
@@ -297,14 +296,11 @@ class BlockMoments(Reduction):
         return sums
 
     def finish(self, total: list[AnyMoments | None]) -> list[AnyMoments]:
-        def checked(part: Moments) -> Moments:
-            check_values(self.features.kernel, numpy_of(part.z_sum))
-            return part.on_host()
-
-        return [
-            Moments.zeros(self.p, self.n_outputs) if part is None else part.each(checked)
-            for part in total
-        ]
+        zeros = functools.partial(Moments.zeros, self.p, self.n_outputs)
+        sums = [zeros() if part is None else part.each(Moments.on_host) for part in total]
+        for part in sums:
+            check_values(self.features.kernel, part.z_sums)
+        return sums
 
 
 # What is whitened row by row ----------------------------------------------------------------------

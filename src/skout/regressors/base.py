@@ -214,8 +214,9 @@ class KernelMachineBase(PartsByName):
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
         rows.check_room(8 * _COLUMNS * Y.size, held)
-        sample, kernel, metric = Sample(rows, Memory(Y, "y"), weights), as_kernel(self.kernel), None
+        kernel, metric = as_kernel(self.kernel), None
         if kernel.learns:
+            sample = Sample(rows, Memory(Y, "y"), weights)
             options = RidgeOptions(
                 self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
                 verbose=self.verbose,

@@ -539,8 +539,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         d = self._kept.matrix.shape[1]
         if return_std:
             rows = encoded(self, self.kernel_, X, reset=False)
-            function = WithStd(self.projection_, self._variances)
-            both = rows.map(function, (2 * d,), np.float64, n_jobs=self.n_jobs)
+            with_std = WithStd(self.projection_, self._variances)
+            both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
             return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
         function = self.projection_.then(first_column) if self._is_vector else self.projection_

@@ -1,8 +1,6 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
-from .base import Decision, Fit, RidgeOptions, RidgeProblem, System, fit_best
 from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
-from .choice import decide
 from .gram import GramSystem, dual_ridge
 from .moments import (
     FoldMoments,
@@ -15,6 +13,7 @@ from .moments import (
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
+from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, decide, fit_best
 
 __all__ = [
     "NO_MISSING",

@@ -38,11 +38,20 @@ from ...rows import Memory
 from ...sketches import PivotedCholesky
 from ..cg import largest_of, refined
 from ..folds import ChosenAlpha, Search, choose, groups_or_splits
-from .base import Decision, Fit, RidgeProblem, SystemOfRows, Unsolved, warn_unless_converged
-from .choice import MemoryBudget, budget_for, sketch_rank
 from .moments import FoldMoments, Solution
 from .preconditioners import Sketched, definite_factor
 from .products import Store
+from .system import (
+    Decision,
+    Fit,
+    MemoryBudget,
+    RidgeProblem,
+    SystemOfRows,
+    Unsolved,
+    budget_for,
+    sketch_rank,
+    warn_unless_converged,
+)
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500

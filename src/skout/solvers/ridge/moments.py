@@ -23,9 +23,9 @@ from ...basis.moments import AnyMoments, Moments, sum_moments
 from ...basis.passes import Sample
 from ...rows import Memory
 from ..folds import TEST, TRAIN, ChosenAlpha, Search, choose, groups_of_splits, interleaved_groups
-from .base import Decision, Fit, RidgeOptions, RidgeProblem, System, warn_unless_converged
 from .checkpoint import Bar
 from .coupling import CoupledMoments, coupled, coupled_path
+from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, warn_unless_converged
 
 #: Coefficients, (p, d), and the intercept, (d,).
 Solution = tuple[Floats, Floats]

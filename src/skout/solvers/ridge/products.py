@@ -43,19 +43,21 @@ from ...basis.passes import Sample, allowed_square
 from ...rows import Place, Reduction
 from ..cg import Run, State, largest_of, refined
 from ..folds import ChosenAlpha, Search
-from .base import (
+from .moments import MomentSystem, Solution
+from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
+from .system import (
     Decision,
     Fit,
+    MemoryBudget,
     RidgeOptions,
     RidgeProblem,
     System,
     SystemOfRows,
     Unsolved,
+    budget_for,
+    preconditioner_costs,
     warn_unless_converged,
 )
-from .choice import MemoryBudget, budget_for, preconditioner_costs
-from .moments import MomentSystem, Solution
-from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
 
 # Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
 _SKETCH = 4000

@@ -42,9 +42,15 @@ from ...basis.passes import WhitenedFeatures, Whitening
 from ..cg import refined
 from ..design import Design, coordinates_of
 from ..folds import ChosenAlpha
-from .base import Decision, Fit, RidgeProblem, SystemOfRows, warn_unless_converged
-from .choice import cheaper_by_steps
 from .coupling import Coefficients, OutputSystems, balance, coupled, coupled_path
+from .system import (
+    Decision,
+    Fit,
+    RidgeProblem,
+    SystemOfRows,
+    cheaper_by_steps,
+    warn_unless_converged,
+)
 
 # Most entries of the targets whose system is solved at once, where outputs are related.
 _MOST_ENTRIES = 6000
