@@ -63,6 +63,7 @@ _OPTIONAL = ("metric_results_", "cv_results_")
 class MachineFit:
     """A fitted machine f(x) = A' Theta' z(x) + b, and its certificate."""
 
+    kernel: Kernel  # as it was given
     engine: Engine
     chosen: ChosenAlpha
     metric: LearnedMetric | None
@@ -214,14 +215,15 @@ class KernelMachineBase(PartsByName):
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
         rows.check_room(8 * _COLUMNS * Y.size, held)
-        kernel, metric = as_kernel(self.kernel), None
-        if kernel.learns:
+        kernel = given = as_kernel(self.kernel)
+        metric = None
+        if given.learns:
             sample = Sample(rows, Memory(Y, "y"), weights)
             options = RidgeOptions(
                 self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )  # fmt: skip
-            kernel, metric = learned_kernel(kernel, sample, alphas, options)
+            kernel, metric = learned_kernel(given, sample, alphas, options)
         engine = self._engine(kernel, rows, weights)
         problem = self._problem(engine, rows, Y, weights, loss, alphas[0], task_matrix)
         splits: Splits = [] if scorer is None else scorer.splits
@@ -229,9 +231,11 @@ class KernelMachineBase(PartsByName):
             shares, stratified = numpy_of(problem.weights), labels is not None
             splits = deal(self.cv, n, labels, shares, self.random_state, stratified=stratified)
         parts = parts_of(problem, Y)
-        path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
-        chosen = choose(path, Search(alphas, splits, scorer), verbose=self.verbose)
-        return self._solved(engine, parts, rows, d, chosen, metric)
+        chosen = ChosenAlpha(max(alphas))
+        if splits:
+            path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
+            chosen = choose(path, Search(alphas, splits, scorer), verbose=self.verbose)
+        return self._solved(given, engine, parts, rows, d, chosen, metric)
 
     def _engine(self, kernel: Kernel, rows: Source, weights: Floats | None) -> Engine:
         """Return the span of the rows of positive weight, as if there were no others."""
@@ -263,6 +267,7 @@ class KernelMachineBase(PartsByName):
 
     def _solved(
         self,
+        kernel: Kernel,
         engine: Engine,
         parts: list[Part],
         rows: Source,
@@ -304,7 +309,9 @@ class KernelMachineBase(PartsByName):
                     f"relative duality gap of {predicted.gap:.1e}, above tol={self.tol:g}: "
                     f"alpha={chosen.alpha:g} is too small for this kernel. Raise alpha or tol."
                 )
-        return MachineFit(engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap)
+        return MachineFit(
+            kernel, engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap
+        )
 
     def _warn(self, message: str) -> None:
         warn_user(f"{type(self).__name__}{message}", ConvergenceWarning)
@@ -343,7 +350,7 @@ class KernelMachineBase(PartsByName):
         """Become what the solver returned: the only place that writes what a fit finds."""
         for name in _OPTIONAL:
             self.__dict__.pop(name, None)
-        self.basis_ = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
+        self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.__dict__["_matrix"] = fit.matrix
