@@ -20,7 +20,7 @@ from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, Projection
 from skout.basis.moments import Moments, sum_moments
-from skout.basis.passes import BlockMoments, KnownRows, Plan, Sample, Whitening
+from skout.basis.passes import BlockMoments, KnownRows, TrainingSample, Whitening, WhiteningPlan
 from skout.kernels import Gaussian, Linear
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
@@ -115,7 +115,7 @@ def problem(weights=None, n=60, groups=None, n_groups=1, seed=0, dtype=np.float6
     F = oracle.gaussian(X.astype(float), landmarks.astype(float), 0.4)
     if weights is not None:
         F = F @ (weights.toarray() if sparse.issparse(weights) else weights).T
-    return features, F, Sample(Memory(X), Memory(T), rng.uniform(0, 2, n), groups, n_groups)
+    return features, F, TrainingSample(Memory(X), Memory(T), rng.uniform(0, 2, n), groups, n_groups)
 
 
 MIXES = {
@@ -215,7 +215,7 @@ def test_kernel_matrix(mix, monkeypatch):
 
 def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **options):
     """The moments of features, less their mean if that is given, one a group."""
-    plan = Plan(0, mean is not None, np.dtype(dtype))
+    plan = WhiteningPlan(0, mean is not None, np.dtype(dtype))
     blocks = BlockMoments(features, Whitening(np.eye(features.m), plan, mean), sample)
     beside = (sample.targets, sample.weights, sample.groups, None)
     return sample.rows.reduce(blocks, *beside, progress=Bar(verbose), **options)
@@ -226,7 +226,7 @@ def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **opt
 def test_streamed_moments_equal_the_definition(mix, weighted):
     features, F, sample = problem(MIXES[mix])
     w = sample.weights if weighted else None
-    (found,) = streamed(features, Sample(sample.rows, sample.targets, w))
+    (found,) = streamed(features, TrainingSample(sample.rows, sample.targets, w))
     assert_moments(found, raw_moments(F, sample.targets.here(), w))
 
 
@@ -271,7 +271,7 @@ def test_threads_do_not_change_a_bit_of_the_moments(dtype):
 
 def test_float32_blocks_are_summed_in_float64():
     features, F, sample = problem(n=3000, dtype=np.float32)
-    sample = Sample(sample.rows, sample.targets)
+    sample = TrainingSample(sample.rows, sample.targets)
     with memory_limits(block_rows=50):
         (found,) = streamed(features, sample, dtype=np.float32)
     assert found.zz.dtype == found.zt.dtype == np.float64

@@ -20,7 +20,7 @@ from skout._numerics.linalg import (
     triangular_inverse,
 )
 from skout.basis.moments import PartlyWhitened
-from skout.basis.passes import Plan, Whitening
+from skout.basis.passes import Whitening, WhiteningPlan
 
 EPS = np.finfo(float).eps
 
@@ -181,7 +181,7 @@ def test_partial_whitening_gives_the_moments_of_full_whitening(p, dtype):
     for size in range(p + 1):
         C, block = triangular_inverse(L), F.astype(dtype)
         finish = PartlyWhitened(C, size).finish()
-        half = Whitening(C, Plan(size, False, np.dtype(dtype))).apply(block)
+        half = Whitening(C, WhiteningPlan(size, False, np.dtype(dtype))).apply(block)
         assert half is block, "in place"
         assert half.dtype == dtype
         assert finish.shape == (p, p)

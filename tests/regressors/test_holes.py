@@ -19,7 +19,7 @@ from skout import (
 from skout.basis.moments import MaskedMoments, Moments, block_moments, mean_of_observed
 from skout.kernels import Gaussian, Learnt
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.design import Design
+from skout.solvers.design import DesignMatrix
 from skout.solvers.folds import mean_square
 from skout.solvers.ridge import RidgeOptions
 from skout.solvers.ridge.rows import MaskedSystem
@@ -300,7 +300,7 @@ def test_float32_makes_the_preconditioner_where_its_noise_is_small(smallest, int
     turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
     Z = rng.standard_normal((n, p)) * np.geomspace(1.0, smallest, p) @ turn + 1.0
     T = np.where(rng.random((n, 3)) < 0.5, np.nan, 1.0)
-    system = MaskedSystem.of(Design(Z), T, None, intercept)
+    system = MaskedSystem.of(DesignMatrix(Z), T, None, intercept)
     mean = (~np.isnan(T)).sum(axis=1) / (~np.isnan(T)).sum()
     Z = Z - mean @ Z if intercept else Z
     M = (Z.T * mean) @ Z + alpha * np.eye(p)

@@ -16,7 +16,7 @@ from skout._numerics.factors import add_gram, cholesky, gram_of_triangle
 from skout.kernels import Gaussian
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.cg import State, conjugate_gradients, refined
+from skout.solvers.cg import CGState, conjugate_gradients, refined
 from skout.solvers.ridge import gram, products, system
 from skout.solvers.ridge.system import (
     cheaper,
@@ -95,7 +95,7 @@ def test_the_gram_of_tensors_is_a_lower_triangle(monkeypatch):
 
 def test_as_many_steps_as_rows_solve_exactly():
     A, b = positive(8), RNG.standard_normal((8, 2))
-    state = State(0.0 * b, b, b, (b * b).sum(0))
+    state = CGState(0.0 * b, b, b, (b * b).sum(0))
     steps = conjugate_gradients(lambda V: A @ V, lambda r: r, state)
     found = [next(steps) for _ in range(9)][-1]
     assert_allclose(found.x, np.linalg.solve(A, b), rtol=1e-6)

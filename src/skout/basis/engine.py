@@ -28,7 +28,7 @@ from ..rows import Memory, Progress, Reduction, Source, Survey, on_device
 from ..sketches import Sketch
 from .features import KernelMatrix, LandmarkFeatures, Projection, Residual, principal
 from .moments import AnyMoments, PartlyWhitened
-from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
+from .passes import BlockMoments, KnownRows, TrainingSample, Whitening, WhiteningPlan, accuracy_plan
 
 # If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
@@ -177,16 +177,16 @@ class Engine:
 
     # Moments --------------------------------------------------------------------------------------
 
-    def plan(self, rows: Source, alpha: float, center: bool = True) -> Plan:
+    def plan(self, rows: Source, alpha: float, center: bool = True) -> WhiteningPlan:
         """Choose what is done to each block; the choice must not depend on the size of blocks."""
         if self.spectrum is not None:
-            return Plan(self.rank, False, np.dtype(np.float64))
+            return WhiteningPlan(self.rank, False, np.dtype(np.float64))
         shift, may_center = self.n_effective * alpha, center and self.weights is None
         return accuracy_plan(self.components, shift, rows.precision, may_center, len(rows))
 
     def moments(
         self,
-        sample: Sample,
+        sample: TrainingSample,
         alpha: float,
         *,
         known: KnownRows | None = None,

@@ -1,7 +1,8 @@
 """The pass over the rows of a fit: blocks of rows and targets in, moments out.
 
-Whitening every row costs as much as the moments; whitening only the moments loses digits. A `Plan`
-says how many features to whiten row by row, and in which precision; `Whitening` does it to blocks.
+Whitening every row costs as much as the moments; whitening only the moments loses digits. A
+`WhiteningPlan` says how many features to whiten row by row, and in which precision; `Whitening`
+does it to blocks.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _ORIGIN_ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Sample:
+class TrainingSample:
     """Rows with their targets, as the moments want them."""
 
     rows: Source  # encoded, n of them
@@ -90,14 +91,14 @@ class Sample:
             return None
         return mean_of_observed(self.targets.some(_ORIGIN_ROWS))
 
-    def take(self, index: Ints) -> Sample:
+    def take(self, index: Ints) -> TrainingSample:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[index]
         groups = None if self.groups is None else self.groups[index]
         rows, targets = self.rows.subset(index), self.targets.subset(index)
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups)
 
-    def by_group(self, known: KnownRows | None) -> tuple[Sample, KnownRows | None]:
+    def by_group(self, known: KnownRows | None) -> tuple[TrainingSample, KnownRows | None]:
         """Return the sample with the rows of a group together, and the known rows of that order.
 
         Blocks then belong to one group each, and a pass holds few sums at a time. Where rows are
@@ -114,7 +115,7 @@ class Sample:
         groups = self.groups[order]
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known
 
-    def by_value(self) -> tuple[Sample, Floats | None]:
+    def by_value(self) -> tuple[TrainingSample, Floats | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
 
         Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
@@ -148,7 +149,9 @@ class KnownRows:
     kept: Ints  # the columns of `values` that are features of the basis, (p,)
     gram: Floats  # K~, of which `kept` are the independent rows, (m, m)
 
-    def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[AnyMoments]] | None]:
+    def split(
+        self, sample: TrainingSample
+    ) -> tuple[TrainingSample, Callable[[], list[AnyMoments]] | None]:
         """Return the rows that are no landmarks, and a function: the moments of the landmarks.
 
         The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
@@ -200,7 +203,7 @@ class BlockMoments(Reduction):
         self,
         features: LandmarkFeatures,
         whitening: Whitening,
-        sample: Sample,
+        sample: TrainingSample,
         known: KnownRows | None = None,
     ) -> None:
         self.features, self.whitening, self.known = features, whitening, known
@@ -306,7 +309,7 @@ class BlockMoments(Reduction):
 # What is whitened row by row ----------------------------------------------------------------------
 
 
-class Plan(NamedTuple):
+class WhiteningPlan(NamedTuple):
     """What is done to each block of features before its products are formed."""
 
     size: int  # features to whiten
@@ -316,7 +319,7 @@ class Plan(NamedTuple):
 
 def accuracy_plan(
     C: Floats, shift: float, dtype: np.dtype, may_center: bool, n: float = np.inf
-) -> Plan:
+) -> WhiteningPlan:
     """Choose how far to whiten the features in each block, and the precision of the products.
 
     The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
@@ -328,7 +331,7 @@ def accuracy_plan(
     """
     p = len(C)
     if p < _SMALL_RANK:
-        return Plan(p, False, np.dtype(np.float64))
+        return WhiteningPlan(p, False, np.dtype(np.float64))
     choices = [(0, False)] + [(0, True)] * may_center
     # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
     sizes = [size for size in _WHITENED if size < p]
@@ -353,8 +356,8 @@ def accuracy_plan(
     for kind, limit in kinds:
         for size, center in choices:
             if squared(size, center) <= limit:
-                return Plan(size, center, np.dtype(kind))
-    return Plan(p, False, np.dtype(np.float64))
+                return WhiteningPlan(size, center, np.dtype(kind))
+    return WhiteningPlan(p, False, np.dtype(np.float64))
 
 
 def allowed_square(mu: float, shift: float, kind: type, share: float, loss: float) -> float:
@@ -374,7 +377,11 @@ class Whitening:
     """
 
     def __init__(
-        self, components: Floats, plan: Plan, mean: Floats | None = None, ordered: bool = False
+        self,
+        components: Floats,
+        plan: WhiteningPlan,
+        mean: Floats | None = None,
+        ordered: bool = False,
     ) -> None:
         self.components, self.plan, self.ordered = components, plan, ordered
         self.mean = None if mean is None else mean.astype(plan.dtype)

@@ -27,7 +27,7 @@ from .._numerics.validation import (
 )
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
@@ -41,10 +41,10 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers import Problem, Solution, solve_convex
+from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
-from ..solvers.folds import ChosenAlpha, Scorer, Search, Splits, choose, deal
-from ..solvers.problem import Part, check_runs, parts_of
+from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
+from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
 from .learning import LearnedMetric, learned_kernel
 
@@ -88,7 +88,7 @@ class _MachinePath:
     Of the outputs, so many of the last are `hidden` from a scorer.
     """
 
-    parts: list[Part]
+    parts: list[OutputPart]
     splits: Splits
     n: int
     n_outputs: int
@@ -129,7 +129,9 @@ class _MachinePath:
                 F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
         return F[:, :, : self.n_outputs - self.hidden]
 
-    def _path(self, fitted: Problem, held: Problem, alphas: Sequence[float]) -> list[Array]:
+    def _path(
+        self, fitted: ConvexProblem, held: ConvexProblem, alphas: Sequence[float]
+    ) -> list[Array]:
         """Return the predictions of held-out rows by each alpha: one path with warm starts."""
         path: dict[int, Array] = {}
         solution: Solution | None = None
@@ -218,7 +220,7 @@ class KernelMachineBase(PartsByName):
         kernel = given = as_kernel(self.kernel)
         metric = None
         if given.learns:
-            sample = Sample(rows, Memory(Y, "y"), weights)
+            sample = TrainingSample(rows, Memory(Y, "y"), weights)
             options = RidgeOptions(
                 self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
                 verbose=self.verbose,
@@ -234,7 +236,7 @@ class KernelMachineBase(PartsByName):
         chosen = ChosenAlpha(max(alphas))
         if splits:
             path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
-            chosen = choose(path, Search(alphas, splits, scorer), verbose=self.verbose)
+            chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
         return self._solved(given, engine, parts, rows, d, chosen, metric)
 
     def _engine(self, kernel: Kernel, rows: Source, weights: Floats | None) -> Engine:
@@ -255,7 +257,7 @@ class KernelMachineBase(PartsByName):
         loss: Loss,
         alpha: float,
         task_matrix: Floats | None,
-    ) -> Problem:
+    ) -> ConvexProblem:
         """Return the problem in coordinates, where the solver will run: a device perhaps."""
         Y = targets.astype(np.float64, copy=False)
         Y = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # missing ones have no weight
@@ -263,13 +265,13 @@ class KernelMachineBase(PartsByName):
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else rows.near(square_root(task_matrix))
         design = coordinates_of(engine, rows, dtype=None)
-        return Problem(design, Y, rows.near(shares), loss, alpha, root, self.fit_intercept)
+        return ConvexProblem(design, Y, rows.near(shares), loss, alpha, root, self.fit_intercept)
 
     def _solved(
         self,
         kernel: Kernel,
         engine: Engine,
-        parts: list[Part],
+        parts: list[OutputPart],
         rows: Source,
         d: int,
         chosen: ChosenAlpha,
@@ -318,7 +320,7 @@ class KernelMachineBase(PartsByName):
 
     def _as_predicted(
         self,
-        problem: Problem,
+        problem: ConvexProblem,
         solution: Solution,
         rows: Source,
         projection: Projection,

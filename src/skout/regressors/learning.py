@@ -18,11 +18,11 @@ from .._numerics.types import Array, Floats, Ints, Rows
 from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, Learnt, Mahalanobis
 from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample
-from ..solvers.folds import TEST, TRAIN, Search, deal, least_loss, mean_square
+from ..solvers.folds import TEST, TRAIN, AlphaSearch, deal, least_loss, mean_square
 from ..solvers.ridge import Decision, FoldMoments, GramSystem, RidgeOptions, RidgeProblem
 
 # In a metric that was learned the last fit tries so many alphas below and above the best one of the
@@ -63,7 +63,7 @@ class LearnedMetric:
 
 
 def learned_kernel(
-    kernel: Learnt, sample: Sample, alphas: list[float], options: RidgeOptions
+    kernel: Learnt, sample: TrainingSample, alphas: list[float], options: RidgeOptions
 ) -> tuple[Mahalanobis, LearnedMetric]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
@@ -80,7 +80,7 @@ def learned_kernel(
             for part in (sample.rows, sample.targets)
         )
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
-        sample = Sample(rows, targets, weights)
+        sample = TrainingSample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
@@ -93,8 +93,8 @@ def learned_kernel(
 
 
 def search_after(
-    metric: LearnedMetric, sample: Sample, alphas: list[float]
-) -> tuple[Search, dict[str, Any] | None]:
+    metric: LearnedMetric, sample: TrainingSample, alphas: list[float]
+) -> tuple[AlphaSearch, dict[str, Any] | None]:
     """Return a search of the alphas that are left to choose from where a metric was learned.
 
     The rows held out from that choose: folds of the whole sample, which has taught the metric,
@@ -107,10 +107,10 @@ def search_after(
         held[metric.held] = True
         ladder = sorted(alphas)
         best = ladder.index(metric.best_alpha)
-        return Search(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
+        return AlphaSearch(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
     tried = np.flatnonzero(np.isfinite(metric.fold_loss[0]))
     table = least_loss([alphas[k] for k in tried], metric.fold_loss[:, tried]).results
-    return Search([metric.best_alpha]), table
+    return AlphaSearch([metric.best_alpha]), table
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Learning:
     """Rounds on a sample: a fit in the metric so far, then the next metric from its gradients."""
 
     kernel: Learnt
-    sample: Sample
+    sample: TrainingSample
     alphas: list[float]
     options: RidgeOptions
     seed: int
@@ -208,7 +208,7 @@ class _Learning:
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
         span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.options.n_jobs)
         options = RidgeOptions(self.options.fit_intercept, n_jobs=self.options.n_jobs)
-        problem = RidgeProblem(span, sample, options, Search(alphas))
+        problem = RidgeProblem(span, sample, options, AlphaSearch(alphas))
         system = GramSystem.of(problem, Decision("gram", "direct", "a metric is learned"))
         used, fits, F = system.fits_and_path(alphas, train, test, T)
         losses = np.zeros(len(alphas))

@@ -30,7 +30,7 @@ from .._numerics.validation import (
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
     Memory,
@@ -43,7 +43,7 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers.folds import ChosenAlpha, Scorer, Search, deal
+from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
     SYSTEMS,
@@ -331,7 +331,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _read(
         self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
-    ) -> Sample:
+    ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
@@ -348,7 +348,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
         if not adds and len(rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
-        sample = Sample(rows, targets, weights)
+        sample = TrainingSample(rows, targets, weights)
         if adds or not self.fit_intercept or self.sketch is None:
             return sample
         return replace(sample, origin=sample.rough_mean())
@@ -380,24 +380,24 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _search(
         self,
         alphas: list[float],
-        sample: Sample,
+        sample: TrainingSample,
         metric: LearnedMetric | None,
         groups: Any,
         scorer: Scorer | None,
-    ) -> tuple[Search, dict[str, Any] | None]:
+    ) -> tuple[AlphaSearch, dict[str, Any] | None]:
         """Return which alphas to choose from on which splits, or the table of a choice made."""
         if scorer is not None:
-            return Search(alphas, scorer.splits, scorer), None
+            return AlphaSearch(alphas, scorer.splits, scorer), None
         if len(alphas) == 1:
-            return Search(alphas), None
+            return AlphaSearch(alphas), None
         # a splitter or groups, which somebody gave for a reason, decide themselves
         if metric is not None and groups is None and isinstance(self.cv, int):
             return search_after(metric, sample, alphas)
         n, targets, weights = len(sample.rows), sample.targets.at_hand, sample.weights
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
-        return Search(alphas, splits), None
+        return AlphaSearch(alphas, splits), None
 
-    def _span(self, kernel: Kernel, sample: Sample, landmarks: Any) -> Span:
+    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Any) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
@@ -512,7 +512,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             rows = rows.plus(sample, alphas, options)
         if rows is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        fit = fit_best(rows.system(alphas, options, report), Search(alphas))
+        fit = fit_best(rows.system(alphas, options, report), AlphaSearch(alphas))
         self._take(fit, metric, grown=rows)
         return self
 
@@ -685,7 +685,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return tags
 
 
-def _warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None) -> None:
+def _warn_of_far_mean(projection: Projection, sample: TrainingSample, n_jobs: int | None) -> None:
     """Warn where a model without intercept is worse than the mean of targets far from zero.
 
     `projection` maps rows to predictions. Errors are compared to the variance of all outputs, so

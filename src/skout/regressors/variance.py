@@ -34,7 +34,7 @@ from .._numerics.linalg import symmetric_eigen, triangular_inverse
 from .._numerics.types import Floats, Ints
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ..basis.moments import MaskedMoments, Moments
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..rows import Reduction, RowMap
 from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
 
@@ -221,7 +221,7 @@ _FITC_REASONS = {
 }
 
 
-def with_fitc_weights(fit: Fit, sample: Sample, options: RidgeOptions) -> Fit:
+def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -> Fit:
     """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays."""
     engine, total = fit.engine, fit.moments
     refuse_fitc(missing=isinstance(total, MaskedMoments))

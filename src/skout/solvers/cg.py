@@ -30,7 +30,7 @@ _CONSTANT = 1e-14
 
 
 @dataclass
-class State:
+class CGState:
     """Where conjugate gradients are: A x = b - r for each column."""
 
     x: Any  # solution so far, (m, q)
@@ -40,7 +40,7 @@ class State:
     steps: int = 0
 
 
-def conjugate_gradients(apply: Product, precondition: Product, state: State) -> Iterator[State]:
+def conjugate_gradients(apply: Product, precondition: Product, state: CGState) -> Iterator[CGState]:
     """Yield the state after each step: columns have numbers of their own, and share the products.
 
     p <- z + (r'z / previous) p,  x <- x + (r'z / p'Ap) p,  r <- r - (r'z / p'Ap) A p,  z = M^-1 r
@@ -57,7 +57,7 @@ def conjugate_gradients(apply: Product, precondition: Product, state: State) -> 
         z = precondition(r)
         squared = (r * z).sum(0)
         ratio = xp.where(moves, squared / xp.where(moves, state.squared, 1.0), 0.0)
-        state = State(x, r, z + ratio * state.p, squared, state.steps + 1)
+        state = CGState(x, r, z + ratio * state.p, squared, state.steps + 1)
         yield state
 
 
@@ -84,8 +84,8 @@ def refined(
     spread: Any = None,  # (q,): residuals are relative to it where it is less than the norm of b
     max_iter: int,
     start: Any = None,  # where to begin, such as the solution of a similar system
-    progress: Callable[[Run, State], None] | None = None,  # stores them after each step
-    resumed: tuple[Run, State] | None = None,  # what `progress` got, to go on from there
+    progress: Callable[[Run, CGState], None] | None = None,  # stores them after each step
+    resumed: tuple[Run, CGState] | None = None,  # what `progress` got, to go on from there
     plain: bool = False,  # measure residuals by their Euclidean norm, not by r'M^-1 r
     gain: float = _GAIN,  # what a round in low precision makes of the residual
     believe: bool = False,
@@ -112,7 +112,7 @@ def refined(
         return _worst(_norms(r, r if plain else precondition(r)), scale)
 
     run, state = (_begun(products[-1], b, start), None) if resumed is None else resumed
-    last: State | None = None
+    last: CGState | None = None
     if resumed is None:
         run.residual = measure(run.r)
     while state is not None or not (run.residual <= tol or run.steps >= max_iter or run.stuck):
@@ -145,11 +145,11 @@ def refined(
     return run
 
 
-def _first(r: Any, precondition: Product, last: State | None) -> State:
+def _first(r: Any, precondition: Product, last: CGState | None) -> CGState:
     """Return the state of a residual; one computed anew keeps the direction of the last state."""
     z = precondition(r)
     p = z if last is None else last.p + precondition(r - last.r)
-    return State(0.0 * r, r, p, (r * z).sum(0))
+    return CGState(0.0 * r, r, p, (r * z).sum(0))
 
 
 def _begun(exact: Product, b: Any, start: Any) -> Run:
@@ -158,7 +158,7 @@ def _begun(exact: Product, b: Any, start: Any) -> Run:
     return Run(start, b - exact(start), 1.0, checks=1)
 
 
-def _corrected(run: Run, state: State, products: list[Product], b: Any, measure: Product) -> Run:
+def _corrected(run: Run, state: CGState, products: list[Product], b: Any, measure: Product) -> Run:
     """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
     x = run.x + state.x
     r = b - products[-1](x)

@@ -26,7 +26,7 @@ from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt,
 from .._numerics.threads import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction
-from .problem import Problem
+from .problem import ConvexProblem
 
 # Width of the smoothing: at first, in units of the spread of the residuals; its decrease, and the
 # least step length after which it decreases; the least width, in units of tol times the objective.
@@ -86,7 +86,7 @@ class Solution:
 
 
 def solve_convex(
-    problem: Problem,
+    problem: ConvexProblem,
     *,
     tol: float = 1e-4,
     max_iter: int = 200,
@@ -125,7 +125,7 @@ def solve_convex(
 
 
 def _iterate(
-    problem: Problem, tol: float, max_iter: int, start: Solution | None, verbose: bool = False
+    problem: ConvexProblem, tol: float, max_iter: int, start: Solution | None, verbose: bool = False
 ) -> Solution:
     with held_blas(), tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
         newton = _Newton(problem, start, tol)
@@ -136,7 +136,7 @@ def _iterate(
         return newton.finish()
 
 
-def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
+def _rough_solution(problem: ConvexProblem, max_iter: int) -> Solution | None:
     """Solve the problem of evenly spaced rows, if there are many more than unknowns."""
     n, p = problem.Z.shape
     few = _START_ROWS * (p + 1)
@@ -147,7 +147,7 @@ def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
     return _iterate(sample, 0.03, min(max_iter, 30), None)
 
 
-def _careful_start(problem: Problem, max_iter: int) -> Solution:
+def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
     """Come near a smooth problem that resists: by the loss's limit, or by a path of alpha."""
     limit = problem.loss.limit
     if limit is not None:
@@ -168,7 +168,7 @@ def _careful_start(problem: Problem, max_iter: int) -> Solution:
 class _Newton:
     """Where the iteration is: Theta, b, the predictions F, and the best solution so far."""
 
-    def __init__(self, problem: Problem, start: Solution | None, tol: float) -> None:
+    def __init__(self, problem: ConvexProblem, start: Solution | None, tol: float) -> None:
         self.problem, self.tol = problem, tol
         self.smoothing = _Smoothing(problem.loss)
         self.many = len(problem.Y) > _MANY_ROWS * problem.Z.shape[1]

@@ -38,7 +38,7 @@ _LANES = 16
 _ALIGNED = 16
 
 
-class Design:
+class DesignMatrix:
     """The matrix Z of shape (n, p), wherever its rows lie.
 
     What it is multiplied with, and the products, lie where passes over its rows compute: arrays
@@ -64,34 +64,34 @@ class Design:
         """Whether Z is held; if not, rows of no weight should not be asked for."""
         return self.rows is None
 
-    def take(self, index: Any) -> Design:
+    def take(self, index: Any) -> DesignMatrix:
         """Return some of the rows, at increasing positions; held if they fit the memory."""
         Z = self.Z.subset(index)
         if self.rows is None:
-            return Design(Z, n_jobs=self.n_jobs)
+            return DesignMatrix(Z, n_jobs=self.n_jobs)
         held = Z.kept(_Same(self.shape[1]), Z.tail, n_jobs=self.n_jobs)
         if held is not None:
-            return Design(held, n_jobs=self.n_jobs)
-        return Design(Z, self.rows.subset(index), self.through, self.n_jobs)
+            return DesignMatrix(held, n_jobs=self.n_jobs)
+        return DesignMatrix(Z, self.rows.subset(index), self.through, self.n_jobs)
 
     @property
     def is_near(self) -> bool:
         """Whether Z is an array here."""
         return self.is_held and self.Z.is_array
 
-    def rounded(self) -> Design:
+    def rounded(self) -> DesignMatrix:
         """Return an array Z in float32 where both fit the memory, else Z, whose blocks are cast."""
         n, p = self.shape
         if 12.0 * n * p > limits().coordinates_bytes:
             return self
-        return Design(self.Z.here().astype(np.float32), n_jobs=self.n_jobs)
+        return DesignMatrix(self.Z.here().astype(np.float32), n_jobs=self.n_jobs)
 
     def product(self, B: Any) -> Any:
         """Return Z B, in float64."""
         if self.rows is not None and self.through is not None:
             source, product = self.rows, self.through(numpy_of(B))
         else:
-            source, product = self.Z, _Product(B)
+            source, product = self.Z, _RowProduct(B)
         return source.map_near(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
     def adjoint(self, G: Any) -> Any:
@@ -121,7 +121,7 @@ class Design:
         return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
 
 
-def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Design:
+def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> DesignMatrix:
     """Return the coordinates of all rows: held, in one pass, or made again in each.
 
     They are of a precision, or of that of the rows, if it is None.
@@ -129,12 +129,12 @@ def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Des
     function = Projection(engine.features, engine.components.T, dtype=dtype)
     Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
     if Z is not None:
-        return Design(Z, n_jobs=engine.n_jobs)
+        return DesignMatrix(Z, n_jobs=engine.n_jobs)
 
     def through(B: Floats) -> Projection:
         return Projection(engine.features, engine.on_features(B), dtype=dtype)
 
-    return Design(rows.then(function), rows, through, engine.n_jobs)
+    return DesignMatrix(rows.then(function), rows, through, engine.n_jobs)
 
 
 class _Anywhere:
@@ -154,7 +154,7 @@ class _Same(_Anywhere, RowMap):
         return Z
 
 
-class _Product(_Anywhere, RowMap):
+class _RowProduct(_Anywhere, RowMap):
     """z -> z B."""
 
     def __init__(self, B: Any) -> None:

@@ -213,7 +213,7 @@ class Scorer:
     name: str = ""  # of the score in `cv_results_`
 
 
-class Search(NamedTuple):
+class AlphaSearch(NamedTuple):
     """Which alphas to choose from, the splits to try them on, and a score where there is one."""
 
     alphas: list[float]
@@ -246,7 +246,12 @@ class Path(Protocol):
 
 
 def choose(
-    path: Path, search: Search, *, cv: CV = None, n_jobs: int | None = None, verbose: bool = False
+    path: Path,
+    search: AlphaSearch,
+    *,
+    cv: CV = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
 ) -> ChosenAlpha:
     """Return the alpha of greatest score or least loss over the splits, and the table of both.
 

@@ -23,8 +23,8 @@ from .._numerics.arrays import (
 from .._numerics.linalg import positive_solver
 from .._numerics.types import Array
 from ..losses import Curvature
-from .cg import State, conjugate_gradients
-from .problem import Problem
+from .cg import CGState, conjugate_gradients
+from .problem import ConvexProblem
 
 # Systems with more unknowns than this are solved by conjugate gradients.
 _DENSE = 2500
@@ -36,7 +36,7 @@ _FLOOR = 1e-14
 Pair = tuple[Array, Array]  # of the shapes of Theta and b
 
 
-def newton_direction(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
+def newton_direction(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
     """Return the direction of Theta and of b, given the gradients (p, r) and (d,)."""
     if bend.weight is not None and not bend.weight.any():
         bend = Curvature(bend.diagonal)
@@ -49,7 +49,7 @@ def newton_direction(problem: Problem, bend: Curvature, grad: Array, grad_b: Arr
     return _by_steps(problem, bend, grad, grad_b)
 
 
-def _separate(problem: Problem, diagonal: Array, grad: Array, grad_b: Array) -> Pair:
+def _separate(problem: ConvexProblem, diagonal: Array, grad: Array, grad_b: Array) -> Pair:
     """Solve for each output alone: their curvatures do not mix."""
     p, d = grad.shape
     right = -namespace(grad).vstack([grad, grad_b[None]])  # (p + 1, d)
@@ -71,7 +71,7 @@ def _shifted(S: Array, size: int, alpha: float) -> Array:
     return S
 
 
-def _joint(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
+def _joint(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
     """Solve for all outputs at once, from the weighted Gram matrices of each pair of outputs."""
     p, r = grad.shape
     d = len(grad_b)
@@ -94,7 +94,7 @@ def _joint(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> Pai
     return step[:size].reshape(r, p).T, step[size:]
 
 
-def _pair_grams(problem: Problem, bend: Curvature) -> Array:
+def _pair_grams(problem: ConvexProblem, bend: Curvature) -> Array:
     """Return the Gram matrix of the curvature of each pair of outputs."""
     p, d = problem.Z.shape[1], problem.Y.shape[1]
     S = zeros((d, d, p + 1, p + 1), problem.Y)
@@ -109,7 +109,7 @@ def _pair_grams(problem: Problem, bend: Curvature) -> Array:
     return S
 
 
-def _by_steps(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
+def _by_steps(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
     """Solve by conjugate gradients, preconditioned by the system of the mean curvature of rows.
 
     They know (Theta, b) as one long column.
@@ -133,7 +133,7 @@ def _by_steps(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> 
 
     right = column(-grad, -grad_b * problem.fit_intercept)
     z = precondition(right)
-    state = State(0.0 * right, right, z, (right * z).sum(0))
+    state = CGState(0.0 * right, right, z, (right * z).sum(0))
     goal = _CG_TOL**2 * state.squared
     steps = conjugate_gradients(apply, precondition, state)
     for state in itertools.islice(steps, _CG_ITERATIONS):
@@ -142,7 +142,7 @@ def _by_steps(problem: Problem, bend: Curvature, grad: Array, grad_b: Array) -> 
     return pair(state.x)
 
 
-def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair], Pair]:
+def _mean_curvature_solver(problem: ConvexProblem, bend: Curvature) -> Callable[[Pair], Pair]:
     """Return the inverse of the system in which each K_i is a multiple of the identity.
 
     In the eigenvectors V of M = V L V' that system has one block an output.

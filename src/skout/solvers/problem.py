@@ -21,11 +21,11 @@ from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positio
 from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
-from .design import Design
+from .design import DesignMatrix
 
 
 @dataclass
-class Problem:
+class ConvexProblem:
     """What is minimised. Arrays are NumPy's, or tensors on the card where Z is.
 
     Attributes
@@ -41,7 +41,7 @@ class Problem:
     fit_intercept : bool
     """
 
-    Z: Design
+    Z: DesignMatrix
     Y: Any
     weights: Any
     loss: Loss
@@ -83,7 +83,7 @@ class Problem:
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
         return float(-conjugate - 0.5 * (R * R).sum() / self.alpha)
 
-    def take(self, index: Any) -> Problem:
+    def take(self, index: Any) -> ConvexProblem:
         """Return the problem of some of the rows."""
         index = positions(index, self.Y)
         weights = self.weights[index] / self.weights[index].sum()
@@ -91,14 +91,16 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputPart:
     """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
 
-    whole: Problem
+    whole: ConvexProblem
     columns: Any
     rows: np.ndarray | None = None
 
-    def problem(self, some: np.ndarray | None = None, *, rated: bool = True) -> Problem | None:
+    def problem(
+        self, some: np.ndarray | None = None, *, rated: bool = True
+    ) -> ConvexProblem | None:
         """Return the problem of these outputs on their rows, or on some of them.
 
         None where no row of weight is left. Rows that are not `rated` need not have the outputs.
@@ -121,13 +123,13 @@ class Part:
         return rows if self.rows is None else rows.subset(self.rows)
 
 
-def parts_of(problem: Problem, targets: np.ndarray) -> list[Part]:
+def parts_of(problem: ConvexProblem, targets: np.ndarray) -> list[OutputPart]:
     """Return the parts of a problem whose targets, here with NaN, may have holes."""
     if not np.isnan(targets).any():
-        return [Part(problem, slice(None))]
+        return [OutputPart(problem, slice(None))]
     observed = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
     check_outputs_observed(observed.sum(0))
-    return [Part(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
+    return [OutputPart(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 
 def check_runs(loss: Loss, Y: Any) -> None:

@@ -15,7 +15,7 @@ from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
-from ...basis.passes import Sample
+from ...basis.passes import TrainingSample
 from ...rows import Progress, is_lazy, reads_once
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
@@ -30,7 +30,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
 
     n_groups = 1
 
-    def add_fit(self, engine: Engine, sample: Sample, solver: str) -> None:
+    def add_fit(self, engine: Engine, sample: TrainingSample, solver: str) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
         parts = (engine.components,) if solver == "direct" else ()
         rows, targets = sample.rows, sample.targets

@@ -37,7 +37,7 @@ from ...kernels import Kernel
 from ...rows import Memory
 from ...sketches import PivotedCholesky
 from ..cg import largest_of, refined
-from ..folds import ChosenAlpha, Search, choose, groups_or_splits
+from ..folds import AlphaSearch, ChosenAlpha, choose, groups_or_splits
 from .moments import FoldMoments, Solution
 from .preconditioners import Sketched, definite_factor
 from .products import Store
@@ -109,7 +109,7 @@ class GramSystem(SystemOfRows):
         """Whether no target is missing."""
         return isinstance(self._parts[0][0], slice)
 
-    def choice(self, search: Search) -> ChosenAlpha:
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Choose alpha by fits on parts of the rows, or on the span of some of them."""
         n_fits = len(search.splits) * len(search.alphas)
         if not search.splits or not self._is_whole or self.K is None or n_fits <= _FEW_FITS:
@@ -151,7 +151,7 @@ class GramSystem(SystemOfRows):
         rows = np.arange(m)
         if m > _STAND_IN:
             rng = check_rng(self.problem.options.random_state)
-            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _Columns(self.K)).indices
+            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _HeldMatrix(self.K)).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
         return self.K[:, rows[kept]] @ triangular_inverse(L).T
 
@@ -250,7 +250,7 @@ class GramSystem(SystemOfRows):
         return used, fits, report
 
 
-class _Columns:
+class _HeldMatrix:
     """A kernel matrix that was computed, as sketches ask for it."""
 
     def __init__(self, K: Floats) -> None:
@@ -262,8 +262,8 @@ class _Columns:
     def columns(self, index: Ints) -> Floats:
         return self.K[:, index]
 
-    def restrict(self, index: Ints) -> _Columns:
-        return _Columns(self.K[np.ix_(index, index)])
+    def restrict(self, index: Ints) -> _HeldMatrix:
+        return _HeldMatrix(self.K[np.ix_(index, index)])
 
 
 def dual_ridge(

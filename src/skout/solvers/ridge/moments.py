@@ -20,9 +20,17 @@ from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.types import Floats, Ints
 from ...basis import Engine
 from ...basis.moments import AnyMoments, Moments, sum_moments
-from ...basis.passes import Sample
+from ...basis.passes import TrainingSample
 from ...rows import Memory
-from ..folds import TEST, TRAIN, ChosenAlpha, Search, choose, groups_of_splits, interleaved_groups
+from ..folds import (
+    TEST,
+    TRAIN,
+    AlphaSearch,
+    ChosenAlpha,
+    choose,
+    groups_of_splits,
+    interleaved_groups,
+)
 from .checkpoint import Bar
 from .coupling import CoupledMoments, coupled, coupled_path
 from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, warn_unless_converged
@@ -190,7 +198,7 @@ class MomentSystem(System):
     engine: Engine
     folds: FoldMoments
     options: RidgeOptions
-    sample: Sample | None = None  # whose moments they are; None where rows came in blocks
+    sample: TrainingSample | None = None  # whose moments they are; None where rows came in blocks
     report: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -218,7 +226,7 @@ class MomentSystem(System):
         folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
         return cls(engine, folds, options, sample, decision.report)
 
-    def choice(self, search: Search) -> ChosenAlpha:
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
         folds.total.check_weight()
         if scorer is not None:
@@ -279,7 +287,7 @@ class GrowingMoments:
     n: int = 0
 
     def plus(
-        self, sample: Sample, alphas: Sequence[float], options: RidgeOptions
+        self, sample: TrainingSample, alphas: Sequence[float], options: RidgeOptions
     ) -> GrowingMoments:
         """Return these moments with those of more rows, which are dealt into folds in turn."""
         n, n_outputs = sample.targets.shape

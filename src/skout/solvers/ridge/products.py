@@ -39,10 +39,10 @@ from ..._numerics.validation import check_total_weight
 from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments
-from ...basis.passes import Sample, allowed_square
+from ...basis.passes import TrainingSample, allowed_square
 from ...rows import Place, Reduction
-from ..cg import Run, State, largest_of, refined
-from ..folds import ChosenAlpha, Search
+from ..cg import CGState, Run, largest_of, refined
+from ..folds import AlphaSearch, ChosenAlpha
 from .moments import MomentSystem, Solution
 from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
 from .system import (
@@ -136,7 +136,7 @@ class FeatureProducts(_FeaturePass):
 
     V: Array
 
-    def of(self, sample: Sample, V: Array, n_jobs: int | None) -> Array:
+    def of(self, sample: TrainingSample, V: Array, n_jobs: int | None) -> Array:
         """Return the products with V, shape (m, q), in double precision."""
         self.V, rows = cast(V, self.dtype), sample.rows
         has_numbers = rows.device is None and rows.has_shortcuts
@@ -185,7 +185,7 @@ class RightSide(_FeaturePass):
     origin: Array = None
     center: Array = None
 
-    def of(self, sample: Sample, center: Floats | None, n_jobs: int | None) -> Moments:
+    def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
         self.origin, self.center = sample.origin, center
         moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
@@ -229,7 +229,7 @@ class LandmarkSystem:
     The components of the engine are not used.
     """
 
-    def __init__(self, engine: Engine, sample: Sample, options: RidgeOptions) -> None:
+    def __init__(self, engine: Engine, sample: TrainingSample, options: RidgeOptions) -> None:
         self.engine, self.sample, self.rows = engine, sample, sample.rows
         self.options, self.fit_intercept = options, options.fit_intercept
         self.features, self.m = engine.features, engine.features.m
@@ -420,14 +420,14 @@ class LandmarkSystem:
         }  # fmt: skip
 
 
-def _keep(checkpoint: Checkpoint, run: Run, state: State) -> None:
+def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
     parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
 
 
-def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, State] | None:
+def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, CGState] | None:
     """Return what `_keep` stored in an earlier fit, if there is something."""
     stored = checkpoint.kept()
     if stored is None:
@@ -436,7 +436,7 @@ def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, State] | None:
     for key, value in stored.items():
         kind, _, name = key.partition("_")
         parts[kind][name] = constant(value, like) if value.ndim else value.item()
-    return Run(**parts["run"]), State(**parts["state"])
+    return Run(**parts["run"]), CGState(**parts["state"])
 
 
 @dataclass(frozen=True)
@@ -515,7 +515,7 @@ class DeviceSystem(System):
     def of(cls, problem: RidgeProblem, decision: Decision) -> DeviceSystem:
         return cls(problem, decision, problem.span.unfactorized())
 
-    def choice(self, search: Search) -> ChosenAlpha:
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
         return ChosenAlpha(search.alphas[0])
 
     def solve(self, alpha: float) -> Fit:

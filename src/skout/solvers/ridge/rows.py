@@ -40,7 +40,7 @@ from ...basis.features import KernelMatrix
 from ...basis.moments import PartlyWhitened, check_outputs_observed
 from ...basis.passes import WhitenedFeatures, Whitening
 from ..cg import refined
-from ..design import Design, coordinates_of
+from ..design import DesignMatrix, coordinates_of
 from ..folds import ChosenAlpha
 from .coupling import Coefficients, OutputSystems, balance, coupled, coupled_path
 from .system import (
@@ -73,7 +73,7 @@ class MaskedSystem(OutputSystems):
     coefficients c are of these, and their penalty is c'Pc.
     """
 
-    design: Design  # (n, p)
+    design: DesignMatrix  # (n, p)
     T: Array  # targets, 0 where they are missing, (n, d)
     W: Array  # (n, d)
     fit_intercept: bool = False
@@ -83,7 +83,7 @@ class MaskedSystem(OutputSystems):
     @classmethod
     def of(
         cls,
-        design: Design,
+        design: DesignMatrix,
         targets: Floats,
         weights: Floats | None,
         fit_intercept: bool = False,
@@ -132,7 +132,7 @@ class MaskedSystem(OutputSystems):
         return self._centered(self.design.adjoint(self.W * self.T))
 
     @functools.cached_property
-    def _rounded(self) -> tuple[Design, Floats]:
+    def _rounded(self) -> tuple[DesignMatrix, Floats]:
         """Z and W for products in float32."""
         return self.design.rounded(), self.W.astype(np.float32)
 
@@ -343,7 +343,7 @@ class RowsSystem(SystemOfRows):
             whole = KernelMatrix(span.kernel, span.landmarks, options.n_jobs).full()
             L, kept = pivoted_cholesky(whole)
             inverse = triangular_inverse(L)
-            design = Design((whole[:, kept] @ inverse.T)[span.place], n_jobs=options.n_jobs)
+            design = DesignMatrix((whole[:, kept] @ inverse.T)[span.place], n_jobs=options.n_jobs)
             K = whole[np.ix_(span.place, span.place)]
 
             def on_features(coef: Floats) -> Floats:
@@ -391,7 +391,7 @@ class RowsSystem(SystemOfRows):
         return {"max_iter": max(_MOST_STEPS, options.max_iter)}
 
 
-def _design(problem: RidgeProblem) -> tuple[Design, PartlyWhitened | None]:
+def _design(problem: RidgeProblem) -> tuple[DesignMatrix, PartlyWhitened | None]:
     """Return the coordinates of all rows: features whitened as far as alpha needs, if they can be.
 
     To whiten them all takes as many operations as Z'Z.
@@ -404,5 +404,5 @@ def _design(problem: RidgeProblem) -> tuple[Design, PartlyWhitened | None]:
         held = rows.kept(features, (engine.rank,), n_jobs=engine.n_jobs)
         if held is not None:
             partly = PartlyWhitened(engine.components, plan.size)
-            return Design(held, n_jobs=engine.n_jobs), partly
+            return DesignMatrix(held, n_jobs=engine.n_jobs), partly
     return coordinates_of(engine, rows), None

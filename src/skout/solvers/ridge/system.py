@@ -37,10 +37,10 @@ from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
 from ...basis.moments import AnyMoments
-from ...basis.passes import Sample
+from ...basis.passes import TrainingSample
 from ...kernels import Kernel
 from ...rows import Source, block_rows, limits
-from ..folds import CV, ChosenAlpha, Search, choose, groups_of_splits, mean_square
+from ..folds import CV, AlphaSearch, ChosenAlpha, choose, groups_of_splits, mean_square
 from .checkpoint import RidgeCheckpoint
 
 # What a kernel value costs besides its product, in operations of a float32 matrix product that the
@@ -106,9 +106,9 @@ class RidgeProblem:
     """What is to be fitted: the span, rows and targets, the parameters, alphas to choose from."""
 
     span: Span
-    sample: Sample
+    sample: TrainingSample
     options: RidgeOptions
-    search: Search
+    search: AlphaSearch
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class System(ABC):
         """Return the system of a problem, as it was decided."""
 
     @abstractmethod
-    def choice(self, search: Search) -> ChosenAlpha:
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Return the best alpha of a search, and the table that it was chosen by."""
 
     @abstractmethod
@@ -227,7 +227,7 @@ class SystemOfRows(System):
         train, test = (np.sort(everything[part]) for part in self.problem.search.splits[number])
         return train, test
 
-    def choice(self, search: Search) -> ChosenAlpha:
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
         options = self.problem.options
         chosen = choose(self, search, cv=options.cv, verbose=options.verbose)
@@ -240,7 +240,7 @@ class SystemOfRows(System):
         return chosen
 
 
-def fit_best(system: System, search: Search) -> Fit:
+def fit_best(system: System, search: AlphaSearch) -> Fit:
     """Return the fit with the best alpha; where a system fails, by the one that takes over."""
     try:
         chosen = system.choice(search)
