@@ -235,7 +235,7 @@ class Engine:
 
 def _pivot_noise(gram: Floats, rounding: float, is_single: bool) -> float:
     """Return how large a pivot of K~ may be by rounding alone."""
-    # smaller pivots cannot be told from the rounding of float32 kernel values
+    # smaller pivots cannot be distinguished from the rounding of float32 kernel values
     noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if is_single else 0.0
     return max(noise, _COPIES * rounding)
 

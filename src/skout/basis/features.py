@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from scipy.linalg import bandwidth
 
@@ -33,7 +34,7 @@ from .._numerics.arrays import (
 from .._numerics.linalg import rounding_of, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows
+from .._numerics.types import Array, Floats, Ints, Matrix, Rows, TorchDevice
 from ..kernels.base import KERNELS, Block, Kernel, fill_block
 from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 
@@ -90,7 +91,7 @@ class LandmarkFeatures:
         """Leave out what can be computed from the rest, which need not be sent to workers."""
         return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
-    def on(self, device: Any, dtype: Any) -> LandmarkFeatures:
+    def on(self, device: TorchDevice, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the same features of rows on a torch device, or say that the kernel cannot.
 
         A kernel that does not announce it is tried on two rows, and must give what it gives on the
@@ -155,7 +156,7 @@ def _weights_near(landmarks: Rows, W: Matrix) -> Matrix:
         return made.to(like.device, like.dtype)
 
 
-def _check_same_block(kernel: Kernel, rows: Rows, device: Any) -> None:
+def _check_same_block(kernel: Kernel, rows: Rows, device: TorchDevice) -> None:
     """Raise unless a block of tensors has the values of a block of arrays, for two rows."""
     rows = astype(take(rows, slice(0, 2)), np.float64)
     moved = to_device(rows, device)
@@ -303,7 +304,7 @@ class Projection(RowMap):
         features: LandmarkFeatures,  # phi
         matrix: Array = None,  # (m, p)
         offset: Array = None,  # (p,)
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype = None if dtype is None else np.dtype(dtype)
@@ -323,8 +324,10 @@ class Projection(RowMap):
 
     def on(self, place: Place) -> Projection:
         features = self.features.on(place.device, place.dtype)
-        parts = (None if part is None else place.moved(part) for part in (self.matrix, self.offset))
-        moved = Projection(features, *parts).then(self._then)
+        matrix, offset = (
+            None if part is None else place.moved(part) for part in (self.matrix, self.offset)
+        )
+        moved = Projection(features, matrix, offset).then(self._then)
         moved._total = 0.0
         return moved
 

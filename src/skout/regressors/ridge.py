@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats
+from .._numerics.types import Floats, Objects
 from .._numerics.validation import (
     PartsByName,
     all_at_once,
@@ -178,7 +179,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
-        Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
+        Of a kernel whose metric is learned, see `skout.kernels.Learnt`.
     n_features_in_ : int
 
     Examples
@@ -278,8 +279,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         X: Any,
         y: Any,
         sample_weight: Any = None,
-        landmarks: Any = None,
-        groups: Any = None,
+        landmarks: Objects = None,
+        groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
         alphas, checkpoint = self._check(landmarks, X), None
@@ -308,7 +309,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             _warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
-    def _check(self, landmarks: Any, X: Any) -> list[float]:
+    def _check(self, landmarks: Objects, X: Any) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -382,7 +383,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         alphas: list[float],
         sample: TrainingSample,
         metric: LearnedMetric | None,
-        groups: Any,
+        groups: ArrayLike | None,
         scorer: Scorer | None,
     ) -> tuple[AlphaSearch, dict[str, Any] | None]:
         """Return which alphas to choose from on which splits, or the table of a choice made."""
@@ -397,7 +398,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
         return AlphaSearch(alphas, splits), None
 
-    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Any) -> Span:
+    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
@@ -494,7 +495,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _fit_parts(
         self,
         parts: Iterable[tuple[Any, ...]],
-        landmarks: Any,
+        landmarks: Objects,
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""

@@ -59,7 +59,7 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         Symmetric, with non-negative weights: how closely two outputs are related.
     mu : float
         In [0, 1]. 0 gives M = I, independent outputs. At 1, where L has no inverse, M is its
-        pseudo-inverse: what neighbours have in common is then left out.
+        pseudo-inverse: what neighbors have in common is then left out.
 
     Returns
     -------

@@ -13,11 +13,11 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
+from .._numerics.types import Array
 from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
@@ -26,7 +26,7 @@ from .design import DesignMatrix
 
 @dataclass
 class ConvexProblem:
-    """What is minimised. Arrays are NumPy's, or tensors on the card where Z is.
+    """What is minimized. Arrays are NumPy's, or tensors on the device where Z is.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class ConvexProblem:
     """
 
     Z: DesignMatrix
-    Y: Any
-    weights: Any
+    Y: Array
+    weights: Array
     loss: Loss
     alpha: float
-    root: Any | None = None
+    root: Array | None = None
     fit_intercept: bool = False
 
     @property
@@ -54,28 +54,28 @@ class ConvexProblem:
         """Shape of Theta."""
         return self.Z.shape[1], self.Y.shape[1] if self.root is None else len(self.root)
 
-    def mix(self, B: Any) -> Any:
+    def mix(self, B: Array) -> Array:
         """Return B A."""
         return B if self.root is None else B @ self.root
 
-    def unmix(self, B: Any) -> Any:
+    def unmix(self, B: Array) -> Array:
         """Return B A'."""
         return B if self.root is None else B @ self.root.T
 
-    def predict(self, theta: Any, intercept: Any) -> Any:
+    def predict(self, theta: Array, intercept: Array) -> Array:
         """Return F = Z Theta A + b."""
         return self.mix(self.Z.product(theta)) + intercept
 
-    def primal(self, theta: Any, F: Any) -> float:
+    def primal(self, theta: Array, F: Array) -> float:
         """Return P, given F."""
         loss = self.weights @ self.loss.value(F, self.Y)
         return float(loss + 0.5 * self.alpha * (theta * theta).sum())
 
-    def pull(self, G: Any) -> Any:
+    def pull(self, G: Array) -> Array:
         """Return sum_i c_i z_i g_i' A', the gradient of sum_i c_i <g_i, f_i> in Theta."""
         return self.unmix(self.Z.adjoint(self.weights[:, None] * G))
 
-    def dual(self, G: Any, R: Any | None = None) -> float:
+    def dual(self, G: Array, R: Array | None = None) -> float:
         """Return D of any G in the domain of the conjugate; R = pull(G), where it is known."""
         if self.fit_intercept:
             G, R = balanced(G, self.weights), None
@@ -83,7 +83,7 @@ class ConvexProblem:
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
         return float(-conjugate - 0.5 * (R * R).sum() / self.alpha)
 
-    def take(self, index: Any) -> ConvexProblem:
+    def take(self, index: Array) -> ConvexProblem:
         """Return the problem of some of the rows."""
         index = positions(index, self.Y)
         weights = self.weights[index] / self.weights[index].sum()
@@ -95,7 +95,7 @@ class OutputPart:
     """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
 
     whole: ConvexProblem
-    columns: Any
+    columns: Array
     rows: np.ndarray | None = None
 
     def problem(
@@ -124,7 +124,7 @@ class OutputPart:
 
 
 def parts_of(problem: ConvexProblem, targets: np.ndarray) -> list[OutputPart]:
-    """Return the parts of a problem whose targets, here with NaN, may have holes."""
+    """Return the parts of a problem whose targets, here with NaN, may be missing."""
     if not np.isnan(targets).any():
         return [OutputPart(problem, slice(None))]
     observed = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
@@ -132,7 +132,7 @@ def parts_of(problem: ConvexProblem, targets: np.ndarray) -> list[OutputPart]:
     return [OutputPart(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 
-def check_runs(loss: Loss, Y: Any) -> None:
+def check_runs(loss: Loss, Y: Array) -> None:
     """Raise if a loss, which a user may have written, does not take tensors where Y are some."""
     Y = Y[:2]
     if not is_tensor(Y):
@@ -150,14 +150,14 @@ def check_runs(loss: Loss, Y: Any) -> None:
         ) from problem
 
 
-def _tried(loss: Loss, Y: Any) -> list[Any]:
+def _tried(loss: Loss, Y: Array) -> list[Array]:
     """Return what a loss says of some predictions of Y."""
     F = 0.5 * Y
     found = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
     return [*found, loss.curvature(F, Y).diagonal] if loss.smooth else found
 
 
-def balanced(G: Any, weights: Any) -> Any:
+def balanced(G: Array, weights: Array) -> Array:
     """Scale the positive or the negative entries of each column down until its sum is zero.
 
     The domains of the conjugates contain 0 and, with a point, all that lie between it and 0.

@@ -245,7 +245,7 @@ class MomentSystem(System):
         if options.task_matrix is None:
             try:
                 matrix, intercept = self._solved(total, alpha)
-            except LinAlgError:  # in coordinates, rounding can be told from the rest
+            except LinAlgError:  # in coordinates, rounding shows
                 matrix, intercept = self._solved(total.each(Moments.whitened), alpha)
         else:
             system = CoupledMoments(total, options.fit_intercept)

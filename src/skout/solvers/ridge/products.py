@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..._numerics.arrays import (
     astype,
@@ -102,7 +103,7 @@ class _FeaturePass(Reduction):
     come in order.
     """
 
-    def __init__(self, features: LandmarkFeatures, store: Store, dtype: Any) -> None:
+    def __init__(self, features: LandmarkFeatures, store: Store, dtype: DTypeLike) -> None:
         self.features, self.store, self.width = features, store, features.m
         self.dtype = np.dtype(dtype)
         self.turn: int | None = None
@@ -287,14 +288,14 @@ class LandmarkSystem:
     def _gram(self) -> Array:
         return self.gram()
 
-    def gram(self, dtype: Any = np.float64) -> Array:
+    def gram(self, dtype: DTypeLike = np.float64) -> Array:
         """Return K in memory of its own."""
         if self.budget.device is None:
             return np.ascontiguousarray(self.engine.gram()[0].astype(dtype, copy=False))
         return self._mixed(lambda part: part, self.m, dtype)
 
     def _mixed(
-        self, function: Callable[[Array], Array], width: int, dtype: Any = np.float64
+        self, function: Callable[[Array], Array], width: int, dtype: DTypeLike = np.float64
     ) -> Array:
         """Return W function(features of the landmarks), some of them at a time."""
         landmarks, W = self.engine.landmarks, self.engine.weights
@@ -304,7 +305,7 @@ class LandmarkSystem:
             out[part] = function(features(self.budget.moved(take(landmarks, part), dtype)))
         return out if W is None else self.budget.mixed(W, out)
 
-    def features_in(self, dtype: Any) -> LandmarkFeatures:
+    def features_in(self, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the features where the system lies, on a device in a precision."""
         if self.budget.device is None:
             return self.features

@@ -216,7 +216,7 @@ class MaskedSystem(OutputSystems):
                 return ridge_solve(A, b, shift)
             try:
                 return positive_solve(self._penalized(A, shift), b)
-            except LinAlgError:  # in coordinates, rounding can be told from the rest
+            except LinAlgError:  # in coordinates, rounding shows
                 M = partly.finish()
                 return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
         Z, w = self._taken(rows, column)

@@ -27,13 +27,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
-from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows
+from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
 from ...basis.moments import AnyMoments
@@ -443,7 +444,7 @@ class MemoryBudget:
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
 
-    def __init__(self, device: Any, free: float, work: float, m: int) -> None:
+    def __init__(self, device: TorchDevice, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m
         share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
@@ -473,7 +474,7 @@ class MemoryBudget:
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Return a new array there."""
         if self.device is None:
             return np.empty(shape, dtype=dtype)
@@ -481,7 +482,7 @@ class MemoryBudget:
 
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
-    def moved(self, rows: Rows, dtype: Any = None) -> Rows:
+    def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Rows:
         """Return rows there."""
         return rows if self.device is None else to_device(rows, self.device, dtype)
 
@@ -508,7 +509,7 @@ def budget_for(rows: Source, m: int) -> MemoryBudget:
     return MemoryBudget(rows.device, free, work, m)
 
 
-def _free_on(device: Any) -> float:
+def _free_on(device: TorchDevice) -> float:
     """Return the bytes that are free on a device."""
     import torch
 
