@@ -403,9 +403,9 @@ def _drawn(
     if sketch.needs_gram:
         landmarks = rows.take(draw.indices)
     else:
-        answer = survey.take(draw.indices)
+        drawn_rows = survey.take(draw.indices)
         survey.run()
-        landmarks = answer()
+        landmarks = drawn_rows()
     place, number = np.full(n, -1), np.arange(len(indices))
     if sparse.issparse(W):
         first, number = unique(landmarks)

@@ -81,10 +81,10 @@ class LandmarkFeatures:
             return [(self.kernel.against(self.landmarks), None)]
         return [
             (
-                self.kernel.against(take(self.landmarks, some)),
-                _weights_near(self.landmarks, self.weights[:, some]),
+                self.kernel.against(take(self.landmarks, chunk)),
+                _weights_near(self.landmarks, self.weights[:, chunk]),
             )
-            for some in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
+            for chunk in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
         ]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,8 +117,8 @@ class LandmarkFeatures:
             rows = to_device(rows, held.device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
         out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
-        for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
-            few, values = take(rows, some), out[some]
+        for chunk in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
+            few, values = take(rows, chunk), out[chunk]
             if self.weights is None:
                 fill_block(self._blocks[0][0], few, values)
                 continue
@@ -268,8 +268,8 @@ class KernelMatrix:
             K, rounding = self.measured()
             out = mixed = np.empty((n, m))
 
-            def fill(some: slice) -> None:
-                out[some] = (weights @ np.ascontiguousarray(K[:, some])).T  # K is symmetric
+            def fill(chunk: slice) -> None:
+                out[chunk] = (weights @ np.ascontiguousarray(K[:, chunk])).T  # K is symmetric
 
             for _ in map_blocks(fill, row_slices(n, _MIXED_ROWS), n_jobs=self.n_jobs):
                 pass
@@ -281,8 +281,8 @@ class KernelMatrix:
         if mixed is None:
             gram, blocks = np.zeros((m, m)), row_slices(n, block_rows(n, 8 * m, _MIXED_ROWS))
 
-            def part(some: slice) -> Floats:
-                return weights[:, some] @ features(take(rows, some))
+            def part(chunk: slice) -> Floats:
+                return weights[:, chunk] @ features(take(rows, chunk))
 
             for piece in map_blocks(part, list(blocks), n_jobs=self.n_jobs):
                 gram += piece
@@ -349,8 +349,8 @@ class Projection(RowMap):
             out = np.empty((n_rows(rows), p), dtype=dtype) if out is None else out
             # values that are still in cache, and rows enough for a fast product
             size = max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))
-            for some in row_slices(len(out), size):
-                values = self.features(take(rows, some)).astype(np.float64, copy=False)
+            for chunk in row_slices(len(out), size):
+                values = self.features(take(rows, chunk)).astype(np.float64, copy=False)
                 if len(values) < _PRODUCT_ROWS:  # of few rows, to look for zeros would take longer
                     F = values @ self.matrix
                 else:
@@ -359,7 +359,7 @@ class Projection(RowMap):
                         np.matmul(values[:, :stop], part, out=F[:, columns])
                 if not np.isfinite(F).all():
                     check_values(self.features.kernel, values)
-                out[some] = F if self.offset is None else np.add(F, self.offset, out=F)
+                out[chunk] = F if self.offset is None else np.add(F, self.offset, out=F)
         return out if self._then is None else self._then(numpy_of(out))
 
     @functools.cached_property

@@ -296,8 +296,8 @@ class MaskedMoments:
         """Return the moments of some outputs of a set."""
         numbers = np.arange(len(self.codes))[columns]
         code = self.codes[numbers[0]]
-        own = np.flatnonzero(self.codes == code)
-        return self.parts[code].of_columns(np.searchsorted(own, numbers))
+        members = np.flatnonzero(self.codes == code)
+        return self.parts[code].of_columns(np.searchsorted(members, numbers))
 
     def each(self, function: Callable[[Moments], Moments]) -> MaskedMoments:
         """Return what a function makes of the moments of each set."""
@@ -329,7 +329,7 @@ class MaskedMoments:
         both = np.column_stack([self.codes, other.codes])
         pairs, codes = np.unique(both, axis=0, return_inverse=True)
         sets = [np.flatnonzero(codes.reshape(-1) == k) for k in range(len(pairs))]
-        parts = [combine(self.of_columns(some), other.of_columns(some)) for some in sets]
+        parts = [combine(self.of_columns(columns), other.of_columns(columns)) for columns in sets]
         return MaskedMoments(codes.reshape(-1), parts)
 
     def check_weight(self) -> None:

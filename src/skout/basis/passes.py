@@ -165,14 +165,14 @@ class KnownRows:
         groups = np.zeros(len(number), dtype=int) if part.groups is None else part.groups
 
         def moments(group: int) -> AnyMoments:
-            some = np.flatnonzero(groups == group)
-            T = part.targets.take(some).astype(np.float64)
+            members = np.flatnonzero(groups == group)
+            T = part.targets.take(members).astype(np.float64)
             T = T if part.origin is None else T - part.origin
-            weights = None if part.weights is None else part.weights[some]
-            order = np.argsort(number[some])
-            if weights is None and np.array_equal(number[some][order], np.arange(len(L))):
+            weights = None if part.weights is None else part.weights[members]
+            order = np.argsort(number[members])
+            if weights is None and np.array_equal(number[members][order], np.arange(len(L))):
                 return block_moments(L, T[order], None, zz=triangle_gram(L))
-            return block_moments(L[number[some]], T, weights)
+            return block_moments(L[number[members]], T, weights)
 
         return sample.take(others), lambda: [moments(group) for group in range(sample.n_groups)]
 
@@ -250,11 +250,11 @@ class BlockMoments(Reduction):
             return [self._moments(rows, T, weights, place)]
         parts: list[AnyMoments | None] = [None] * self.n_groups
         for group in namespace(groups).unique(groups):
-            some = flatnonzero(groups == group)
-            if some[-1] - some[0] == len(some) - 1:  # one after another: nothing is copied
-                some = slice(int(some[0]), int(some[-1]) + 1)
-            w, at = (None if column is None else column[some] for column in (weights, place))
-            parts[group] = self._moments(take(rows, some), T[some], w, at)
+            members = flatnonzero(groups == group)
+            if members[-1] - members[0] == len(members) - 1:  # one after another: nothing is copied
+                members = slice(int(members[0]), int(members[-1]) + 1)
+            w, at = (None if column is None else column[members] for column in (weights, place))
+            parts[group] = self._moments(take(rows, members), T[members], w, at)
         return parts
 
     def _moments(self, rows: Rows, T: Matrix, weights: Array, place: Array) -> AnyMoments:
@@ -266,15 +266,15 @@ class BlockMoments(Reduction):
             self._memory.buffer = np.empty((n, self.wide), dtype=self.dtype)
         wide = self._memory.buffer[:n]
         Z = wide[:, : self.p]
-        for some in row_slices(n, self.features.cache_rows(rows, self.dtype)):
-            out, few = Z[some] if self.in_place else None, take(rows, some)
+        for chunk in row_slices(n, self.features.cache_rows(rows, self.dtype)):
+            out, few = Z[chunk] if self.in_place else None, take(rows, chunk)
             if self.known is None or place is None:
                 F = self.features(few, out)
             else:
-                F = self.known.features(self.features, few, place[some], out)
+                F = self.known.features(self.features, few, place[chunk], out)
             coordinates = self.whitening.apply(F.astype(self.dtype, copy=False))
             if coordinates is not out:
-                Z[some] = coordinates
+                Z[chunk] = coordinates
         return block_moments(Z, T, weights, wide if self.wide > self.p else None)
 
     def combine(
@@ -410,8 +410,8 @@ class Whitening:
             steps, share, memory = self._prepared
             if len(getattr(memory, "product", ())) < len(F):  # fresh memory costs page faults
                 memory.product = np.empty((len(F), share.shape[1]), dtype=share.dtype)
-            for some, right in steps:
-                F[:, some] = F[:, : some.stop] @ right
+            for columns, right in steps:
+                F[:, columns] = F[:, : columns.stop] @ right
             F[:, size:] -= np.matmul(F[:, :size], share, out=memory.product[: len(F)])
         return F
 
@@ -447,6 +447,6 @@ class WhitenedFeatures(RowMap):
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         values = np.empty((n_rows(rows), self.width)) if out is None else out
-        for some in row_slices(len(values), self.features.cache_rows(rows, values.dtype)):
-            self.whitening.apply(self.features(take(rows, some), values[some]))
+        for chunk in row_slices(len(values), self.features.cache_rows(rows, values.dtype)):
+            self.whitening.apply(self.features(take(rows, chunk), values[chunk]))
         return values

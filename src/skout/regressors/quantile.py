@@ -240,7 +240,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self.predict(X).reshape(-1, len(self.quantiles_))
         y = np.asarray(y, dtype=np.float64).ravel()
         constants = np.tile(_best_constants(y, self.quantiles_, sample_weight), (len(y), 1))
-        loss, worst = (self._loss(y, some, sample_weight) for some in (F, constants))
+        loss, worst = (self._loss(y, predicted, sample_weight) for predicted in (F, constants))
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
 
     def _loss(self, y: np.ndarray, F: np.ndarray, sample_weight: Any) -> float:
@@ -276,7 +276,7 @@ class _Extended:
         self, levels: np.ndarray, gamma: float, intercept: np.ndarray, wanted: np.ndarray
     ) -> None:
         order = np.argsort(levels)
-        lines = [np.interp(wanted, levels[order], one) for one in np.eye(len(levels))[:, order]]
+        lines = [np.interp(wanted, levels[order], row) for row in np.eye(len(levels))[:, order]]
         kernel = np.exp(-gamma * (levels[:, None] - wanted) ** 2)  # (q, wanted)
         T = pseudo_inverse(np.exp(-gamma * (levels[:, None] - levels) ** 2)) @ kernel
         distance = 1.0 - np.sum(kernel * T, axis=0)
@@ -288,13 +288,13 @@ class _Extended:
         self.above = np.searchsorted(levels[order], wanted - _SAME) + 1
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
-        found = (F - self.old) @ self.T + self.new
+        predicted = (F - self.old) @ self.T + self.new
         if self.sort:  # between the sorted quantiles of the fit
             known = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
             known[:, 0] = -np.inf
-            found = np.clip(found, known[:, self.below], known[:, self.above])
-            found[:, self.order] = np.sort(found, axis=1)
-        return found[:, 0] if self.is_vector else found
+            predicted = np.clip(predicted, known[:, self.below], known[:, self.above])
+            predicted[:, self.order] = np.sort(predicted, axis=1)
+        return predicted[:, 0] if self.is_vector else predicted
 
 
 def _without_missing(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:

@@ -164,13 +164,13 @@ def _corrected(
     """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
     x = run.x + state.x
     r = b - products[-1](x)
-    found, drift = measure(r), measure(r - state.r) / run.residual
+    residual, drift = measure(r), measure(r - state.r) / run.residual
     # written so that a residual that is not a number counts as no gain
-    little, last = not found <= _LEAST_GAIN * run.residual, run.precision == len(products) - 1
-    if not found <= run.residual:
-        x, r, found = run.x, run.r, run.residual
+    little, last = not residual <= _LEAST_GAIN * run.residual, run.precision == len(products) - 1
+    if not residual <= run.residual:
+        x, r, residual = run.x, run.r, run.residual
     return Run(
-        x, r, found, run.steps, run.checks + 1,
+        x, r, residual, run.steps, run.checks + 1,
         run.precision + (little and not last), stuck=little and last, drift=drift,
     )  # fmt: skip
 

@@ -119,7 +119,7 @@ def solve_convex(
     near = _careful_start(problem, max_iter - solution.n_iter)
     n_iter = solution.n_iter + near.n_iter
     again = _iterate(problem, tol, max_iter - n_iter, near, verbose)
-    best = min(solution, again, key=lambda one: one.primal)
+    best = min(solution, again, key=lambda solution: solution.primal)
     best.dual, best.n_iter = max(solution.dual, again.dual), n_iter + again.n_iter
     return best
 

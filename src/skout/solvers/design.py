@@ -204,11 +204,11 @@ class _Masked(Reduction):
     def __call__(self, Z: np.ndarray, W: np.ndarray) -> np.ndarray:
         right, left = self.right, np.ascontiguousarray(self.right.T)
         total = np.zeros(left.shape)
-        for some in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
-            block = Z[some].astype(right.dtype, copy=False)
+        for chunk in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
+            block = Z[chunk].astype(right.dtype, copy=False)
             # (d, b): which way is faster depends on the precision
             F = (block @ right).T if self.single else left @ block.T
-            F[: self.d] *= W[some].T
+            F[: self.d] *= W[chunk].T
             total += F @ block
         return total[: self.d]
 

@@ -55,10 +55,10 @@ def _separate(problem: ConvexProblem, diagonal: Array, grad: Array, grad_b: Arra
     right = -namespace(grad).vstack([grad, grad_b[None]])  # (p + 1, d)
     step, used = zeros(right.shape, right), slice(0, p + int(problem.fit_intercept))
     same = d == 1 or is_spread(diagonal)
-    for some in [slice(0, d)] if same else [slice(j, j + 1) for j in range(d)]:
-        S = problem.Z.gram(problem.weights * diagonal[:, some.start])
+    for columns in [slice(0, d)] if same else [slice(j, j + 1) for j in range(d)]:
+        S = problem.Z.gram(problem.weights * diagonal[:, columns.start])
         S = _shifted(S, p, problem.alpha)[used, used]
-        step[used, some] = positive_solver(S)(right[used, some])
+        step[used, columns] = positive_solver(S)(right[used, columns])
     return step[:p], step[p]
 
 
@@ -168,15 +168,15 @@ def _mean_curvature_solver(problem: ConvexProblem, bend: Curvature) -> Callable[
     for scale in np.unique(scales):  # equal scales share a system
         weights = constant(np.append(np.full(p, scale), 1.0), S)
         block = _shifted(weights[:, None] * S * weights, p, problem.alpha)
-        some = positions(np.flatnonzero(scales == scale), S)
-        solvers.append((some, positive_solver(block[: p + on, : p + on])))
+        columns = positions(np.flatnonzero(scales == scale), S)
+        solvers.append((columns, positive_solver(block[: p + on, : p + on])))
 
     def invert_mixed(x: Pair) -> Pair:
         theta, turned = zeros(x[0].shape, S), x[1] @ V
-        for some, solve in solvers:
-            y = solve(xp.vstack([x[0][:, some], turned[None, some]])[: p + on])
-            theta[:, some] = y[:p]
-            turned[some] = y[p] if on else 0.0
+        for columns, solve in solvers:
+            y = solve(xp.vstack([x[0][:, columns], turned[None, columns]])[: p + on])
+            theta[:, columns] = y[:p]
+            turned[columns] = y[p] if on else 0.0
         rest = (x[1] - V @ (V.T @ x[1])) / (S[p, p] + _FLOOR)  # no Theta reaches these
         return theta, V @ turned + rest * on
 

@@ -107,12 +107,12 @@ class OutputPart:
         """
         if self.rows is None:
             return self.whole if some is None else self.whole.take(some)
-        own = self.rows if some is None else some
+        rows = self.rows if some is None else some
         if some is not None and rated:
-            own = np.intersect1d(some, self.rows)
-        if not self.whole.weights[positions(own, self.whole.weights)].any():
+            rows = np.intersect1d(some, self.rows)
+        if not self.whole.weights[positions(rows, self.whole.weights)].any():
             return None
-        part = self.whole.take(own)
+        part = self.whole.take(rows)
         loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
         if levels.size > 1:  # one for each output
             loss = type(loss)(levels[self.columns])
@@ -153,8 +153,8 @@ def check_runs(loss: Loss, Y: Array) -> None:
 def _tried(loss: Loss, Y: Array) -> list[Array]:
     """Return what a loss says of some predictions of Y."""
     F = 0.5 * Y
-    found = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
-    return [*found, loss.curvature(F, Y).diagonal] if loss.smooth else found
+    values = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
+    return [*values, loss.curvature(F, Y).diagonal] if loss.smooth else values
 
 
 def balanced(G: Array, weights: Array) -> Array:

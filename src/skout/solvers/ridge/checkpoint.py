@@ -37,9 +37,9 @@ class RidgeCheckpoint(Checkpoint, Progress):
         totals = [hashlib.sha256() for _ in range(2)]
         # read in turn, since they may be of one stream
         for stretches in itertools.zip_longest(rows.compared(), targets.compared()):
-            for column, some, total in zip((rows, targets), stretches, totals, strict=True):
-                if some is not None:
-                    update_digest(total, column.take(some))
+            for column, stretch, total in zip((rows, targets), stretches, totals, strict=True):
+                if stretch is not None:
+                    update_digest(total, column.take(stretch))
         self.add_facts(
             solver=solver,
             landmarks=digest(*parts, row_keys(engine.landmarks)),

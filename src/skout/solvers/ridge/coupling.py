@@ -100,7 +100,7 @@ class CoupledMoments(OutputSystems):
 
     def __init__(self, moments: AnyMoments, fit_intercept: bool = False) -> None:
         self.shape, self.fit_intercept = moments.shape, fit_intercept
-        self._parts = [(some, moments.of_columns(some)) for some in moments.column_sets()]
+        self._parts = [(columns, moments.of_columns(columns)) for columns in moments.column_sets()]
         zt, z_sum = np.empty(self.shape), np.empty(self.shape)
         weight, tt, t_sum = np.empty((3, self.shape[1]))
         for columns, part in self._parts:

@@ -294,9 +294,9 @@ def dual_ridge(
         unit = root / np.sqrt(n)  # P = I - unit unit'
         product = A @ unit
         rest = product - (unit @ product) * unit
-        for some in row_slices(len(A), _ROWS):  # P A P in the place of A, a few rows at a time
-            A[some] -= np.outer(unit[some], product)
-            A[some] -= np.outer(rest[some], unit)
+        for chunk in row_slices(len(A), _ROWS):  # P A P in the place of A, a few rows at a time
+            A[chunk] -= np.outer(unit[chunk], product)
+            A[chunk] -= np.outer(rest[chunk], unit)
         right -= np.outer(unit, unit @ right)
     solution = ridge_solve(A, right, n * alpha, overwrite=True)
     del right

@@ -233,7 +233,7 @@ class MomentSystem(System):
             assert self.sample is not None
             rows = np.unique(np.concatenate(scorer.held))
             Z = self.engine.coordinates(Memory(self.sample.rows.take(rows)))
-            held = [Z[np.searchsorted(rows, some)].astype(np.float64) for some in scorer.held]
+            held = [Z[np.searchsorted(rows, scored)].astype(np.float64) for scored in scorer.held]
             folds = replace(folds, held=held)
         cv = None if self.sample is None else options.cv
         return choose(folds, search, cv=cv, n_jobs=options.n_jobs, verbose=options.verbose)

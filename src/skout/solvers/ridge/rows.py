@@ -234,8 +234,8 @@ class MaskedSystem(OutputSystems):
         if not self.design.is_near:
             return self._centered_gram(self.design.gram(self.W[:, column]))
         A: Array = None
-        for some in row_slices(len(rows), _GATHERED):
-            Z, w = self._taken(rows[some], column)
+        for chunk in row_slices(len(rows), _GATHERED):
+            Z, w = self._taken(rows[chunk], column)
             part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
             A = part if A is None else A + part
         if not self.fit_intercept:
