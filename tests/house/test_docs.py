@@ -7,13 +7,17 @@ import inspect
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from test_architecture import DOCUMENTED, LEVEL
 
 import skout
+from skout import KernelRidge
+from skout.sketches import SubSample
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -26,7 +26,6 @@ from .._numerics.validation import (
     check_number,
     check_rng,
     frames_out,
-    warn_user,
 )
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
@@ -56,6 +55,7 @@ from ..solvers.ridge import (
     decide,
     fit_best,
     open_checkpoint,
+    warn_of_far_mean,
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
@@ -70,9 +70,6 @@ _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibr
 _COMPUTED = ("coef_", "projection_", "_variances")
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
-# Targets whose mean is so many times their spread are far from zero; rows that are sampled then,
-# and how few say too little about the spread.
-_FAR, _SAMPLED, _LEAST = 10.0, 200, 30
 
 
 @dataclass(frozen=True)
@@ -306,7 +303,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
-            _warn_of_far_mean(self.projection_, sample, self.n_jobs)
+            warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
     def _check(self, landmarks: Objects, X: Any) -> list[float]:
@@ -687,36 +684,3 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _warn_of_far_mean(projection: Projection, sample: TrainingSample, n_jobs: int | None) -> None:
-    """Warn where a model without intercept is worse than the mean of targets far from zero.
-
-    `projection` maps rows to predictions. Errors are compared to the variance of all outputs, so
-    that one of many coordinates does not count, on a sample of the training rows. Targets that are
-    not in memory are not read again.
-    """
-    T = sample.targets.at_hand
-    if T is None:
-        return
-    index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
-    index = index[np.linspace(0, len(index) - 1, min(len(index), _SAMPLED)).astype(int)]
-    if len(index) < _LEAST:
-        return
-    observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
-    mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
-    far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
-    if not far.any():
-        return
-    rows = Memory(sample.rows.take(index))
-    F = rows.map(projection, observed.shape[1:], np.float64, n_jobs=n_jobs)
-    errors = np.sqrt(((observed - F) ** 2).mean(axis=0).filled(0.0))
-    relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
-    worst = int(np.argmax(relative))
-    if (errors[far] ** 2).sum() > (spread**2).sum():
-        warn_user(
-            f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
-            "and without an intercept the predictions of training rows are "
-            f"{relative[worst]:.2g} standard deviations off (root mean square), further than the "
-            "mean is: give fit_intercept=True, or subtract the mean.",
-        )

@@ -13,7 +13,16 @@ from .moments import (
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
-from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, decide, fit_best
+from .system import (
+    Decision,
+    Fit,
+    RidgeOptions,
+    RidgeProblem,
+    System,
+    decide,
+    fit_best,
+    warn_of_far_mean,
+)
 
 __all__ = [
     "NO_MISSING",
@@ -37,6 +46,7 @@ __all__ = [
     "ridge_errors",
     "ridge_paths",
     "ridge_predictions",
+    "warn_of_far_mean",
 ]
 
 #: Systems by the name that a `Decision` has for them.
