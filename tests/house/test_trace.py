@@ -28,7 +28,7 @@ def tracing():
         ("sisokr.predict", 76, 16, 7, 7, 4),
         ("KernelRidge.fit, path, missing targets", 226, 19, 7, 60, 2),
         ("KernelRidge.fit, memmap", 211, 20, 7, 37, 2),
-        ("KernelMachine.fit", 217, 22, 8, 72, 2),
+        ("KernelMachine.fit", 217, 22, 8, 73, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):
