@@ -5,6 +5,7 @@ files and threads as those of skout do. The page on extending says what each nam
 """
 
 from ._numerics.arrays import n_rows, row_slices, take, unique
+from ._numerics.checkpoints import Checkpoint, digest
 from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
@@ -13,6 +14,7 @@ from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import (
+    FramesOut,
     PartsByName,
     Registry,
     all_at_once,
@@ -22,16 +24,23 @@ from ._numerics.validation import (
     no_frames,
     resolve,
 )
+from .basis.moments import outputs_by_rows
 from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, named
 from .rows.stream import join
+from .selection.common import axes
+from .solvers.folds import deal
+from .solvers.ridge import FoldMoments
 
 __all__ = [
     "DAMAGED",
     "PACKED",
+    "Checkpoint",
     "FileError",
+    "FoldMoments",
+    "FramesOut",
     "LimitError",
     "OnPages",
     "PartsByName",
@@ -39,12 +48,15 @@ __all__ = [
     "Source",
     "Spectra",
     "all_at_once",
+    "axes",
     "check_choice",
     "check_matrix",
     "check_number",
     "check_place",
     "check_rng",
     "chemistry",
+    "deal",
+    "digest",
     "ending",
     "extra",
     "join",
@@ -54,6 +66,7 @@ __all__ = [
     "named",
     "no_frames",
     "opened",
+    "outputs_by_rows",
     "replacing",
     "resolve",
     "row_slices",

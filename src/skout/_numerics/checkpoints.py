@@ -24,8 +24,9 @@ from .objects import Rows
 
 __all__ = ["Checkpoint", "digest"]
 
-# Seconds between two files.
-_EVERY = 30.0
+# Seconds between two files, and how many times those that the last one took at least: large ones
+# are written less often, so that writing takes no more than a twentieth of the time.
+_EVERY, _PAUSE = 30.0, 20.0
 
 
 class Checkpoint:
@@ -40,7 +41,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
         self.facts: dict[str, str] = {}
         self._stored = self._load() if self.path.exists() else None
-        self._written = time.monotonic()
+        self._written, self._pause = time.monotonic(), 0.0
         self.add_facts(**facts)
 
     def add_facts(self, **facts: Any) -> None:
@@ -66,13 +67,15 @@ class Checkpoint:
             return
         arrays = {name: np.asarray(number) for name, number in numbers.items()}
         arrays |= {"done": np.array(done), "facts": np.array(json.dumps(self.facts))}
+        start = time.monotonic()
         with warn_unwritten(self.path), replacing(self.path) as part, open(part, "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
         self._written = time.monotonic()
+        self._pause = _PAUSE * (self._written - start)
 
     def is_due(self) -> bool:
         """Return whether the last file is old enough for a new one."""
-        return time.monotonic() - self._written >= _EVERY
+        return time.monotonic() - self._written >= max(_EVERY, self._pause)
 
     def kept(self) -> dict[str, np.ndarray] | None:
         """Return what earlier work on the same data left by `keep`, once."""

@@ -8,16 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["Clock", "OutOfTime", "plain_interrupt"]
-
-
-@contextmanager
-def plain_interrupt(text: str) -> Iterator[None]:
-    """Let a KeyboardInterrupt in the block say what it has stopped."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(text) from None
+__all__ = ["Clock", "OutOfTime"]
 
 
 class OutOfTime(Exception):

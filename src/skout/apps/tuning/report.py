@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skout.selection.common import axes
-
-from .space import family
+from skout.dev import axes
 
 __all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
 
@@ -24,7 +22,6 @@ _CONSTANT = {
     "numbers": "the mean",
     "classes": "the most frequent class",
 }
-_NO_SETTINGS = ("rows", "groups")
 
 
 def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
@@ -34,15 +31,15 @@ def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
         np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
         for train, held in folds.splits
     ]
-    table = search.judge.metric(np.concatenate(parts).astype(np.float32))
+    table = search.merit.metric(np.concatenate(parts).astype(np.float32))
     found = {"constant": float((table @ folds.weights).max())}
-    forests = [one for one in search.trials if family(one.settings) == "forest"]
+    forests = [trial for trial in search.trials if trial.family == "forest"]
     plain = [one for one in forests if one.stage == "baseline"]
     if plain and not plain[0].is_full:  # not a fair one
         plain = [one for one in forests if one.is_full] or plain
     if not plain:
         return found, None
-    return {**found, "forest": plain[0].score}, plain[0].settings.get("rows")
+    return {**found, "forest": plain[0].score}, plain[0].settings.rows
 
 
 def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
@@ -52,15 +49,15 @@ def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
     for one in sorted(search.trials, key=lambda trial: -trial.score):
         settings = {
             key: value if isinstance(value, str | int | float | bool | None) else repr(value)
-            for key, value in {**one.settings, **one.decoder}.items()
-            if key not in _NO_SETTINGS
+            for key, value in {**one.settings.settings(), **one.decoder}.items()
+            if key != "rows"
         }
         found.append(
             {
                 "score": one.score,
                 "standard_error": one.error,
                 "seconds": one.seconds,
-                "rows": one.settings.get("rows") or n,
+                "rows": one.settings.rows or n,
                 "stage": one.stage,
                 **settings,
             }

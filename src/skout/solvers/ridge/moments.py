@@ -11,10 +11,10 @@ import numpy as np
 
 from ..._numerics.types import Floats, Ints
 from ...basis import Engine
-from ...basis.moments import AnyMoments, sum_moments
+from ...basis.moments import AnyMoments, Moments, sum_moments
 from ...basis.passes import Sample
 from ...rows import Memory
-from ..folds import TEST, TRAIN, ChosenAlpha, Search, choose
+from ..folds import TEST, TRAIN, ChosenAlpha, Search, Splits, choose, groups_or_splits
 from .base import Fit, RidgeOptions, System, warn_unless_converged
 from .coupling import CoupledMoments, coupled, coupled_path
 from .formulas import ridge_errors, ridge_on_features, ridge_paths, ridge_predictions
@@ -48,6 +48,22 @@ class FoldMoments:
     origin: Floats | None = None
 
     splits_in_threads = True
+
+    @classmethod
+    def of_rows(
+        cls, Z: Floats, T: Floats, splits: Splits, weights: Floats | None = None
+    ) -> FoldMoments:
+        """Return the moments of the training rows of splits, and the coordinates of the test rows.
+
+        Targets T of rows that no split trains on are not looked at.
+        """
+        groups, roles = groups_or_splits([(train, []) for train, _ in splits], len(Z))
+        trained = [k for k in range(len(groups)) if np.any(roles[k] & TRAIN)]
+        moments = [
+            Moments.of_block(Z[rows], T[rows], None if weights is None else weights[rows])
+            for rows in (groups[k] for k in trained)
+        ]
+        return cls(moments, roles[trained], held=[Z[test] for _, test in splits])
 
     @functools.cached_property
     def total(self) -> AnyMoments:
