@@ -6,7 +6,7 @@ files and threads as those of skout do. The page on extending says what each nam
 
 from ._numerics.arrays import n_rows, row_slices, take, unique
 from ._numerics.checkpoints import Checkpoint, digest
-from ._numerics.extras import extra
+from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
 from ._numerics.objects import stack
@@ -14,13 +14,13 @@ from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import (
-    FramesOut,
     PartsByName,
     Registry,
     all_at_once,
     check_choice,
     check_number,
     check_rng,
+    frames_out,
     no_frames,
     resolve,
 )
@@ -30,7 +30,6 @@ from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, named
 from .rows.stream import join
-from .selection.common import axes
 from .solvers.folds import deal
 from .solvers.ridge import FoldMoments
 
@@ -40,7 +39,6 @@ __all__ = [
     "Checkpoint",
     "FileError",
     "FoldMoments",
-    "FramesOut",
     "LimitError",
     "OnPages",
     "PartsByName",
@@ -59,6 +57,7 @@ __all__ = [
     "digest",
     "ending",
     "extra",
+    "frames_out",
     "join",
     "map_blocks",
     "n_rows",

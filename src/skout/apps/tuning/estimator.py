@@ -18,11 +18,11 @@ from skout import StructuredPredictor
 from skout.decoding import CandidateDecoder
 from skout.dev import (
     Checkpoint,
-    FramesOut,
     OnPages,
     all_at_once,
     check_rng,
     digest,
+    frames_out,
     n_rows,
     named,
     resolve,
@@ -87,7 +87,8 @@ def _has_probabilities(model: Tuned) -> bool:
     raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
 
 
-class Tuned(FramesOut, OnPages):
+@frames_out
+class Tuned(OnPages):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
