@@ -97,7 +97,7 @@ class ByName(dict[str, Any]):
         if not super().__contains__(name) and name.startswith("skout."):
             for module in map(import_module, _LATER):
                 kinds = [getattr(module, one) for one in module.__all__]
-                self.update({name_of(kind): kind for kind in kinds})
+                self.update({name_of(kind): kind for kind in kinds if isinstance(kind, type)})
         return name
 
 

@@ -310,7 +310,7 @@ def test_predictions_of_a_row_never_saw_it():
         after = [F for _, F in settings.predictions(Sample(X, changed, folds, 0))]
         own = folds.held == row
         for one, other in zip(before, after, strict=True):
-            np.testing.assert_array_equal(one[own], other[own])
+            np.testing.assert_allclose(one[own], other[own], rtol=1e-6)  # sums less a fold round
             assert not np.array_equal(one, other)
 
 
