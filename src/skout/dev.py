@@ -4,7 +4,7 @@ What kernels, decoders, estimators and commands of your own need so as to treat 
 files and threads as those of skout do. The page on extending says what each name is for.
 """
 
-from ._numerics.arrays import n_rows, row_slices, take, unique
+from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
 from ._numerics.checkpoints import Checkpoint, digest
 from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
@@ -74,4 +74,5 @@ __all__ = [
     "symmetric_eigen",
     "take",
     "unique",
+    "unique_columns",
 ]

@@ -111,7 +111,7 @@ def test_a_path_has_what_is_built(kind):
 
 def test_a_map_with_a_scaling_is_a_pipeline():
     settings = PartialLeastSquares(n_components=2, scaling="quantile")
-    model = settings.estimator(0).fit(X, T)
+    model = settings.estimator(settings.build(0)).fit(X, T)
     scaled = ColumnScaler("quantile").fit_transform(X)
     assert_allclose(model.predict(X), PLSRegression(2).fit(scaled, T).predict(scaled))
 

@@ -607,7 +607,7 @@ def test_learned_ridge_is_built_as_it_was_tried_and_is_saved(tmp_path):
     for cell, F in settings.predictions(Sample(X, T, folds, 0)):
         if (cell.alpha, cell.center) == (1e-3, True):
             train, held = folds.splits[0]
-            model = cell.estimator(0).fit(X[train], T[train])
+            model = cell.estimator(cell.build(0)).fit(X[train], T[train])
             np.testing.assert_allclose(F[folds.spans[0]], model.predict(X[held]), atol=1e-4)
             skout.save(model, tmp_path / "model.skout")
             again = skout.load(tmp_path / "model.skout")

@@ -363,7 +363,8 @@ class Tuned(OnPages):
     def _winner(self, search: ModelSearch, chosen: Chosen, seed: int) -> Averaged:
         """Return the chosen members as a map to fit, on all rows or on those there is time for."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
-        members = [one.estimator(seed, self.n_jobs, self.device, has_gaps) for one in sizes]
+        built = [one.build(seed, self.n_jobs, self.device) for one in sizes]
+        members = [one.estimator(model, has_gaps) for one, model in zip(sizes, built, strict=True)]
         rows = [one.rows for one in sizes]
         is_whole = all(most is None for most in rows)
         return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))

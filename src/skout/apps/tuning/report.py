@@ -33,10 +33,10 @@ def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
     ]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
     found = {"constant": float((table @ folds.weights).max())}
-    forests = [trial for trial in search.trials if trial.family == "forest"]
+    forests = [trial for trial in search.trials if trial.settings.family == "forest"]
     plain = [one for one in forests if one.stage == "baseline"]
-    if plain and not plain[0].is_full:  # not a fair one
-        plain = [one for one in forests if one.is_full] or plain
+    if plain and plain[0].settings.rows is not None:  # not a fair one
+        plain = [one for one in forests if one.settings.rows is None] or plain
     if not plain:
         return found, None
     return {**found, "forest": plain[0].score}, plain[0].settings.rows
@@ -81,7 +81,7 @@ def line(model: Any) -> str:
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
-    constant = _CONSTANT.get(model.kind_, "the most frequent output")
+    constant = _CONSTANT.get(model.familyd_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     parts += [part for part in (rows_line(model), _cut_line(model)) if part]
     parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]

@@ -24,7 +24,7 @@ from .folds import Folds
 from .inputs import ColumnScaler, are_vectors
 from .means import some_rows
 
-__all__ = ["Inputs", "Profile", "Sample", "is_ordinary", "profile_of"]
+__all__ = ["Inputs", "Profile", "Sample", "profile_of"]
 
 #: Rows to predict from: a matrix, a CSR matrix, or a list of texts, graphs or spectra.
 Inputs: TypeAlias = Any
@@ -140,7 +140,7 @@ class Sample:
         if self.folds.row_weights is None:
             return None
         weights = self.folds.row_weights[rows]
-        return weights if is_ordinary(weights) else weights / weights.mean()
+        return weights if weights.mean() > _LEAST_MEAN else weights / weights.mean()
 
     def outputs(self) -> list[tuple[slice | np.ndarray, Sample]]:
         """Return outputs that have the same rows, each time with a sample of these alone.
@@ -165,8 +165,3 @@ class Sample:
     def empty(self) -> np.ndarray:
         """Return an empty array for the predictions of all held-out rows."""
         return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)
-
-
-def is_ordinary(weights: np.ndarray | None) -> bool:
-    """Whether the weights of the rows of a fit are not all tiny beside those of other rows."""
-    return weights is None or bool(weights.mean() > _LEAST_MEAN)

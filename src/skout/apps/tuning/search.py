@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -26,6 +26,9 @@ from .maps.base import CALL
 from .samples import Profile, Sample
 
 __all__ = ["Budget", "ModelSearch", "Trial", "as_budget"]
+
+#: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
+Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 
 # Settled on the training parts of the sets of experiments/tuned.py (`--inside`), and for many rows
 # on the tables of benchmarks/budget.py.
@@ -48,15 +51,6 @@ _LEAST_PACE = 0.1
 _DECODE, _SLOW, _SCORED = 3e-9, 0.03, 8
 
 
-class Tried(NamedTuple):
-    """What a trial returned, as a checkpoint keeps it."""
-
-    more: dict[str, Any]  # the settings that it filled in
-    seconds: float
-    table: np.ndarray  # (n_decoders, n_parts) scores
-    F: np.ndarray  # (n_held, p) predicted coordinates, float32
-
-
 @dataclass
 class Trial:
     """Settings that were tried, and how good they were."""
@@ -72,53 +66,41 @@ class Trial:
     F: np.ndarray = field(repr=False)  # (n_held, p) predicted coordinates, float32
 
     @property
-    def is_full(self) -> bool:
-        """Whether it was on all rows."""
-        return self.settings.rows is None
-
-    @property
     def n_rows(self) -> float:
         """Rows that it was trained on, inf for all of them."""
         return self.settings.rows or np.inf
 
-    @property
-    def family(self) -> str:
-        return self.settings.family or self.settings.name
-
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds or fits, of which one is infinite."""
+    """Seconds or fits, of which one is infinite, and the seconds that are planned for what."""
 
     seconds: float = np.inf
     fits: float = np.inf
 
     @property
     def for_trials(self) -> float:
-        """Seconds that are planned for trials."""
         return _PLANNED * (1.0 - _LAST - _AVERAGES) * self.seconds
 
     @property
     def for_averages(self) -> float:
-        """Seconds that are planned for the choice of averages."""
         return _PLANNED * _AVERAGES * self.seconds
 
     @property
     def for_last_fits(self) -> float:
-        """Seconds that are planned for fits of the winner on all rows."""
         return _PLANNED * _LAST * self.seconds
 
 
 def as_budget(budget: float | str) -> Budget:
     """Return a budget from seconds, or from a text such as "40 fits"."""
-    if isinstance(budget, str):
-        fits = re.fullmatch(r"\s*(\d+)\s*fits?\s*", budget)
-        if fits is None or int(fits[1]) == 0:
-            raise ValueError(
-                f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
-            )
-        return Budget(fits=float(fits[1]))
-    return Budget(seconds=float(check_number(budget, "budget", strict=True)))
+    if not isinstance(budget, str):
+        return Budget(seconds=float(check_number(budget, "budget", strict=True)))
+    fits = re.fullmatch(r"\s*0*([1-9]\d*)\s*fits?\s*", budget)
+    if fits is None:
+        raise ValueError(
+            f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
+        )
+    return Budget(fits=float(fits[1]))
 
 
 class ModelSearch:
@@ -135,29 +117,21 @@ class ModelSearch:
         checkpoint: Checkpoint | None = None,
         verbose: bool = False,
     ) -> None:
-        self.sample, self.profile, self.merit = sample, profile, merit
+        self.sample, self.profile, self.merit, self.clock = sample, profile, merit, sample.clock
         self.decoders, self.budget, self.checkpoint = decoders, budget, checkpoint
-        self.left_out = {
-            kind.name: "take no weights"
-            for kind in maps
-            if profile.is_weighted and not kind.takes_weights and list(kind.defaults(profile))
-        }
-        self.maps = [kind for kind in maps if kind.name not in self.left_out]
+        needs = [kind for kind in maps if profile.is_weighted and not kind.takes_weights]
+        self.left_out = {one.name: "take no weights" for one in needs if [*one.defaults(profile)]}
+        self.maps = [kind for kind in maps if kind not in needs]
+        self.n = sample.folds.n_train  # rows to train on
         self.trials: list[Trial] = []
         self.failed: list[str] = []
         self.spent, self.n_fits = 0.0, 0
         self.interrupted = False
         self.cut = 0  # trials that the clock left out or stopped
-        self.clock = sample.clock
         self.scoring = [0.0, 0]  # seconds, and how often
         self._seen: set[str] = set()
-        self._tried = {} if checkpoint is None else _stored(checkpoint)
+        self._results = {} if checkpoint is None else _stored(checkpoint)
         self._bar = tqdm(desc="trials", disable=not verbose, unit="trial")
-
-    @property
-    def n(self) -> int:
-        """Rows to train on."""
-        return self.sample.folds.n_train
 
     def run(self) -> None:
         """Try settings until the budget is spent; Ctrl-C stops with what there is."""
@@ -184,29 +158,17 @@ class ModelSearch:
 
     # What to try ---------------------------------------------------------------------------------
 
-    def portfolio(self) -> list[Map]:
-        """Return the settings that all maps begin with, the most promising ones first."""
-        starts = [start for kind in self.maps for start in kind.defaults(self.profile)]
-        return [self._placed(one) for _, one in sorted(starts, key=lambda start: start[0])]
-
-    def _placed(self, settings: Map) -> Map:
-        """Return settings as they are to be tried: of maps that take dense rows with these."""
-        needs_dense = self.profile.is_sparse and not settings.takes_sparse
-        return replace(settings.origin, scaling="dense") if needs_dense else settings.origin
-
     def _plan(self) -> Iterator[tuple[str, Map]]:
         """Yield what to try next, as long as there is budget for it."""
         todo = self.portfolio()
         most = (1.0 - _FIRST_SHARE) * self._clock_left()  # for trials on more rows
-        stage, first = "portfolio", self._sized
-        if self._is_large:
-            stage, first = "few rows", self._small
+        stage, first = ("few rows", self._small) if self._is_large else ("portfolio", self._sized)
         yield from self._affordable(stage, map(first, todo[:1]))
         if RandomForestMap in self.maps:
-            forest = map(self._placed, RandomForestMap.baseline(self.profile))
+            forest = map(self._as_new, RandomForestMap.baseline(self.profile))
             yield from self._affordable("baseline", map(first, forest))
         if self._is_large:
-            for few in self._affordable(stage, [self._small(settings) for settings in todo]):
+            for few in self._affordable(stage, map(first, todo)):
                 if self.spent > _FIRST_SHARE * self.budget.for_trials:
                     break
                 if self._clock_left() < most:
@@ -215,10 +177,18 @@ class ModelSearch:
                 yield few
             todo = self._promoted(todo)
         yield from self._affordable("portfolio", map(self._sized, todo))
-        while (
-            settings := next(filter(None, map(self._untried, self._leaders())), None)
-        ) is not None:
-            yield "refinement", settings
+        while untried := [one for one in map(self._untried, self._leaders()) if one is not None]:
+            yield "refinement", untried[0]
+
+    def portfolio(self) -> list[Map]:
+        """Return the settings that all maps begin with, the most promising ones first."""
+        starts = [start for kind in self.maps for start in kind.defaults(self.profile)]
+        return [self._as_new(one) for _, one in sorted(starts, key=lambda start: start[0])]
+
+    def _as_new(self, settings: Map) -> Map:
+        """Return settings as they are to be tried: with dense rows where the map needs them."""
+        needs_dense = self.profile.is_sparse and not settings.takes_sparse
+        return replace(settings.origin, scaling="dense") if needs_dense else settings.origin
 
     @property
     def _is_large(self) -> bool:
@@ -251,14 +221,8 @@ class ModelSearch:
         merits = {repr(trial.settings.origin): trial.merit for trial in self.trials}
         tried = [settings for settings in todo if repr(settings) in merits]
         ranked = sorted(tried, key=lambda settings: -merits[repr(settings)])
-        families: set[str] = set()
-        promoted = []
-        for place, settings in enumerate(ranked):
-            family = settings.family or settings.name
-            if place < _PROMOTED or family not in families:
-                promoted.append(settings)
-            families.add(family)
-        return promoted
+        best = {one.family: one for one in reversed(ranked)}
+        return [one for k, one in enumerate(ranked) if k < _PROMOTED or one is best[one.family]]
 
     def finalists(self, seconds: float = np.inf) -> list[Trial]:
         """Return the trials to choose from: of the same settings those on most rows.
@@ -267,17 +231,15 @@ class ModelSearch:
         """
         in_time = [trial for trial in self.trials if self.last_seconds(trial) <= seconds]
         in_time = in_time or sorted(self.trials, key=self.last_seconds)[:1]
-        most: dict[str, float] = {}
-        for trial in in_time:
-            origin = repr(trial.settings.origin)
-            most[origin] = max(trial.n_rows, most.get(origin, 0.0))
+        ordered = sorted(in_time, key=lambda trial: trial.n_rows)
+        most = {repr(trial.settings.origin): trial.n_rows for trial in ordered}
         return [one for one in in_time if one.n_rows == most[repr(one.settings.origin)]]
 
     def _leaders(self) -> list[Trial]:
         """Return the best trial of each map, the best maps first more often."""
         best: dict[str, Trial] = {}
         for trial in sorted(self.finalists(), key=lambda trial: -trial.merit):
-            best.setdefault(trial.family, trial)
+            best.setdefault(trial.settings.family, trial)
         leaders = list(best.values())
         turn = len(self.trials) % 4  # best, best, second, third
         at = min((0, 0, 1, 2)[turn], max(len(leaders) - 1, 0))
@@ -285,7 +247,7 @@ class ModelSearch:
 
     def _untried(self, leader: Trial) -> Map | None:
         """Return the first neighbor of a trial that is new, and that there is budget for."""
-        near = map(self._placed, leader.settings.neighbors(self.profile))
+        near = map(self._as_new, leader.settings.neighbors(self.profile))
         sized = (self._sized(settings) for settings in near if type(settings) in self.maps)
         return next((one for one in sized if self._is_new(one) and self._has_room(one)), None)
 
@@ -320,9 +282,8 @@ class ModelSearch:
 
     def cost(self, settings: Map) -> float:
         """Return the seconds that a trial is planned with: its path, decoded and scored."""
-        n = min(self.n, settings.rows or self.n)
+        n, cells = min(self.n, settings.rows or self.n), settings.n_cells
         seconds = settings.path_cost(self.profile, n, self.sample.folds)
-        cells = settings.n_cells
         scored = cells if self.scoring_seconds <= _SLOW else min(cells, _SCORED)
         return CALL + self.profile.n_models * seconds + scored * self.scoring_seconds
 
@@ -341,8 +302,7 @@ class ModelSearch:
 
         `settings` are those of the trial, but for sizes.
         """
-        settings = trial.settings if settings is None else settings
-        return self.planned_last(settings) * self._pace([trial])
+        return self.planned_last(settings or trial.settings) * self._pace([trial])
 
     def _clock_left(self) -> float:
         """Return the seconds that the clock leaves for trials, before averages and last fits."""
@@ -360,8 +320,7 @@ class ModelSearch:
         """
         if not self.trials or np.isinf(self.clock.seconds):
             return settings
-        family = settings.family or settings.name
-        alike = [trial for trial in self.trials if trial.family == family]
+        alike = [trial for trial in self.trials if trial.settings.family == settings.family]
         pace, left = self._pace(alike or self.trials), self.clock.left - self.budget.for_averages
         fewer = [n for n in self.steps_of_rows() if n is not None and n < (settings.rows or self.n)]
         for one in (settings, *(replace(settings, rows=n) for n in fewer)):
@@ -393,31 +352,62 @@ class ModelSearch:
     # Trying --------------------------------------------------------------------------------------
 
     def _try(self, settings: Map, stage: str) -> None:
-        """Run a trial, or take it from the checkpoint, and note what it returned."""
+        """Run a trial, or take it from the checkpoint, and note how good it was."""
         key = repr(settings)
         self._seen.add(key)
         self.spent += self.cost(settings)
         self.n_fits += 1
-        if key not in self._tried:
+        if key not in self._results:
             start = self.clock.now()
             try:
                 with self.clock.limit(self._limit(settings)):
-                    done, table, F = self._best_cell(settings)
+                    cell, table, F = self._best_cell(settings)
             except (ValueError, LinAlgError, MemoryError, OutOfTime) as error:
                 self.cut += isinstance(error, OutOfTime)
                 self.failed.append(str(error))
                 return
-            more = {name: getattr(done, name) for name in done.filled}
-            self._tried[key] = Tried(more, self.clock.now() - start, table, F)
+            more = {name: getattr(cell, name) for name in cell.filled}
+            self._results[key] = more, self.clock.now() - start, table, F
             if self.checkpoint is not None:
-                _keep(self.checkpoint, self._tried)
-        self._note(settings, self._tried[key], stage)
+                _keep(self.checkpoint, self._results)
+        self.trials.append(self._trial(settings, stage, *self._results[key]))
+        top, score = max(one.score for one in self.trials), self.trials[-1].score
+        self._bar.update()
+        self._bar.set_postfix_str(f"best {top:.4f}, now {score:.4f} {settings.name}")
+
+    def _trial(
+        self,
+        settings: Map,
+        stage: str,
+        more: dict[str, Any],
+        seconds: float,
+        table: np.ndarray,
+        F: np.ndarray,
+    ) -> Trial:
+        folds, smooth = self.sample.folds, self.merit.smooth(F)
+        scores = table @ folds.weights
+        at = int(np.argmax(scores))
+        return Trial(
+            replace(settings, **more),
+            self.decoders[at],
+            (table, table + smooth),
+            float(scores[at]),
+            float(scores[at] + smooth @ folds.weights),
+            folds.error(table[at]),
+            seconds,
+            stage,
+            F,
+        )
 
     def _best_cell(self, settings: Map) -> tuple[Map, np.ndarray, np.ndarray]:
         """Return the best settings of a path, their scores and predictions."""
         weights = self.sample.folds.weights
+        cells = [(cell, F) for cell, F in settings.predictions(self.sample) if np.isfinite(F).all()]
+        if self.scoring_seconds > _SLOW:  # then few cells are worth it: those of best coordinates
+            cells.sort(key=lambda cell: -float(self.merit.smooth(cell[1]) @ weights))
+            cells = cells[:_SCORED]
         best: tuple[float, Map, np.ndarray, np.ndarray] | None = None
-        for cell, F in self._likely(settings.predictions(self.sample)):
+        for cell, F in cells:
             self.clock.check()
             start = self.clock.now()
             table = self.merit.metric(F)
@@ -429,55 +419,21 @@ class ModelSearch:
             raise ValueError("no finite predictions, or no score of them that is a number")
         return best[1:]
 
-    def _likely(self, path: Iterable[tuple[Map, np.ndarray]]) -> list[tuple[Map, np.ndarray]]:
-        """Return the cells of a path that are scored: all, or those of best coordinates.
 
-        Scores are what counts, but where decoding takes long few cells are worth it.
-        """
-        cells = [(cell, F) for cell, F in path if np.all(np.isfinite(F))]
-        if self.scoring_seconds > _SLOW:
-            weights = self.sample.folds.weights
-            cells.sort(key=lambda cell: -float(self.merit.smooth(cell[1]) @ weights))
-            cells = cells[:_SCORED]
-        return cells
-
-    def _note(self, settings: Map, tried: Tried, stage: str) -> None:
-        folds, table, smooth = self.sample.folds, tried.table, self.merit.smooth(tried.F)
-        means = table @ folds.weights
-        at = int(np.argmax(means))
-        trial = Trial(
-            replace(settings, **tried.more),
-            self.decoders[at],
-            (table, table + smooth),
-            float(means[at]),
-            float(means[at] + smooth @ folds.weights),
-            folds.error(table[at]),
-            tried.seconds,
-            stage,
-            tried.F,
-        )
-        self.trials.append(trial)
-        top = max(one.score for one in self.trials)
-        self._bar.update()
-        self._bar.set_postfix_str(f"best {top:.4f}, now {trial.score:.4f} {settings.name}")
-
-
-def _keep(checkpoint: Checkpoint, tried: dict[str, Tried]) -> None:
-    """Write all trials so far into the file, if the last one is old enough."""
+def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
+    """Write the results of all trials into the file, if the last one is old enough."""
     arrays: dict[str, np.ndarray] = {}
-    for i, trial in enumerate(tried.values()):
-        arrays |= {f"table_{i}": trial.table, f"F_{i}": trial.F}
-    records = [[key, trial.more, trial.seconds] for key, trial in tried.items()]
+    for i, (_, _, table, F) in enumerate(results.values()):
+        arrays |= {f"table_{i}": table, f"F_{i}": F}
+    records = [[key, more, seconds] for key, (more, seconds, _, _) in results.items()]
     checkpoint.keep(len(records), records=json.dumps(records), **arrays)
 
 
-def _stored(checkpoint: Checkpoint) -> dict[str, Tried]:
-    """Return the trials that a file has, by the settings that were to be tried."""
-    arrays = checkpoint.kept()
-    if arrays is None:
-        return {}
+def _stored(checkpoint: Checkpoint) -> dict[str, Result]:
+    """Return the results that a file has, by the settings that were to be tried."""
+    arrays = checkpoint.kept() or {"records": "[]"}
     records = enumerate(json.loads(str(arrays["records"])))
     return {
-        key: Tried(more, seconds, arrays[f"table_{i}"], arrays[f"F_{i}"])
+        key: (more, seconds, arrays[f"table_{i}"], arrays[f"F_{i}"])
         for i, (key, more, seconds) in records
     }

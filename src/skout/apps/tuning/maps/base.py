@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -18,10 +18,16 @@ from ..inputs import ColumnScaler
 from ..means import weighed
 from ..samples import Inputs, Profile, Sample
 
-__all__ = ["CALL", "FLOPS", "KERNEL_VALUE", "SPLIT", "ByOutput", "Map", "Path"]
+__all__ = [
+    *("CALL", "FLOPS", "KERNEL_VALUE", "SPLIT"),
+    *("ByOutput", "Map", "Path", "Regressor", "other_scalings"),
+]
 
+#: An estimator of scikit-learn, which has no types.
+Regressor: TypeAlias = Any
 #: Settings that are complete, and the coordinates that they predict for the held-out rows.
 Path: TypeAlias = Iterator[tuple["Map", np.ndarray]]
+Settings = TypeVar("Settings", bound="Map")
 
 # Costs are in seconds of a machine of two cores, fitted to the trials of experiments/tuned.py. The
 # plan of a search follows them and not the clock, so that the same seed makes the same choice
@@ -73,6 +79,9 @@ class Map(ABC):
     rows: int | None = None
     scaling: str = "none"
 
+    def __init_subclass__(cls) -> None:
+        cls.family = cls.family or cls.name
+
     @classmethod
     @abstractmethod
     def defaults(cls, profile: Profile) -> Iterable[tuple[float, Self]]:
@@ -89,9 +98,7 @@ class Map(ABC):
         return ()
 
     @abstractmethod
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         """Return the regressor that the settings describe, not fitted.
 
         It is fitted on rows and their output coordinates, of shape (n, p), and predicts these.
@@ -113,7 +120,7 @@ class Map(ABC):
         """
         X, F = sample.rows(self.scaling), sample.empty()
         for k, (train, held, rows) in enumerate(sample.timed_folds()):
-            model: Any = self.build(sample.seed + k, sample.n_jobs)
+            model = self.build(sample.seed + k, sample.n_jobs)
             model.fit(take(X, train), sample.T[train], **weighed(sample.weights(train)))
             F[rows] = np.reshape(model.predict(take(X, held)), (len(held), -1))
         yield self, F
@@ -145,15 +152,8 @@ class Map(ABC):
         shown = [field.name for field in fields(self) if field.repr]
         return {"map": self.name, **{name: getattr(self, name) for name in shown}}
 
-    def estimator(
-        self,
-        seed: int,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        has_gaps: bool = False,
-    ) -> BaseEstimator:
-        """Return the regressor with all that it needs for inputs and targets as they come."""
-        regressor = self.build(seed, n_jobs, device)
+    def estimator(self, regressor: Regressor, has_gaps: bool = False) -> Regressor:
+        """Return what was built, with all that it needs for inputs and targets as they come."""
         if has_gaps and not self.takes_gaps:
             regressor = ByOutput(regressor)
         if self.scaling == "none":
@@ -190,6 +190,11 @@ class Map(ABC):
             yield settings, sample.folds.spread_out(F)
 
 
+def other_scalings(settings: Settings, scalings: Iterable[str]) -> Iterator[Settings]:
+    """Yield settings with each of the scalings that they have not."""
+    return (replace(settings, scaling=one) for one in scalings if one != settings.scaling)
+
+
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN.
 
@@ -204,7 +209,7 @@ class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
     array([[5., 1.]])
     """
 
-    def __init__(self, regressor: Any) -> None:
+    def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor
 
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> ByOutput:

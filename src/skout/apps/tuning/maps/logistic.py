@@ -14,10 +14,10 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from skout.dev import take
+from skout.dev import take, unique_columns
 
 from ..samples import Inputs, Profile, Sample
-from .base import FLOPS, Map, Path
+from .base import FLOPS, Map, Path, Regressor, other_scalings
 
 __all__ = ["LogisticMap", "LogisticOutputs"]
 
@@ -40,18 +40,15 @@ class LogisticMap(Map):
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
         if profile.is_object or not profile.is_binary:
             return []
-        place, scaling = {"dense": (4, "standard"), "sparse": (3, "unit"), "table": (4, "none")}[
-            profile.layout
-        ]
+        starts = {"dense": (4, "standard"), "sparse": (3, "unit"), "table": (4, "none")}
+        place, scaling = starts[profile.layout]
         return [(place, cls(scaling=scaling))]
 
     def neighbors(self, profile: Profile) -> Iterator[Self]:
         scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
-        return (replace(self, scaling=s) for s in scalings if s != self.scaling)
+        return other_scalings(self, scalings)
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         return LogisticOutputs(1.0 if self.C is None else self.C)
 
     def path(self, sample: Sample) -> Path:
@@ -81,12 +78,7 @@ def _yes_or_no(
     (p,), the value of no (p,), and what the mean of yes is above it (p,)."""
     base = np.where((T == 0.0).any(axis=0), 0.0, T.min(axis=0))
     says_yes = base != T
-    packed = np.packbits(says_yes, axis=0).T.copy()
-    _, first, which = np.unique(
-        packed.view([("", packed.dtype)] * packed.shape[1])[:, 0],
-        return_index=True,
-        return_inverse=True,
-    )
+    first, which = unique_columns(says_yes)
     counts = np.ones(len(T)) if weights is None else weights
     yes = counts @ says_yes
     gain = counts @ (T - base) / np.where(yes > 0.0, yes, 1.0)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from skout.dev import take
 
 from ..folds import Folds
 from ..samples import Profile, Sample
-from .base import Map, Path
+from .base import Map, Path, Regressor, other_scalings
 
 __all__ = ["NeighborsMap"]
 
@@ -37,18 +36,15 @@ class NeighborsMap(Map):
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
         if profile.is_object:
             return []
-        place, scaling = {"dense": (9, "standard"), "sparse": (9, "tfidf"), "table": (13, "none")}[
-            profile.layout
-        ]
+        starts = {"dense": (9, "standard"), "sparse": (9, "tfidf"), "table": (13, "none")}
+        place, scaling = starts[profile.layout]
         return [(place, cls(scaling=scaling))]
 
     def neighbors(self, profile: Profile) -> Iterator[Self]:
         scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
-        return (replace(self, scaling=s) for s in scalings if s != self.scaling)
+        return other_scalings(self, scalings)
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         from sklearn.neighbors import KNeighborsRegressor  # slow to import
 
         return KNeighborsRegressor(self.n_neighbors, weights=self.weights)
@@ -65,7 +61,8 @@ class NeighborsMap(Map):
             search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
             distances, nearest = search.kneighbors(take(X, held))
             for by in ("uniform", "distance"):
-                shares = _shares(distances, by)
+                # of copies, which have no distance, the shares are so large that they count alone
+                shares = np.where(by == "uniform", 1.0, 1.0 / np.maximum(distances, 1e-200))
                 total, weight = np.zeros((len(held), T.shape[1])), np.zeros((len(held), 1))
                 for j in range(max(counts)):
                     total += shares[:, j, None] * T[train[nearest[:, j]]]
@@ -80,13 +77,3 @@ class NeighborsMap(Map):
 
     def path_cost(self, profile: Profile, n: int, folds: Folds) -> float:
         return folds.n_held * (1e-9 * n * profile.d + 80 * 2e-9 * profile.p * 2)
-
-
-def _shares(distances: np.ndarray, by: str) -> np.ndarray:
-    """Return what neighbors count: the same, or one over their distance; copies count alone."""
-    if by == "uniform":
-        return np.ones_like(distances)
-    copies = distances == 0.0
-    with np.errstate(divide="ignore"):
-        shares = 1.0 / distances
-    return np.where(copies.any(axis=1, keepdims=True), copies.astype(float), shares)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -13,30 +14,20 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 
 from skout import KernelBasis, KernelRidge
 from skout.dev import FoldMoments, check_rng, n_rows, row_slices, single_thread, take
-from skout.kernels import (
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Learnt,
-    Linear,
-    Mahalanobis,
-    Matern,
-    align_columns,
-)
+from skout.kernels import Gaussian, Kernel, Laplacian, Learnt, Linear, Matern, align_columns
 from skout.sketches import SubSample
 
 from ..clock import Clock
 from ..folds import Folds
 from ..means import column_means, weighed
-from ..samples import Inputs, Profile, Sample, is_ordinary
-from .base import FLOPS, KERNEL_VALUE, Map, Path
+from ..samples import Inputs, Profile, Sample
+from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
 __all__ = ["AlignedMap", "Centered", "KernelRidgeMap", "LearnedMetricMap", "LearnedRidge"]
 
-Split = tuple[np.ndarray, np.ndarray]
-# What a fold predicts: columns, where its rows go, F of shape (n_alphas, h, p + 1), the last column
-# of which is the fit of the constant 1, and the mean of the targets it was trained on.
-Fold = tuple[slice | np.ndarray, slice, np.ndarray, np.ndarray]
+# What a fold predicts: its rows and columns, and predictions of shape (n_alphas, h, p), first of
+# the targets as they are, then of centered ones.
+Fold = tuple[slice, slice | np.ndarray, np.ndarray, np.ndarray]
 
 # The kernels of vectors, by the names that settings have.
 _KERNELS: dict[str, Callable[[float | str], Kernel]] = {
@@ -51,21 +42,19 @@ _EXACT, _SIZES, _FEW = 1200, (700, 1400, 2200), 400
 _SMALL = 500
 # Rows whose coordinates are computed before the clock is asked again.
 _TIMED_ROWS = 8192
-# Rows that the median distance is of.
-_WIDTH_ROWS = 1000
+# Rows that the median distance is of, and that kernels of columns are compared with outputs on.
+_WIDTH_ROWS, _ALIGNED_ROWS = 1000, 600
 # Penalties of which each round of learning a metric takes the best; the rows it learns from, and
 # about how many rounds there are: they end where they do not help.
 _ROUND_ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 _ROUND_ROWS, _ROUNDS = 4000, 6
-# Rows that kernels of columns and outputs are compared on.
-_ALIGNED_ROWS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RidgeMap(Map):
     """What kernel ridge regressions share: landmarks, and a path of penalties."""
 
-    filled = ("sketch", "alpha", "center")
+    filled: ClassVar[tuple[str, ...]] = ("sketch", "alpha", "center")
     takes_sparse = True
     alphas: ClassVar[tuple[float, ...]] = (
         *(1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7),
@@ -78,11 +67,13 @@ class _RidgeMap(Map):
     center: bool = False  # whether the mean is subtracted first: predictions shrink to it
     size: int = field(default=_SIZES[0], repr=False)  # landmarks that `sketch` may be
 
+    @abstractmethod
     def _changes(self, profile: Profile) -> Iterator[Self]:
-        raise NotImplementedError
+        """Yield settings that differ in one respect, other than in the landmarks."""
 
+    @abstractmethod
     def _folds(self, sample: Sample) -> Iterator[Fold]:
-        raise NotImplementedError
+        """Yield the predictions of each fold, and of each set of outputs with the same rows."""
 
     def _resolved(self, sample: Sample) -> Self:
         return self
@@ -98,19 +89,56 @@ class _RidgeMap(Map):
         return [(replace(self, sketch=None if n <= m else m), 1.0) for m in sizes]
 
     def larger(self, has_more_rows: bool) -> Self:
-        grows = has_more_rows and self.sketch is not None
-        return replace(self, sketch=2 * self.sketch) if grows else self  # type: ignore[operator]
+        m = self.sketch
+        return self if m is None or not has_more_rows else replace(self, sketch=2 * m)
 
     def path(self, sample: Sample) -> Path:
         settings, m = self._resolved(sample), self.sketch or sample.folds.n_train
         F = np.empty((2, len(self.alphas), *sample.empty().shape), dtype=np.float32)
         with single_thread() if m <= _SMALL else nullcontext():
-            for columns, rows, fitted, mean in settings._folds(sample):
-                F[0][:, rows, columns] = fitted[..., :-1]
-                F[1][:, rows, columns] = fitted[..., :-1] + (1.0 - fitted[..., -1:]) * mean
+            for rows, columns, plain, centered in settings._folds(sample):
+                F[0][:, rows, columns], F[1][:, rows, columns] = plain, centered
         for i, alpha in enumerate(self.alphas):
             for center in (True, False):
                 yield replace(settings, alpha=alpha, center=center), F[int(center), i]
+
+    def _with_kernel(self, kernel: Kernel, sample: Sample, which: slice) -> Iterator[Fold]:
+        """Yield the predictions of folds that share a kernel and its landmarks.
+
+        f = z'(Z'WZ + n alpha I)^-1 Z'WT; of centered targets it is f + (1 - g) mean, where g is the
+        fit of the constant 1.
+        """
+        X, weights, alphas = sample.rows(self.scaling), sample.folds.row_weights, self.alphas
+        outputs = [(columns, part.folds.splits[which]) for columns, part in sample.outputs()]
+        trained = np.unique(np.concatenate([train for _, splits in outputs for train, _ in splits]))
+        used = np.unique(np.concatenate([trained, *(held for _, held in outputs[0][1])]))
+        Z = self._coordinates(kernel, sample, take(X, trained), take(X, used))
+        weights = None if weights is None else weights[used]
+        for columns, numbered in outputs:
+            T = sample.T[used][:, columns]
+            splits = [(np.searchsorted(used, a), np.searchsorted(used, b)) for a, b in numbered]
+            moments = FoldMoments.of_rows(Z, np.column_stack([T, np.ones(len(T))]), splits, weights)
+            for k, (train, held) in enumerate(splits):
+                sample.clock.check()
+                F = moments.predictions(alphas, k, held)
+                mean = column_means(T[train], None if weights is None else weights[train])
+                plain, missed = F[..., :-1], 1.0 - F[..., -1:]
+                yield sample.folds.spans[which][k], columns, plain, plain + missed * mean
+
+    def _coordinates(
+        self, kernel: Kernel, sample: Sample, landmarks: Inputs, rows: Inputs
+    ) -> np.ndarray:
+        """Return the coordinates of rows, in the span of a sketch of others."""
+        m = self.sketch
+        sketch = None if m is None or m >= n_rows(landmarks) else SubSample(m)
+        basis = KernelBasis(kernel, sketch, random_state=sample.seed, n_jobs=sample.n_jobs)
+        basis.fit(landmarks)
+        Z = np.empty((n_rows(rows), basis.rank_))
+        step = len(Z) if np.isinf(sample.clock.seconds) else _TIMED_ROWS
+        for part in row_slices(len(Z), step):
+            sample.clock.check()
+            Z[part] = basis.transform(take(rows, part))
+        return Z
 
     def cost(self, profile: Profile, n: int) -> float:
         m = min(n, self.sketch or n)
@@ -142,7 +170,7 @@ class KernelRidgeMap(_RidgeMap):
 
     # Kernel, width and scaling, by the place among all settings: what did best, in this order, on
     # the training parts of the sets of experiments/tuned.py (mixed_tables.py for tables).
-    _STARTS: ClassVar[dict[str, dict[int, tuple[str, float | None, str]]]] = {
+    _starts: ClassVar[dict[str, dict[int, tuple[str, float | None, str]]]] = {
         "dense": {
             0: ("gaussian", 1.0, "standard"),
             2: ("laplacian", 1.0, "standard"),
@@ -178,7 +206,7 @@ class KernelRidgeMap(_RidgeMap):
             return [(k, cls(kernel=kernel, width=None)) for k, kernel in enumerate(profile.objects)]
         return [
             (place, cls(kernel=kernel, width=width, scaling=scaling))
-            for place, (kernel, width, scaling) in cls._STARTS[profile.layout].items()
+            for place, (kernel, width, scaling) in cls._starts[profile.layout].items()
         ]
 
     def _changes(self, profile: Profile) -> Iterator[Self]:
@@ -186,23 +214,20 @@ class KernelRidgeMap(_RidgeMap):
             yield from (replace(self, width=self.width * by) for by in (2.0, 0.5, 4.0, 0.25))
         if profile.is_object:
             return
-        is_sparse = profile.is_sparse
+        is_sparse, width = profile.is_sparse, 1.0 if self.width is None else self.width
         kernels = ("matern", "gaussian") if is_sparse else ("laplacian", "matern", "gaussian")
-        width = 1.0 if self.width is None else self.width
         yield from (replace(self, kernel=k, width=width) for k in kernels if k != self.kernel)
         scalings = ("unit", "tfidf", "none") if is_sparse else ("quantile", "standard", "none")
-        yield from (replace(self, scaling=s) for s in scalings if s != self.scaling)
+        yield from other_scalings(self, scalings)
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         sketch = None if self.sketch is None else SubSample(self.sketch)
-        where = device if sketch is not None else None
-        params: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs, "device": where}
-        model = KernelRidge(self._input_kernel(), sketch, alpha=self.alpha, **params)
+        params: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
+        params["device"] = device if sketch is not None else None
+        model = KernelRidge(self._kernel(), sketch, alpha=self.alpha, **params)
         return Centered(model) if self.center else model
 
-    def _input_kernel(self) -> Kernel:
+    def _kernel(self) -> Kernel:
         if not isinstance(self.kernel, str):
             return self.kernel
         return _KERNELS[self.kernel]("scale" if self.gamma is None else self.gamma)
@@ -219,21 +244,7 @@ class KernelRidgeMap(_RidgeMap):
         return replace(self, gamma=float(gamma) * self.width**power)
 
     def _folds(self, sample: Sample) -> Iterator[Fold]:
-        X = sample.rows(self.scaling)
-        outputs = [(columns, part.folds.splits) for columns, part in sample.outputs()]
-        trained = np.unique(np.concatenate([train for _, splits in outputs for train, _ in splits]))
-        used = np.unique(np.concatenate([trained, sample.folds.held]))
-        Z = _coordinates(self, self._input_kernel(), sample, take(X, trained), take(X, used))
-        place = np.full(n_rows(X), -1)
-        place[used] = np.arange(len(used))
-        weights = sample.folds.row_weights
-        weights = None if weights is None else weights[used]
-        for columns, splits in outputs:
-            moved = [(place[train], place[held]) for train, held in splits]
-            T = sample.T[used][:, columns]
-            paths = _ridge_paths(Z, T, moved, weights, self.alphas, sample.clock)
-            for rows, (fitted, mean) in zip(sample.folds.spans, paths, strict=True):
-                yield columns, rows, fitted, mean
+        return self._with_kernel(self._kernel(), sample, slice(None))
 
     def _folds_cost(self, profile: Profile, n: int, folds: Folds) -> float:
         rows = min(n + folds.n_held, 1.25 * n * len(folds.splits))  # of all folds together
@@ -246,39 +257,29 @@ class _LearnedMap(_RidgeMap):
 
     kernel: str = "matern"
 
+    @abstractmethod
     def _learned(self) -> LearnedRidge:
-        raise NotImplementedError
+        """Return the regressor, without what trials fill in."""
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         params = {"sketch": self.sketch, "alpha": self.alpha, "random_state": seed}
         model = self._learned().set_params(**params, n_jobs=n_jobs)
         return Centered(model) if self.center else model
 
     def _folds(self, sample: Sample) -> Iterator[Fold]:
-        X, T = sample.rows(self.scaling), sample.T
-        teacher = self._learned().set_params(random_state=sample.seed, n_jobs=sample.n_jobs)
-        for train, held, rows in sample.timed_folds():
-            weights, known = sample.weights(train), take(X, train)
-            centered = T[train] - column_means(T[train], weights)
-            kernel = teacher.learned_kernel(known, centered, weights, sample.clock)
-            both = take(X, np.concatenate([train, held]))
-            Z = _coordinates(self, kernel, sample, known, both)
-            split = np.split(np.arange(len(Z)), [len(train)])
-            if weights is not None:
-                weights = np.concatenate([weights, np.ones(len(held))])
-            targets = T[np.concatenate([train, held])]
-            [(fitted, mean)] = _ridge_paths(
-                Z, targets, [(split[0], split[1])], weights, self.alphas, sample.clock
-            )
-            yield slice(None), rows, fitted, mean
+        X, model = sample.rows(self.scaling), self._learned()
+        model.set_params(random_state=sample.seed, n_jobs=sample.n_jobs)
+        for k, (train, _, _) in enumerate(sample.timed_folds()):
+            T, weights = sample.T[train], sample.weights(train)
+            centered = T - column_means(T, weights)
+            kernel = model.learned_kernel(take(X, train), centered, weights, sample.clock)
+            yield from self._with_kernel(kernel, sample, slice(k, k + 1))
 
     def _changes(self, profile: Profile) -> Iterator[Self]:
         kernels = ("matern", "gaussian", "laplacian")
         yield from (replace(self, kernel=k) for k in kernels if k != self.kernel)
         scalings = ("none", "standard") if profile.groups else ("quantile", "standard")
-        yield from (replace(self, scaling=s) for s in scalings if s != self.scaling)
+        yield from other_scalings(self, scalings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,13 +294,13 @@ class LearnedMetricMap(_LearnedMap):
     landmarks: int = 500  # of the rounds that learn the metric
 
     @classmethod
-    def defaults(cls, profile: Profile) -> Iterable[tuple[float, Self]]:
+    def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
         if profile.layout not in ("dense", "table"):
             return []
+        scaling, last = ("none", 18) if profile.groups else ("standard", 16)
         landmarks = 1000 if profile.n <= 1000 else 500  # of few rows all: rounds are exact
-        scaling, places = ("none", (5, 18)) if profile.groups else ("standard", (5, 16))
         start = cls(scaling=scaling, landmarks=landmarks)
-        return zip(places, (start, replace(start, kernel="laplacian")), strict=True)
+        return [(5, start), (last, replace(start, kernel="laplacian"))]
 
     def _learned(self) -> LearnedRidge:
         return LearnedRidge(self.kernel, landmarks=self.landmarks)
@@ -323,10 +324,8 @@ class AlignedMap(_LearnedMap):
 
     @classmethod
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
-        if profile.layout != "table":
-            return []
-        kernels = {2: "gaussian", 7: "matern", 15: "laplacian"}
-        return [(at, cls(kernel=kernel, groups=profile.groups)) for at, kernel in kernels.items()]
+        places = {2: "gaussian", 7: "matern", 15: "laplacian"} if profile.layout == "table" else {}
+        return [(place, cls(kernel=name, groups=profile.groups)) for place, name in places.items()]
 
     def _learned(self) -> LearnedRidge:
         return LearnedRidge(self.kernel, groups=self.groups)
@@ -339,57 +338,13 @@ class AlignedMap(_LearnedMap):
         return align + blocks + super().cost(profile, n)
 
 
-def _coordinates(
-    settings: _RidgeMap, kernel: Kernel, sample: Sample, landmarks: Inputs, rows: Inputs
-) -> np.ndarray:
-    """Return the coordinates of rows, in the span of a sketch of others."""
-    m = settings.sketch
-    sketch = None if m is None or m >= n_rows(landmarks) else SubSample(m)
-    basis = KernelBasis(kernel, sketch, random_state=sample.seed, n_jobs=sample.n_jobs)
-    basis.fit(landmarks)
-    if np.isinf(sample.clock.seconds):
-        return np.asarray(basis.transform(rows), dtype=np.float64)
-    Z = np.empty((n_rows(rows), basis.rank_))
-    for part in row_slices(len(Z), _TIMED_ROWS):
-        sample.clock.check()
-        Z[part] = basis.transform(take(rows, part))
-    return Z
-
-
-def _ridge_paths(
-    Z: np.ndarray,
-    T: np.ndarray,
-    splits: Sequence[Split],
-    weights: np.ndarray | None,
-    alphas: Sequence[float],
-    clock: Clock,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, for each split, predictions of T and of the constant 1 by each alpha, and means of T.
-
-    Predictions f = z'(Z'WZ + n alpha I)^-1 Z'WT have shape (n_alphas, h, p + 1). Of centered
-    targets they would be f + (1 - g) mean, where g, the last column, is the fit of the constant.
-    """
-    targets = np.column_stack([T, np.ones(len(T))])
-    # a difference of moments has no digits left where few rows have nearly all the weight
-    can_subtract = weights is None or all(is_ordinary(weights[train]) for train, _ in splits)
-    for batch in [splits] if can_subtract else [[split] for split in splits]:
-        counts = weights
-        if weights is not None and not can_subtract:
-            counts = weights / weights[batch[0][0]].mean()
-        moments = FoldMoments.of_rows(Z, targets, batch, counts)
-        for k, (train, held) in enumerate(batch):
-            clock.check()
-            mean = column_means(T[train], None if counts is None else counts[train])
-            yield moments.predictions(alphas, k, held), mean
-
-
 class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A regressor of what targets differ by from their mean, to which it then shrinks."""
 
-    def __init__(self, regressor: Any) -> None:
+    def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> Centered:
+    def fit(self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Centered:
         """Fit the regressor on centered targets, which may have gaps if it takes them."""
         self.mean_ = column_means(np.asarray(y), sample_weight)
         self.regressor_ = clone(self.regressor).fit(X, y - self.mean_, **weighed(sample_weight))
@@ -451,23 +406,21 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LearnedRidge:
         """Learn the kernel, then fit with it."""
-        kernel = self.learned_kernel(X, y, sample_weight)
-        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
-        params: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        ridge = KernelRidge(kernel, sketch, alpha=self.alpha, **params)
+        kernel, m = self.learned_kernel(X, y, sample_weight), self.sketch
+        ridge = self._ridge(kernel, None if m is None else min(m, n_rows(X)), self.alpha)
         self.ridge_ = ridge.fit(X, y, sample_weight=sample_weight)
         return self
+
+    def _ridge(self, kernel: Kernel, m: int | None, alpha: float | Sequence[float]) -> KernelRidge:
+        params: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+        return KernelRidge(kernel, None if m is None else SubSample(m), alpha=alpha, **params)
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the predictions of the ridge, shape (n, p)."""
         return self.ridge_.predict(X)
 
     def learned_kernel(
-        self,
-        X: Inputs,
-        y: Any,
-        sample_weight: np.ndarray | None = None,
-        clock: Clock | None = None,
+        self, X: Inputs, y: Any, sample_weight: np.ndarray | None, clock: Clock | None = None
     ) -> Kernel:
         """Return the kernel in the metric that was learned, or the weighted sum over groups.
 
@@ -475,28 +428,24 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Weights count where a metric is learned; groups are compared on the rows as they are. The
         clock is asked before each round.
         """
-        of_width = _KERNELS[self.kernel]
+        of_width, seed = _KERNELS[self.kernel], self.random_state
         if self.groups is not None:
-            base, rows = of_width("median"), {"n_samples": _ALIGNED_ROWS}
+            base, rows = of_width("median"), _ALIGNED_ROWS
             try:
-                return align_columns(
-                    base, self.groups, X, y, random_state=self.random_state, **rows
-                )
+                return align_columns(base, self.groups, X, y, n_samples=rows, random_state=seed)
             except ValueError:  # targets are constant, or no kernel is aligned with them
                 return base
         kind = Learnt if clock is None else _timed(clock)
         kernel = kind(of_width("scale"), landmarks=self.landmarks, max_rows=_ROUND_ROWS)
-        sketch = SubSample(min(self.landmarks, n_rows(X)))
-        params: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        teacher = KernelRidge(kernel, sketch, alpha=_ROUND_ALPHAS, **params)
-        return teacher.fit(X, y, sample_weight=sample_weight).kernel_
+        rounds = self._ridge(kernel, min(self.landmarks, n_rows(X)), _ROUND_ALPHAS)
+        return rounds.fit(X, y, sample_weight=sample_weight).kernel_
 
 
 def _timed(clock: Clock) -> type[Learnt]:
     """Return the kernel whose metric is learned in rounds, each of which asks the clock first."""
 
     class TimedMetric(Learnt):  # a class, since estimators clone their kernel
-        def in_metric(self, scale: Any) -> Mahalanobis:
+        def in_metric(self, scale: Any) -> Kernel:
             clock.check()
             return super().in_metric(scale)
 

@@ -17,7 +17,7 @@ from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symm
 
 from ..means import column_means, weighed
 from ..samples import Inputs, Profile, Sample
-from .base import SPLIT, Map, Path
+from .base import SPLIT, Map, Path, Regressor
 
 __all__ = ["BoostingMap", "ExtraTreesMap", "LeafForest", "PrincipalOutputs", "RandomForestMap"]
 
@@ -87,9 +87,7 @@ class _ForestMap(Map):
     def larger(self, has_more_rows: bool) -> Self:
         return replace(self, n_estimators=_MOST_TREES)
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         from sklearn import ensemble  # slow to import
 
         is_extra = isinstance(self, ExtraTreesMap)
@@ -191,9 +189,7 @@ class BoostingMap(Map):
         if self.subsample is None:
             yield replace(self, l2=5.0 if self.l2 == 0.0 else 0.0)
 
-    def build(
-        self, seed: int, n_jobs: int | None = None, device: str | None = None
-    ) -> BaseEstimator:
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         return PrincipalOutputs(self._trees(seed), self.n_components)
 
     def _trees(self, seed: int) -> Any:
