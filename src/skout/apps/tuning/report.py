@@ -81,7 +81,7 @@ def line(model: Any) -> str:
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
-    constant = _CONSTANT.get(model.familyd_, "the most frequent output")
+    constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     parts += [part for part in (rows_line(model), _cut_line(model)) if part]
     parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]
