@@ -64,7 +64,7 @@ PROFILES = {
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_settings_to_try(kind):
-    """They are as they were before a trial, in sizes that cost the less, and their neighbors new."""
+    """They are as before a trial, cost the less in smaller sizes, and have other neighbors."""
     tried = 0
     for layout, profile in PROFILES.items():
         assert profile.layout == layout

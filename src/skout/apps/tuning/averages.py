@@ -56,7 +56,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rows = [None] * len(self.members) if self.rows is None else self.rows
         self.members_ = []
         for member, most in zip(self.members, rows, strict=True):
-            data = X, targets, sample_weight
+            data: tuple[Any, ...] = X, targets, sample_weight
             if most is not None:
                 chosen = some_rows(targets, most, check_rng(self.random_state))
                 data = tuple(None if part is None else take(part, chosen) for part in data)

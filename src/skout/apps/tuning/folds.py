@@ -149,26 +149,24 @@ def make_folds(
     """
     if groups is not None and any(map(is_gap, np.asarray(groups).tolist())):
         raise ValueError("groups has rows without a label: give each one.")
+    numbers = np.arange(n)
     if cv is not None or groups is not None:
-        # splits that are passed have the numbers of all rows of the user
-        is_list = not (
-            place is None or cv is None or isinstance(cv, Integral) or hasattr(cv, "split")
-        )
-        rows = np.asarray(place) if is_list else np.arange(n)
-        cv = _FOLDS if cv is None else cv
-        dealt = deal(cv, len(rows), y, random_state=seed, groups=None if is_list else groups)
-        splits = [tuple(rows[part][rows[part] >= 0] for part in split) for split in dealt]
-        if any(len(train) < 2 or len(held) == 0 for train, held in splits):
-            raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")
+        cv, is_dealt = (_FOLDS, True) if cv is None else (cv, isinstance(cv, Integral))
+        if place is not None and not (is_dealt or hasattr(cv, "split")):
+            numbers, groups = place, None  # splits that are passed number all rows of the user
+        dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups)
     elif n < _MANY and n * width < _HEAVY:
         repeats = 3 if n < _FEW else 2 if n < _SOME else 1
-        splits = [split for k in range(repeats) for split in deal(_FOLDS, n, random_state=seed + k)]
+        dealt = [split for k in range(repeats) for split in deal(_FOLDS, n, random_state=seed + k)]
     else:
         from sklearn.model_selection import ShuffleSplit  # slow to import
 
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
-        [(train, test)] = deal(ShuffleSplit(1, test_size=held, random_state=seed), n)
-        splits = [(np.sort(train), test)]
+        dealt = deal(ShuffleSplit(1, test_size=held, random_state=seed), n)
+    splits = [(np.sort(numbers[train]), numbers[held]) for train, held in dealt]
+    splits = [(train[train >= 0], held[held >= 0]) for train, held in splits]
+    if any(len(train) < 2 or len(held) == 0 for train, held in splits):
+        raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")
     return replace(_parted(splits, n), row_weights=weights)
 
 

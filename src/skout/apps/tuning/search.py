@@ -431,7 +431,9 @@ def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Result]:
     """Return the results that a file has, by the settings that were to be tried."""
-    arrays = checkpoint.kept() or {"records": "[]"}
+    arrays = checkpoint.kept()
+    if arrays is None:
+        return {}
     records = enumerate(json.loads(str(arrays["records"])))
     return {
         key: (more, seconds, arrays[f"table_{i}"], arrays[f"F_{i}"])
