@@ -18,11 +18,7 @@ class OutOfTime(Exception):
 class Clock:
     """The seconds of a budget, from now on; without a number they never end.
 
-    Parameters
-    ----------
-    seconds : float, default inf
-    now : function () -> float
-        The seconds of a clock of any beginning: wall time, unless a test has its own.
+    `now` is a clock of any beginning: wall time, unless a test has its own.
 
     Examples
     --------

@@ -429,12 +429,11 @@ class Tuned(OnPages):
     def _rows(self, X: Any) -> Any:
         """Return what the models take of X."""
         check_is_fitted(self)
-        encoder = getattr(self, "encoder_", None)  # older files have none
-        rows = read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
-        known = getattr(self, "n_features_in_", None)
-        if encoder is None and known is not None and width_of(rows) != known:
-            given = width_of(rows) or f"a {type(X).__name__} of objects"
-            raise ValueError(f"X must have {known} columns, as in fit. Got {given}.")
+        rows = read_inputs(X, self.encoder_, getattr(self, "feature_names_in_", None))
+        width = getattr(self, "n_features_in_", None)
+        if self.encoder_ is None and width is not None and width_of(rows) != width:
+            what = width_of(rows) or f"a {type(X).__name__} of objects"
+            raise ValueError(f"X must have {width} columns, as in fit. Got {what}.")
         return rows
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
