@@ -75,7 +75,7 @@ OPTIONAL = {
     "distributed",
     "rdkit",
     "faiss",
-    *("networkx", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "transformers"),
     *("h5py", "pyarrow", "zarr"),
     *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
@@ -378,10 +378,6 @@ apps.tuning.kinds metrics.scoring.METRICS
 apps.tuning.kinds metrics.scoring.METRIC_OF_KIND
 apps.tuning.outputs decoding.labels.label_matrix
 apps.tuning.outputs decoding.labels.take_better
-persistence.classes apps.spectra.identify
-persistence.classes apps.tables.encoder
-persistence.classes apps.tables.encoders
-persistence.classes apps.tuning
 """
 ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
 

@@ -564,8 +564,7 @@ def test_principal_outputs_and_boosted_trees(tmp_path):
     one = PrincipalOutputs(boosted, 1).fit(X, T)
     np.testing.assert_allclose(one.predict(X)[:, 1], 2.0 * one.predict(X)[:, 0], atol=1e-9)
     skout.save(one, tmp_path / "trees.skout")
-    again = skout.load(tmp_path / "trees.skout")
-    np.testing.assert_array_equal(again.predict(X), one.predict(X))
+    np.testing.assert_array_equal(skout.load(tmp_path / "trees.skout").predict(X), one.predict(X))
 
 
 def test_averages_have_weights_for_each_output():
