@@ -28,7 +28,7 @@ from .basis.moments import outputs_by_rows
 from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
-from .rows.encode import check_matrix, named
+from .rows.encode import check_matrix, in_memory, named
 from .rows.stream import join
 from .solvers.folds import deal
 from .solvers.ridge import FoldMoments
@@ -58,6 +58,7 @@ __all__ = [
     "ending",
     "extra",
     "frames_out",
+    "in_memory",
     "join",
     "map_blocks",
     "n_rows",

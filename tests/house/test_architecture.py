@@ -366,10 +366,6 @@ apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
 apps.spectra.pools.standard kernels.smiles.molecules
 apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
-apps.tuning.given _numerics.arrays.has_rows
-apps.tuning.given rows.encode.beside
-apps.tuning.given rows.encode.check_weights
-apps.tuning.given rows.encode.unpacked
 apps.tuning.kinds _numerics.objects.column_of
 apps.tuning.kinds _numerics.validation.check_squares
 apps.tuning.kinds decoding.labels.label_matrix

@@ -1,5 +1,6 @@
 """Maps of `skout.Tuned`: what each must keep to, and one that is written outside of the package."""
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -201,3 +202,31 @@ def test_maps_may_be_names():
     model = quick(maps=["neighbors", "extra trees"], budget="3 fits").fit(X, T)
     maps = {row["map"] for row in model.results_}
     assert maps == {"neighbors", "extra trees", "constant"}
+
+
+def test_registered_map_is_tried_by_the_command_line(tmp_path, monkeypatch, capsys):
+    """Files of such models need no class of the map: they have the regressor that it built."""
+    pytest.importorskip("typer")
+    from skout.apps import cli
+
+    def call(*words):
+        with pytest.raises(SystemExit) as end:
+            cli.main([*map(str, words)])
+        text, errors = capsys.readouterr()
+        assert not end.value.code, errors
+        return text
+
+    for name in MAPS.copy():
+        monkeypatch.delitem(MAPS, name)
+    monkeypatch.setitem(MAPS, PartialLeastSquares.name, PartialLeastSquares)
+    table, model = tmp_path / "table.csv", tmp_path / "model.skout"
+    Y = X @ [1.0, -2.0, 0.5, 0.0] + 0.01 * RNG.standard_normal(N)
+    lines = [",".join(map(str, row)) for row in np.column_stack([X, Y])]
+    table.write_text("\n".join(["x1,x2,x3,x4,y", *lines]))
+    words = ["--target", "y", "--budget", "3 fits", "-o", model, "--json"]
+    fitted = json.loads(call("fit", table, *words))
+    assert {one["map"] for one in fitted["validation"]["chosen"]} == {"partial least squares"}
+    monkeypatch.undo()
+    assert json.loads(call("evaluate", model, table, "--json"))["metrics"]["r2"] > 0.9
+    lines = call("predict", model, table).splitlines()
+    assert_allclose(np.array(lines[1:], dtype=float), Y, atol=0.5)

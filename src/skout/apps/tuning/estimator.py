@@ -35,7 +35,7 @@ from .averages import Averaged, Merit
 from .choosing import Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
-from .given import Given, check_lengths, counted
+from .given import Given, counted
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import MAPS, Map
@@ -289,7 +289,6 @@ class Tuned(OnPages):
             self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
             given = replace(given, Y=kind.checked(given.Y))
-        check_lengths(rows, given.Y)
         if given.weights is not None:
             kind.check_weights()
         known = kind.known(given.Y)
@@ -522,7 +521,6 @@ class Tuned(OnPages):
             Y = kind.checked(Y)
         found = self.predict(X, candidates)
         given = counted(found, Y, None, sample_weight)
-        check_lengths(found, Y)
         if given.weights is not None:
             kind.check_weights()
         given = given.with_outputs(kind)
