@@ -28,7 +28,7 @@ def tracing():
         ("sisokr.predict", 76, 16, 7, 7, 4),
         ("KernelRidge.fit, path, missing targets", 258, 25, 7, 62, 2),
         ("KernelRidge.fit, memmap", 234, 25, 7, 44, 2),
-        ("KernelMachine.fit", 231, 25, 8, 72, 2),
+        ("KernelMachine.fit", 231, 25, 8, 73, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):
