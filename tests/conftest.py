@@ -4,6 +4,7 @@ NumPy's default generator is seeded here: `np.random.default_rng()` without a se
 draws at every run, and so does Hypothesis. `make test-unseeded` runs the tests without either.
 """
 
+import dataclasses
 import gc
 import itertools
 import os
@@ -106,10 +107,13 @@ def pytest_runtest_call():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Let forests of `Tuned` have ten trees at most, where a test does not care how many."""
-    from skout.apps.tuning import maps
-
-    def small(settings, *more):
-        return maps._forest(settings | {"n_estimators": min(settings["n_estimators"], 10)}, *more)
+    from skout.apps.tuning import MAPS
 
     for name in ("extra trees", "random forest"):
-        monkeypatch.setitem(maps._BUILDERS, name, small)
+        build = MAPS[name].build
+
+        def small(settings, *params, build=build):
+            few = min(settings.n_estimators, 10)
+            return build(dataclasses.replace(settings, n_estimators=few), *params)
+
+        monkeypatch.setattr(MAPS[name], "build", small)
