@@ -223,7 +223,7 @@ CONFIGS = (
         (partial(tables.perfect_mrr, _GAUSSIANS),),
         verdicts.figure_c_7,
         ("figure_5_5", "figure_5_5_single"),
-        figure_5_5.plan,
+        partial(figure_5_5.plan, single=True),
         needs="as figure-5.5",
     ),
 )
