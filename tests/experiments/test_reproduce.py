@@ -36,23 +36,25 @@ def test_configs_name_what_exists():
 
 
 def test_a_plan_writes_a_record_that_its_config_reads():
-    from experiments.papers.entries import CONFIGS
+    from experiments.messages import by_name
 
-    for config in CONFIGS:
-        if config.plan is not None:
-            assert config.plan("quick").record in config.records, config.name
+    for config in by_name():
+        for size in ("quick", "brief", "full"):
+            if config.plan is not None:
+                assert config.plan(size).record in config.records, config.name
 
 
 def test_names_are_parsed():
-    from experiments.papers.entries import CONFIGS, by_name
+    from experiments.messages import MESSAGES, by_name
+    from experiments.papers.entries import CONFIGS
 
-    assert by_name() == list(CONFIGS)
+    assert by_name() == [*CONFIGS, *MESSAGES]
     two = by_name("table-4.2, Figure-b.4,table-4.2,")
     assert [config.name for config in two] == ["table-4.2", "figure-B.4"]
 
 
 def test_a_wrong_name_lists_the_names():
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     with pytest.raises(ValueError, match=r"There is no table-9.*Known: figure-3\.1, .*table-4\.2"):
         by_name("table-4.2,table-9")
@@ -150,7 +152,7 @@ def test_a_quick_run_leaves_records_and_pieces_of_full_runs_alone(carry_out, tmp
 
 def test_configs_of_one_script_share_a_run_and_missing_data_do_not_stop_the_others(monkeypatch):
     from experiments import reproduce
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     asked = []
 
@@ -175,7 +177,7 @@ def test_the_page_is_that_of_the_records():
 
 def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_path):
     from experiments import reproduce
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
     monkeypatch.setattr(reproduce, "available", lambda source: source.name == "rf1")
