@@ -54,13 +54,15 @@ def mse(F: np.ndarray, Y: np.ndarray) -> float:
     return float(np.mean((F - Y) ** 2, dtype=np.float64))
 
 
-def train(X: Any, T: Any, held: Any, epochs: int, device: str, seed: int) -> NeuralRegressor:
+def train(
+    X: Any, T: Any, held: Any, epochs: int, batch: int, device: str, seed: int
+) -> NeuralRegressor:
     """Fit a linear layer; the epoch that is best on the validation part is kept."""
     n, n_val = len(X[0]), len(held[0])
     both = np.concatenate([X[0], held[0]]), np.concatenate([T, held[1]])
     model = NeuralRegressor(
         Linear,
-        training=Training(epochs, 512, LR, warmup=0.02, optimizer="adam"),
+        training=Training(epochs, batch, LR, warmup=0.02, optimizer="adam"),
         validation=np.arange(n, n + n_val),
         device=device,
         random_state=seed,
@@ -83,13 +85,15 @@ def parts(size: Size) -> list[Any]:
     return problem(*rows.get(size, (50_000, 5000, 10_000)))
 
 
-def full_layer(size: Size, epochs: int, replicates: int, device: str) -> list[dict[str, Any]]:
+def full_layer(
+    size: Size, epochs: int, batch: int, replicates: int, device: str
+) -> list[dict[str, Any]]:
     """Return the row of the network that predicts all outputs."""
     train_part, val, test = parts(size)
     errors, weights = [], 0
     with clock() as spent:
         for seed in range(replicates):
-            net = train(train_part, train_part[1], val, epochs, device, seed)
+            net = train(train_part, train_part[1], val, epochs, batch, device, seed)
             errors.append(mse(net.predict(test[0]), test[1]))
             weights = n_weights(net)
     row = {"method": "NN", "mse": mean_sd(errors), "weights": weights}
@@ -97,7 +101,7 @@ def full_layer(size: Size, epochs: int, replicates: int, device: str) -> list[di
 
 
 def sketched(
-    method: str, m: int, size: Size, epochs: int, replicates: int, device: str
+    method: str, m: int, size: Size, epochs: int, batch: int, replicates: int, device: str
 ) -> list[dict[str, Any]]:
     """Return the row of the network that predicts the coordinates of a sketch."""
     train_part, val, test = parts(size)
@@ -111,7 +115,7 @@ def sketched(
             back = basis.combine(basis.landmarks_)  # coordinates to outputs
             held = basis.transform(val[1])
             perfect.append(mse(held @ back, val[1]))
-            model = train(train_part, T, (val[0], held), epochs, device, seed)
+            model = train(train_part, T, (val[0], held), epochs, batch, device, seed)
             found.append(mse(model.predict(test[0]) @ back, test[1]))
             weights = n_weights(model)
     row = {"method": method, "m_y": m, "perfect": mean_sd(perfect), "mse": mean_sd(found)}
@@ -120,13 +124,15 @@ def sketched(
 
 def plan_networks(size: Size, device: str = "auto") -> Plan:
     """Return the run with networks; the full one wants a GPU, the brief one has fewer rows."""
-    epochs, replicates = {"quick": (3, 1), "brief": (12, 2), "full": (EPOCHS, 3)}[size]
+    epochs, replicates = {"quick": (3, 1), "brief": (EPOCHS, 1), "full": (EPOCHS, 3)}[size]
+    batch = 128 if size == "brief" else 512  # as many steps with fewer rows
     sizes = SIZES if size == "full" else (75,)
-    given = (size, epochs, replicates, device)
+    given = (size, epochs, batch, replicates, device)
     pieces = {"NN": alone(full_layer, *given)}
     for m, method in itertools.product(sizes, METHODS):
         pieces[f"{method} {m}"] = alone(sketched, method, m, *given)
-    settings = {"sizes": sizes, "epochs": epochs, "batch": 512, "lr": LR, "replicates": replicates}
+    settings = {"sizes": sizes, "epochs": epochs, "batch": batch, "lr": LR}
+    settings["replicates"] = replicates
     settings |= {"n_train": BRIEF_ROWS[0]} if size == "brief" else {}
     return Plan("figure_5_2", settings, pieces, joined, draw if size == "full" else None)
 

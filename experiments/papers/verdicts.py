@@ -609,7 +609,7 @@ def figure_5_2() -> list[Row]:
         what = "Gaussian sketch, test MSE beside sub-sampling, m_y = 75"
         rows.append(similar(what, "no difference", found["Gaussian", 75], ours))
     if "n_train" in record["settings"]:  # a brief run
-        why = f"{record['settings']['n_train']:,} rows and fewer epochs, not the paper's"
+        why = f"{record['settings']['n_train']:,} rows and one draw, not the paper's"
         rows = [own(row, why) if "MSE" in row.what else row for row in rows]
     return rows
 
