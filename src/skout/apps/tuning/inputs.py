@@ -160,22 +160,14 @@ def checked_inputs(X: Any) -> Any:
 
 
 def _checked_matrix(X: Any) -> Any:
-    """Return a matrix whose numbers are finite, also in single precision, as trees want them."""
+    """Return a finite matrix, or say what to do about what it has."""
     try:
-        rows = check_matrix(X)
+        return check_matrix(X)
     except ValueError as error:
         remedies = [remedy for words, remedy in _REMEDIES.items() if words in str(error)]
         if not remedies:
             raise
         raise ValueError(f"{str(error).rstrip('.')}. {remedies[0]}") from None
-    values = rows.data if sparse.issparse(rows) else rows
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if largest > float(np.finfo(np.float32).max):
-        raise ValueError(
-            f"X holds numbers up to {largest:.3g}, and trees take single precision, up to 3.4e38. "
-            "Scale its columns."
-        )
-    return rows
 
 
 def width_of(rows: Any) -> int | None:
@@ -184,18 +176,23 @@ def width_of(rows: Any) -> int | None:
 
 
 def check_spread(rows: Any) -> None:
-    """Raise where all numbers of a column are so small that their squares vanish."""
+    """Raise where numbers are too large for single precision, as trees take them, or a column's
+    are so small that they are all 0 in it."""
     if width_of(rows) is None:
         return
-    ends = rows.max(axis=0), -rows.min(axis=0)
-    largest = np.max(
-        [one.toarray().ravel() if sparse.issparse(one) else one for one in ends], axis=0
+    ends = np.array(
+        [
+            end.toarray().ravel() if sparse.issparse(end) else end
+            for end in (rows.max(axis=0), rows.min(axis=0))
+        ]
     )
-    small = np.flatnonzero((largest > 0.0) & (largest < np.finfo(np.float32).tiny))
-    if len(small):
+    largest = np.abs(ends).max(axis=0)
+    limits = np.finfo(np.float32)
+    odd = np.flatnonzero((largest > limits.max) | ((largest > 0.0) & (largest < limits.tiny)))
+    if len(odd):
         raise ValueError(
-            f"X holds numbers of at most {largest[small[0]]:.3g} in column {small[0]}, which are 0 "
-            "in single precision, as trees take it. Scale its columns."
+            f"X holds numbers up to {largest[odd[0]]:.3g} in column {odd[0]}, and trees take single "
+            "precision, from 1.2e-38 to 3.4e38. Scale its columns."
         )
 
 
