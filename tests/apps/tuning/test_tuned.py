@@ -33,7 +33,7 @@ from skout.apps.tuning import (
 from skout.apps.tuning.averages import Members, Merit, choose, cross_fitted
 from skout.apps.tuning.folds import make_folds
 from skout.apps.tuning.kinds import KINDS, guess_kind
-from skout.apps.tuning.search import Budget, ModelSearch, as_budget
+from skout.apps.tuning.search import Budget, ModelSearch
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
@@ -390,8 +390,8 @@ def test_report():
 def test_parameters_and_errors():
     model = Tuned("numbers", budget="2 fits")
     assert clone(model).get_params() == model.get_params()
-    assert as_budget(5).seconds == 5.0
-    assert as_budget("40 fits").fits == 40.0
+    assert Budget.of(5).seconds == 5.0
+    assert Budget.of("40 fits").fits == 40.0
     X = inputs()
     for params, message in (
         ({"budget": "soon"}, 'such as "40 fits"'),

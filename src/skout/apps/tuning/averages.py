@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn import config_context
@@ -20,7 +20,7 @@ from skout.dev import check_rng, take
 from .folds import Folds
 from .means import column_means, some_rows
 
-__all__ = ["Averaged", "Choice", "Members", "Merit", "choose", "cross_fitted", "unit"]
+__all__ = ["Averaged", "Members", "Merit", "choose", "cross_fitted"]
 
 # What the fit of coordinates counts beside the metric: this over the root of the number of rows,
 # settled on the training parts of the sets of experiments/tuned.py (`--inside`).
@@ -114,17 +114,11 @@ class Merit:
         return self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A weighted mean of members, and the decoder of it."""
 
     counts: tuple[int, ...]  # how often each member counts
     decoder: int
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights of the members, of sum 1."""
-        return np.array(self.counts, dtype=float) / sum(self.counts)
 
 
 @dataclass
@@ -139,10 +133,9 @@ class Members:
     def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return scores and merits of an average, each of shape (n_decoders, n_parts)."""
         if counts not in self.scored:
-            total, mean = sum(counts), np.zeros_like(self.F[0])
-            for count, F in zip(counts, self.F, strict=True):
-                if count:
-                    mean += np.float32(count / total) * F
+            mean = np.zeros_like(self.F[0])
+            for i in np.flatnonzero(counts).tolist():
+                mean += np.float32(counts[i] / sum(counts)) * self.F[i]
             scores = self.merit.metric(mean)
             self.scored[counts] = scores, scores + self.merit.smooth(mean)
         return self.scored[counts]
@@ -153,17 +146,9 @@ class Members:
         is_shortest = len(used) == 1 and self.shares[used[0]] == self.shares.min()
         return bool(is_shortest or self.shares[used].sum() <= 1.0)
 
-    def best(self, counts: tuple[int, ...], parts: np.ndarray) -> tuple[float, int]:
-        """Return the merit of the best decoder of an average by some parts, and its number."""
-        weights = self.merit.folds.weights[parts]
-        means = self.table(counts)[1][:, parts] @ (weights / weights.sum())
-        decoder = int(np.argmax(means))
-        return float(means[decoder]), decoder
-
-
-def unit(i: int, n: int) -> tuple[int, ...]:
-    """Return the counts of one of n members alone."""
-    return tuple(int(i == j) for j in range(n))
+    def with_another(self, counts: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the counts with one more of each member."""
+        return [tuple(step) for step in (np.eye(len(self.F), dtype=int) + counts).tolist()]
 
 
 def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
@@ -172,21 +157,20 @@ def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
     A member is added in each of at most `most` steps, as long as there is time for all last fits.
     Of equally good averages the larger one is taken.
     """
-    n = len(members.F)
-    counts = (0,) * n
-    best: tuple[float, Choice] | None = None
+    weights = members.merit.folds.weights[parts]
+    weights = weights / weights.sum()
+    best, top = Choice((0,) * len(members.F), 0), -np.inf
+    counts = best.counts
     for _ in range(most):
-        steps = [tuple(a + b for a, b in zip(counts, unit(i, n), strict=True)) for i in range(n)]
-        steps = [step for step in steps if members.has_time(step)]
-        tried = [members.best(step, parts) for step in steps]
-        at = int(np.argmax([merit for merit, _ in tried]))
-        counts, (merit, decoder) = steps[at], tried[at]
-        if best is None or merit >= best[0]:
-            best = merit, Choice(counts, decoder)
-        elif sum(counts) > sum(best[1].counts) + 2:  # several steps without a gain
+        steps = [step for step in members.with_another(counts) if members.has_time(step)]
+        merits = np.array([members.table(step)[1][:, parts] @ weights for step in steps])
+        at, decoder = np.unravel_index(np.argmax(merits), merits.shape)
+        counts = steps[at]
+        if not merits[at, decoder] < top:
+            best, top = Choice(counts, int(decoder)), merits[at, decoder]
+        elif sum(counts) > sum(best.counts) + 2:  # several steps without a gain
             break
-    assert best is not None
-    return best[1]
+    return best
 
 
 def cross_fitted(members: Members, most: int) -> np.ndarray:

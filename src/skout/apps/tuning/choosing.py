@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .averages import Members, Merit, choose, cross_fitted, unit
+from .averages import Members, Merit, choose, cross_fitted
 from .kinds import column_scores
 from .maps import Map
 from .search import ModelSearch, Trial
@@ -40,7 +40,8 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
     finalists = search.finalists(_time_left(search)[1])
     trials, folds = _best_of(finalists, max(most, _LEAST_MEMBERS)), search.sample.folds
     members = Members([trial.F for trial in trials], search.merit, _shares(search, trials))
-    members.scored |= {unit(i, len(trials)): trial.table for i, trial in enumerate(trials)}
+    alone = members.with_another([0] * len(trials))
+    members.scored |= dict(zip(alone, (trial.table for trial in trials), strict=True))
     honest, counted = cross_fitted(members, 1), 1
     if ensemble and min(len(trials), most) > 1:
         averaged = cross_fitted(members, most)
@@ -48,7 +49,7 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
         if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
             honest, counted = averaged, most
     choice = choose(members, np.arange(folds.n_parts), counted)
-    weights = np.tile(choice.weights[:, None], (1, members.F[0].shape[1]))
+    weights = np.tile(np.array(choice.counts)[:, None], (1, members.F[0].shape[1]))
     if counted > 1 and by_column and weights.shape[1] > 1:
         scores, each = _column_choices(members, counted)
         has_time = members.has_time(tuple(each.any(axis=1).astype(int)))
@@ -136,5 +137,5 @@ def _column_choices(members: Members, most: int) -> tuple[np.ndarray, np.ndarray
         merit = Merit(column_scores(column, folds), column, folds)
         alone = Members([F[:, j : j + 1] for F in members.F], merit, members.shares)
         scores.append(cross_fitted(alone, most))
-        weights.append(choose(alone, np.arange(folds.n_parts), most).weights)
+        weights.append(choose(alone, np.arange(folds.n_parts), most).counts)
     return np.mean(scores, axis=0), np.column_stack(weights)

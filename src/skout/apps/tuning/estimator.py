@@ -42,7 +42,7 @@ from .maps import MAPS, Map
 from .means import is_one_row, weighed
 from .report import baselines_of, drawn, line, rows_line, rows_of
 from .samples import Sample, profile_of
-from .search import Budget, ModelSearch, as_budget
+from .search import Budget, ModelSearch
 
 __all__ = ["Tuned"]
 
@@ -242,7 +242,7 @@ class Tuned(OnPages):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
-        budget = as_budget(self.budget)
+        budget = Budget.of(self.budget)
         clock = Clock(budget.seconds, self._now)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")

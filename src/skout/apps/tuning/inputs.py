@@ -191,8 +191,8 @@ def check_spread(rows: Any) -> None:
     odd = np.flatnonzero((largest > limits.max) | ((largest > 0.0) & (largest < limits.tiny)))
     if len(odd):
         raise ValueError(
-            f"X holds numbers up to {largest[odd[0]]:.3g} in column {odd[0]}, and trees take single "
-            "precision, from 1.2e-38 to 3.4e38. Scale its columns."
+            f"X holds numbers up to {largest[odd[0]]:.3g} in column {odd[0]}, and trees take "
+            "single precision, from 1.2e-38 to 3.4e38. Scale its columns."
         )
 
 
