@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..kinds import KINDS
 from . import describe, save
 
 __all__ = ["model_card"]
@@ -16,7 +17,6 @@ __all__ = ["model_card"]
 # Characters that are shown of a value, and columns that are named.
 _LONGEST, _MOST_NAMES = 300, 40
 _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "`": "'", "[": "&#91;"})
-_KINDS = {"label_sets": "label sets", "smiles": "molecules"}
 
 
 def model_card(
@@ -95,7 +95,8 @@ class _Card:
         self.validation = _dict(self.fit.get("validation"))
         outputs = _dict(self.fit.get("outputs"))
         kind = outputs.get("kind")
-        self.kind = _KINDS.get(kind, kind) if isinstance(kind, str) else None
+        known = KINDS.get(kind) if isinstance(kind, str) else None
+        self.kind = known.plural if known else kind if isinstance(kind, str) else None
         self.targets = _names(outputs.get("columns"))
         self.inputs = _names(_dict(self.fit.get("inputs")).get("columns"))
 

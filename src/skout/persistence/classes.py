@@ -27,6 +27,15 @@ from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.fingerprints import fingerprints
 from ..kernels.spectrum_rows import Spectra
+from ..kinds import (
+    BordaDecoder,
+    ClassCodes,
+    CodeDecoder,
+    LabelFeatures,
+    PairOrders,
+    SetDecoder,
+    StandardTargets,
+)
 from ..predictors.crossing import Fold
 from ..predictors.discoveries import AnswerConfidence
 from ..predictors.end_to_end import MappedBasis
@@ -138,6 +147,8 @@ CLASSES: dict[str, type] = ByName(
         *(PartlyWhitened, SideInputs, SideRidge),
         *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, Kept, MaskedMoments),
+        *(BordaDecoder, ClassCodes, CodeDecoder, LabelFeatures, PairOrders, SetDecoder),
+        StandardTargets,
     ]
 )
 

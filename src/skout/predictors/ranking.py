@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from ..decoding.pools import taken
-from ..decoding.predicting import ObjectPredictor
+from ..predictor import ObjectPredictor
 from .lists import in_pool, plain_pool
 
 __all__ = ["RankingPredictor"]

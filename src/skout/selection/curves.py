@@ -16,8 +16,8 @@ from .._numerics.validation import check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel
+from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
-from ..metrics.scoring import METRICS, score_objects
 from ..sketches import as_sketch
 from .common import axes, count, encoded, trials
 
@@ -152,7 +152,7 @@ def _judge(
     """Return the function from a basis and coordinates to the score of what they decode to."""
     if metric != "mrr" and not callable(metric):
         metric = "kernel" if metric == "similarity" else metric
-        resolve(metric, METRICS, "metric")
+        resolve(metric, metrics(), "metric")
 
     def score(basis: KernelBasis, F: np.ndarray) -> float:
         decoder = CandidateDecoder().fit(basis, pool)

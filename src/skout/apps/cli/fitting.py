@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from skout import save
@@ -16,8 +15,7 @@ from skout.dev import join
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
-from ..tuning.kinds import guess_kind
-from .baselines import baseline_of
+from .baselines import baseline_of, first_rows
 from .choosing import choose_columns
 from .columns import Inputs, Outputs
 from .progress import note, opened, progress
@@ -42,12 +40,14 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
     if unused:
         _tell(unused)
-    if outputs.doubt:
-        note(outputs.doubt)
+    if why is not None and parts is None:
+        _check_streams(settings, data)
+    for text in outputs.notes():
+        note(text)
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
-    model = _fitted(model, pairs, settings, n, data, tune=why is None)
+    model = _fitted(model, pairs, settings, n, tune=why is None)
     if why is None and model.encoder_ is not None:
         unused |= _left_out(model.encoder_.left_out_, unused)
     elif why is None and inputs.is_table:
@@ -58,7 +58,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **tuned,
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
-        "baseline": baseline_of((Y for _, Y in pairs()), outputs),
+        "baseline": baseline_of(first_rows(Y for _, Y in pairs()), outputs),
         "settings": as_record(settings),
         "rows": n,
         "seconds": seconds,
@@ -72,7 +72,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "inputs": len(inputs.columns),
         "standardize": inputs.standardize,
         "not_used": list(unused),
-        "output": outputs.kind,
+        "output": outputs.kind.name,
         "target": outputs.columns,
         "tuned": bool(tuned),
         **alpha,
@@ -82,35 +82,17 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
-def _fitted(
-    model: Any, pairs: _Pairs, settings: Settings, n: int, data: Path, *, tune: bool
-) -> Any:
+def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
-        X, Y = _joined(pairs)
-        if settings.output is None:
-            _tell_other_kind(pairs.outputs, Y)
-        return tuned_model(X, Y, pairs.outputs.kind, settings)
+        return tuned_model(*_joined(pairs), pairs.outputs.kind, settings)
     if pairs.parts is not None:
         return model.fit(*_joined(pairs))
-    _check_streams(settings, data)
     return model.fit(Blocks(pairs, n))
 
 
 def _tell(unused: dict[str, str]) -> None:
     note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
-
-
-def _tell_other_kind(outputs: Outputs, Y: np.ndarray) -> None:
-    """Say that numbers may be something else, where nobody said that they are numbers."""
-    values = Y[:, 0] if Y.shape[1] == 1 else Y
-    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
-    try:
-        kind = guess_kind(whole)
-    except ValueError:  # few integers, or pairs of 0 and 1
-        kind = "classes" if Y.shape[1] == 1 else "label_sets"
-    if kind != "numbers":
-        note(f"{listed(outputs.columns)}: taken for numbers. If not, say --output {kind}.")
 
 
 def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:

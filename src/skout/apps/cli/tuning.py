@@ -5,8 +5,8 @@ from collections import Counter
 from typing import Any
 
 from skout import TableEncoder, Tuned
+from skout.kinds import KINDS, Kind
 
-from ..tuning.kinds import KINDS
 from .progress import is_terminal
 from .settings import Settings, check_budget
 
@@ -28,12 +28,12 @@ def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | Non
     return None
 
 
-def tuned_model(X: Any, Y: Any, kind: str, settings: Settings) -> Tuned:
+def tuned_model(X: Any, Y: Any, kind: Kind, settings: Settings) -> Tuned:
     """Return the model that does best on held-out rows, fitted on all."""
     budget = check_budget(settings.budget)
     encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
     seed, verbose = settings.seed, is_terminal()
-    model = Tuned(kind, budget=budget, random_state=seed, encoder=encoder, verbose=verbose)
+    model = Tuned(kind.name, budget=budget, random_state=seed, encoder=encoder, verbose=verbose)
     return model.fit(X, Y)
 
 
@@ -41,7 +41,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
-        "metric": KINDS[model.kind_]().metric_name,
+        "metric": KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},

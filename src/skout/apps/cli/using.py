@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skout import load, save
 from skout.decoding import EmbeddedPool
@@ -17,9 +18,9 @@ from skout.dev import check_number, join, n_rows, take
 from skout.persistence import FileError, describe
 
 from ..tables.files import Part, Table, is_table, listed, select
-from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
+from .columns import Inputs, Outputs
 from .progress import opened, progress
-from .scoring import MeanScore, NumberScore, new_score
+from .scoring import Scores
 from .settings import MODULES
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Saved",
     "embed_file",
     "evaluate_table",
+    "join_truth",
     "judged_parts",
     "open_model",
     "opened_files",
@@ -70,10 +72,9 @@ class Saved:
         """Return the candidates of a table or of `skout embed`; None for the training outputs."""
         if path is None:
             return None
-        if self.outputs.kind in NOT_CHOSEN:
-            raise ValueError(
-                f"The model predicts {self.outputs.kind}, which are not chosen from candidates."
-            )
+        if not self.outputs.kind.has_candidates:
+            what = self.outputs.kind.plural
+            raise ValueError(f"The model predicts {what}, which are not chosen from candidates.")
         return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
 
     def n_candidates(self, candidates: Any) -> int:
@@ -83,13 +84,14 @@ class Saved:
         pool = getattr(getattr(self.chooser, "decoder_", None), "pool_", None)
         return 0 if pool is None else n_rows(pool)
 
-    def new_score(self) -> MeanScore | NumberScore:
-        """Return what gathers the metrics of the kind of output."""
-        return new_score(self.outputs.kind, self.chooser)
+    def scores(self, truth: Any, found: Any) -> Scores:
+        """Return how good predictions are."""
+        return Scores(self.outputs.kind, truth, found)
 
-    def evaluation(self, score: MeanScore | NumberScore) -> dict[str, Any]:
+    def evaluation(self, truth: Any, found: Any) -> dict[str, Any]:
         """Return what `skout evaluate` says."""
-        return {"rows": score.n, "output": self.outputs.kind, "metrics": score.result()}
+        metrics = self.scores(truth, found).metrics
+        return {"rows": n_rows(truth), "output": self.outputs.kind.name, "metrics": metrics}
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -97,18 +99,16 @@ class Saved:
         parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
         for part in progress(parts, "candidates"):
             n += len(part)
-            unfit = outputs.unfit(part) if skip_invalid else []
-            skipped += [_shown(outputs, part, i) for i in unfit]
-            if len(unfit) < len(part):
-                fit = np.delete(np.arange(len(part)), unfit).tolist()
-                found.append(outputs.candidates(table, part.take(fit) if unfit else part))
+            wrong = outputs.kind.unreadable(outputs.cells_of(part)) if skip_invalid else []
+            skipped += [_shown(outputs, part, i) for i in wrong]
+            if len(wrong) < len(part):
+                right = np.delete(np.arange(len(part)), wrong).tolist()
+                found.append(outputs.read(table, part.take(right) if wrong else part, True))
         if skipped:
             _tell_of(skipped, n, path)
         try:
             pool: EmbeddedPool = self.chooser.embed(join(found))
         except ValueError as error:
-            if outputs.kind != "smiles":
-                raise
             raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
         return pool
 
@@ -176,17 +176,12 @@ def open_model(path: Path) -> Saved:
             "`skout fit`. Use it with skout.load."
         )
     try:
-        inputs = Inputs(**record["inputs"])
-        fields = dict(record["outputs"])
-        kind = fields["kind"] = OUTPUTS.spelled(str(fields["kind"]))
-        if OUTPUTS[kind].kind == kind:  # which is no field of these
-            del fields["kind"]
-        outputs = OUTPUTS[kind](**fields)
+        inputs, outputs = Inputs(**record["inputs"]), Outputs.opened(record["outputs"])
         if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
             raise TypeError("columns have names that are no text")
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
-    return Saved(load(path, modules=MODULES), inputs, outputs)
+    return Saved(load(path, modules={*MODULES, *outputs.kind.modules}), inputs, outputs)
 
 
 def opened_files(
@@ -231,15 +226,14 @@ def rank_part(
     saved: Saved, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
     """Return columns query, rank, candidate and score for some rows."""
-    if saved.outputs.kind in NOT_CHOSEN:
-        raise ValueError(
-            f"The model predicts {saved.outputs.kind}: there is nothing to rank. Use predict."
-        )
+    if not saved.outputs.kind.has_candidates:
+        what = saved.outputs.kind.plural
+        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
     model = saved.chooser
     indices, scores = model.rank(saved.rows(saved.inputs.read(table, part)), candidates, k=k)
     pool = model.decoder_.pool_ if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
-    words = saved.outputs.words(take(pool, found))
+    words = saved.outputs.kind.write(take(pool, found))
     n, width = indices.shape
     return {
         "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
@@ -251,10 +245,18 @@ def rank_part(
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output."""
-    score = saved.new_score()
-    for one in judged_parts(saved, table, candidates):
-        score.add(one.truth, one.found)
-    return saved.evaluation(score)
+    parts = [(one.truth, one.found) for one in judged_parts(saved, table, candidates)]
+    truth, found = zip(*parts, strict=True)
+    return saved.evaluation(join_truth(truth), join(found))
+
+
+def join_truth(parts: Sequence[Any]) -> Any:
+    """Return true outputs of several blocks as one; unknown labels may widen single blocks."""
+    if sparse.issparse(parts[0]):
+        width = max(part.shape[1] for part in parts)
+        for part in parts:
+            part.resize((part.shape[0], width))
+    return join(parts)
 
 
 @dataclass(frozen=True)

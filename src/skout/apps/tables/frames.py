@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skout.dev import is_categorical, is_gap
 from skout.rows.encode import check_column_names
 
 __all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
@@ -24,9 +25,6 @@ class SomeRows(dict[str, np.ndarray]):
     """Columns of a table of which these are the rows from `first_row` on."""
 
     first_row = 1
-
-
-_MISSING_TYPES = ("NAType", "NaTType")
 
 
 def is_frame(X: Any) -> bool:
@@ -85,19 +83,12 @@ def has_only_numbers(X: Any) -> bool:
 
 def coded_columns(X: Any) -> set[str]:
     """Return the columns that are categories to the library of a table."""
-    return {str(name) for name in names_in(X) if _is_coded(X[name])}
-
-
-def _is_coded(column: Any) -> bool:
-    if isinstance(column, np.ndarray | list):
-        return False
-    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
-    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
+    return {str(name) for name in names_in(X) if is_categorical(X[name])}
 
 
 def plain_column(column: Any, name: str) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
-    is_coded = _is_coded(column)
+    is_coded = is_categorical(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
@@ -162,10 +153,3 @@ def _text(value: Any) -> str | None:
     if is_gap(value):
         return None
     return (value if isinstance(value, str) else str(value)).strip() or None
-
-
-def is_gap(value: Any) -> bool:
-    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
-    if value is None or type(value).__name__ in _MISSING_TYPES:
-        return True
-    return isinstance(value, float | np.floating | Decimal) and bool(value != value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from skout._numerics.arrays import has_rows
 from skout.dev import n_rows, take
+from skout.kinds import Kind
 from skout.rows.encode import beside, check_weights, unpacked
 
 __all__ = ["Given", "check_lengths", "counted"]
@@ -34,10 +35,10 @@ class Given:
         number[rows] = np.arange(len(rows))
         return Given(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
 
-    def with_outputs(self, kind: Any) -> Given:
+    def with_outputs(self, kind: Kind) -> Given:
         """Return the rows that have an output of this kind, or a part of one."""
-        known = kind.known(self.Y)
-        return self if known is None or known.all() else self.at(np.flatnonzero(known))
+        observed = kind.observed(self.Y)
+        return self if observed is None or observed.all() else self.at(np.flatnonzero(observed))
 
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:

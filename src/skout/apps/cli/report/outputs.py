@@ -1,27 +1,27 @@
-"""Outputs as HTML: chips for labels, structures for molecules, words for the rest."""
+"""Outputs as HTML, in the style of their kind: chips, numbers, words, and pictures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from ..spectra.drawings import molecule_svg
+from skout.kinds import Kind
 
 __all__ = ["drawn"]
 
-# Words and characters that are shown, and the longest SMILES that is drawn.
-_MOST_WORDS, _LONGEST, _LONGEST_SMILES = 60, 300, 2000
+# Words and characters that are shown.
+_MOST_WORDS, _LONGEST = 60, 300
 Words = Sequence[str]
 
 
-def drawn(truth: Words, found: Words, kind: str, columns: Words) -> tuple[str, str]:
-    """Return a true output and a predicted one as HTML, from words as `Outputs.lists` has them."""
-    if kind == "label_sets":
+def drawn(truth: Words, found: Words, kind: Kind, columns: Words) -> tuple[str, str]:
+    """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
+    if kind.style == "chips":
         return _chips(truth, found, "miss"), _chips(found, truth, "miss")
-    if kind == "smiles":
-        return _molecule(truth[0]), _molecule(found[0])
-    if kind == "numbers" and len(columns) > 1:
+    if kind.style == "bars" and len(columns) > 1:
         return _numbers(truth, columns), _numbers(found, columns)
-    join: Callable[[Words], str] = " > ".join if kind == "rankings" else " ".join
-    return _text(join(_few(truth))), _text(join(_few(found)))
+    join = " > ".join if kind.style == "order" else " ".join
+    texts = [join(_few(words)) for words in (truth, found)]
+    true, pred = (f"{_picture(kind, text)}{_text(text)}" for text in texts)
+    return true, pred
 
 
 def _few(words: Words) -> list[str]:
@@ -43,13 +43,12 @@ def _chips(labels: Words, others: Words, name: str) -> str:
     return "".join(chips) or '<span class="dim">no label</span>'
 
 
-def _molecule(smiles: str) -> str:
-    """Return the structure, where RDKit is installed, and the SMILES."""
+def _picture(kind: Kind, text: str) -> str:
+    """Return the drawing of an output, where what draws it is installed."""
     try:
-        picture = molecule_svg(smiles) if len(smiles) <= _LONGEST_SMILES else ""
+        return kind.picture(text)
     except ImportError:
-        picture = ""
-    return f"{picture}{_text(smiles)}"
+        return ""
 
 
 def _numbers(values: Words, columns: Words) -> str:
