@@ -15,8 +15,7 @@ from .._numerics.objects import Rows
 from .._numerics.types import Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets, EmbeddedPool
-from ..decoding.base import FittedOutputs, able
-from ..decoding.distinct import keys_of
+from ..decoding.base import FittedOutputs, able, keys_of
 from ..decoding.pools import are_lists
 from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank

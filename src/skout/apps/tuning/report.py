@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from skout._numerics.extras import axes
 from skout.dev import take
 from skout.kinds import KINDS, Kind
-from skout.selection.common import axes
 
 from .space import family
 
