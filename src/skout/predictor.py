@@ -165,12 +165,10 @@ class ObjectPredictor(PartsByName):
         candidates : as `predict` takes them, optional
         scoring : None, str or callable (Y, predictions) -> float, default None
             None is, with a candidate set for each query, the mean reciprocal rank of the truth;
-            else example F1 of label sets (vectors of 0 and 1 are such), Kendall's tau of rankings,
-            R2 of vectors and of curves, the similarity of strings by their n-grams, of graphs by
-            Weisfeiler-Lehman features, of spectra by their peaks, and of other objects the share
-            of exact matches. All have names, "mean_reciprocal_rank" and those of
-            `skout.kinds.metrics`. "kernel" is the mean normalised similarity by the
-            output kernel, which serves to report but not to tune that kernel.
+            else the metric of the kind that the output kernel compares (`skout.kinds`; vectors of
+            0 and 1 are label sets), R2 of vectors and of curves, and of other objects the share
+            of exact matches. Names are "mean_reciprocal_rank" and those of `skout.kinds.metrics`;
+            "kernel" is the similarity by the output kernel, to report but not to tune it.
 
         Returns
         -------

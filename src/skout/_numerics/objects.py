@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
-from .types import Objects
 
 __all__ = [
     "Joint",
+    "Objects",
     "Ragged",
     "Rows",
     "as_objects",
@@ -28,6 +28,10 @@ __all__ = [
     "stack",
     "to_device",
 ]
+
+
+#: Objects as users give them: an array, a sparse matrix, a data frame, or a list of any objects.
+Objects: TypeAlias = Any
 
 
 class Rows(ABC):

@@ -12,17 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array",
-    "Floats",
-    "Index",
-    "Ints",
-    "Matrix",
-    "Objects",
-    "RandomState",
-    "Rows",
-    "Weights",
-]
+__all__ = ["Array", "Floats", "Index", "Ints", "Matrix", "RandomState", "Rows", "Weights"]
 
 #: Numbers on the host in double precision, and positions.
 Floats: TypeAlias = NDArray[np.float64]
@@ -31,8 +21,6 @@ Ints: TypeAlias = NDArray[np.intp]
 Array: TypeAlias = Any
 #: A NumPy array or a CSR matrix.
 Matrix: TypeAlias = Any
-#: Objects as users give them: an array, a sparse matrix, a data frame, or a list of any objects.
-Objects: TypeAlias = Any
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
 Rows: TypeAlias = Any
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from .._numerics.arrays import n_rows, take, unique
-from .._numerics.objects import column_of
-from .._numerics.types import Objects
+from .._numerics.objects import Objects, as_objects, column_of, is_gap
 from .._numerics.validation import PartsByName
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder, Decoder
@@ -22,7 +22,7 @@ from ..metrics.scoring import row_matches
 from ..rows import Source
 from ..sketches import SubSample
 
-__all__ = ["Cells", "Coordinates", "Kind", "filled", "most_frequent"]
+__all__ = ["Cells", "Coordinates", "Kind", "filled", "floats", "most_frequent", "values_of"]
 
 #: Cells of a table: those of one column of text, or numbers of shape (n, n_columns).
 Cells = Sequence[str] | np.ndarray
@@ -185,7 +185,7 @@ class Kind:
 
     def write(self, objects: Objects) -> list[str]:
         """Return each output as one text: the cell of a column, a candidate of a list."""
-        return [str(one) for one in objects]
+        return [self.separator.join(words) for words in self.words(objects)]
 
     def to_columns(self, objects: Objects) -> np.ndarray:
         """Return outputs as columns of numbers, (n, n_columns), if they are in such columns."""
@@ -195,7 +195,7 @@ class Kind:
 
     def words(self, objects: Objects) -> list[list[str]]:
         """Return each output as words, such as labels, as pages show them in their `style`."""
-        return [[text] for text in self.write(objects)]
+        return [[str(one)] for one in objects]
 
     def split(self, cells: Sequence[str]) -> list[list[str]]:
         """Return cells of text as words, as `words` would return what `read` makes of them."""
@@ -225,6 +225,33 @@ def most_frequent(rows: Objects, sample_weight: np.ndarray | None = None) -> lis
     """Return where the most frequent of some rows is first; of equals that which comes first."""
     first, number = unique(rows)
     return [int(first[np.argmax(np.bincount(number, sample_weight))])]
+
+
+def values_of(Y: Objects) -> Objects:
+    """Return outputs as an array, without what is missing if they are one column.
+
+    Sparse matrices come back as they are, and objects that make no array as an array of them.
+    """
+    Y = column_of(Y)
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    if sparse.issparse(Y):
+        return Y
+    try:
+        values = np.asarray(Y)
+        if values.dtype != object or values.ndim == 0:
+            return values
+        if values.ndim > 1:
+            return floats(values)
+        filled = np.array([one for one in values if not is_gap(one)])
+        return filled if filled.dtype != object else filled.astype(np.float64)
+    except (ValueError, TypeError):
+        return as_objects(list(Y))
+
+
+def floats(values: np.ndarray) -> np.ndarray:
+    """Return numbers in an array of objects; those that are missing are NaN."""
+    numbers = [np.nan if is_gap(value) else value for value in values.ravel()]
+    return np.array(numbers, dtype=np.float64).reshape(values.shape)
 
 
 class Coordinates(TransformerMixin, PartsByName):

@@ -12,14 +12,13 @@ from scipy import sparse
 
 from .._numerics.arrays import row_slices, unique
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
 from ..kernels import F1
-from ..metrics.labels import overlap
-from .base import Cells, Coordinates, Kind
-from .values import values_of
+from ..metrics.labels import f1_scores, overlap
+from .base import Cells, Coordinates, Kind, values_of
 
 __all__ = ["LabelFeatures", "LabelSets", "SetDecoder"]
 
@@ -95,7 +94,7 @@ class LabelSets(Kind):
         pred.resize(true.shape)  # the truth may have labels that the model does not know
         common, total, n_labels = overlap(true, pred)
         return {
-            self.metric: np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0),
+            self.metric: f1_scores(common, total),
             "hamming_loss": (total - 2 * common) / n_labels,
             "exact_matches": (total == 2 * common).astype(float),
         }
@@ -138,9 +137,6 @@ class LabelSets(Kind):
             raise ValueError("a label that the model was not trained with.")
         return rows
 
-    def write(self, objects: Objects) -> list[str]:
-        return [self.separator.join(words) for words in self.words(objects)]
-
     def to_columns(self, objects: Objects) -> np.ndarray:
         return sparse.csr_matrix(objects).toarray().astype(int)
 
@@ -178,7 +174,7 @@ def _are_names(Y: Objects) -> bool:
 def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
     common = np.count_nonzero(true & pred, axis=1)
     total = np.count_nonzero(true, axis=1) + np.count_nonzero(pred, axis=1)
-    return np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0)
+    return f1_scores(common, total)
 
 
 class LabelFeatures(Coordinates):

@@ -9,15 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import take
-from .._numerics.objects import is_categorical, is_gap
-from .._numerics.types import Objects
+from .._numerics.objects import Objects, is_categorical, is_gap
 from .._numerics.validation import check_number, check_squares
 from ..decoding import Decoder
 from ..kernels import Linear
 from ..rows.encode import check_matrix
-from .base import Cells, Coordinates, Kind, filled, most_frequent
+from .base import Cells, Coordinates, Kind, filled, floats, most_frequent, values_of
 from .rankings import are_permutations
-from .values import floats, values_of
 
 __all__ = ["ClassCodes", "Classes", "CodeDecoder", "Numbers", "StandardTargets"]
 
@@ -112,9 +110,6 @@ class Numbers(Kind):
 
     def words(self, objects: Objects) -> list[list[str]]:
         return [[f"{value:.4g}" for value in row] for row in self.to_columns(objects).astype(float)]
-
-    def write(self, objects: Objects) -> list[str]:
-        return [self.separator.join(words) for words in self.words(objects)]
 
     def names(self, Y: Objects) -> list[str]:
         return [f"y{j}" for j in range(self.to_columns(Y).shape[1])]

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from ..decoding import Decoder, RankingDecoder, kemeny
 from ..kernels import Kendall
 from ..metrics.rankings import row_taus
-from .base import Cells, Coordinates, Kind
-from .values import values_of
+from .base import Cells, Coordinates, Kind, values_of
 
 __all__ = ["BordaDecoder", "PairOrders", "Rankings", "are_permutations"]
 
@@ -112,9 +111,6 @@ class Rankings(Kind):
             f"{shown!r}, which is no ranking of the {len(self.items)} items "
             f"{', '.join(self.items)}, each once{form}."
         )
-
-    def write(self, objects: Objects) -> list[str]:
-        return [self.separator.join(words) for words in self.words(objects)]
 
     def to_columns(self, objects: Objects) -> np.ndarray:
         ranks = np.asarray(objects).astype(int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from .._numerics.validation import Registry
 from .base import Kind
 from .labels import LabelSets

@@ -11,8 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import take
-from .._numerics.objects import Rows
-from .._numerics.types import Objects
+from .._numerics.objects import Objects, Rows
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets, EmbeddedPool
 from ..decoding.base import FittedOutputs, able, keys_of

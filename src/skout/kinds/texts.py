@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.objects import is_categorical
-from .._numerics.types import Objects
+from .._numerics.objects import Objects, is_categorical
 from ..kernels import Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
 from ..kernels.fingerprints import fingerprints
 from ..kernels.smiles import chemistry, molecules
-from .base import Cells, Kind, filled
-from .values import values_of
+from .base import Cells, Kind, filled, values_of
 
 __all__ = ["Graphs", "MassSpectra", "Smiles", "Strings"]
 

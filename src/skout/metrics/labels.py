@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from ._checks import as_real, check_rows_given, check_same_shape, weighted_mean
 
 __all__ = ["example_f1", "hamming_loss", "subset_accuracy"]
@@ -40,7 +40,7 @@ def example_f1(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     0.75
     """
     common, total, _ = overlap(Y_true, Y_pred)
-    return weighted_mean(np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0), sample_weight)
+    return weighted_mean(f1_scores(common, total), sample_weight)
 
 
 def hamming_loss(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -89,6 +89,11 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> floa
     """
     common, total, _ = overlap(Y_true, Y_pred)
     return weighted_mean(total == 2 * common, sample_weight)
+
+
+def f1_scores(common: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Return 2 |a ∩ b| / (|a| + |b|) of each row, 1 for two empty sets."""
+    return np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0)
 
 
 def overlap(Y_true: Objects, Y_pred: Objects) -> tuple[np.ndarray, np.ndarray, int]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.objects import column_of
-from .._numerics.types import Objects
+from .._numerics.objects import Objects, column_of
 from ..kernels import Kernel, as_kernel
 from ..rows.encode import named
 from ._checks import weighted_mean

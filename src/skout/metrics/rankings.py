@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import row_slices
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from .._numerics.validation import check_choice
 from ._checks import check_numbers, check_same_shape, weighted_mean
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import row_keys
-from .._numerics.types import Objects
+from .._numerics.objects import Objects
 from ..kernels import Kernel, as_kernel
 from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape, check_weights, weighted_mean
@@ -58,14 +58,10 @@ def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
         pred = check_matrix(Y_pred)
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
     weights = check_weights(sample_weight, true.shape[0])
-    error = _sum_of_squares(true - pred, weights)
-    total = true.shape[0] if weights is None else weights.sum()
-    mean = np.asarray(true.mean(axis=0) if weights is None else weights @ true / total).ravel()
-    if sparse.issparse(true):
-        spread = _sum_of_squares(true, weights) - total * float(mean @ mean)
-    else:
-        spread = _sum_of_squares(true - mean, weights)
-    return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
+    true, pred = (one.toarray() if sparse.issparse(one) else one for one in (true, pred))
+    mean = np.average(true, axis=0, weights=weights)
+    error, spread = (np.average((true - f) ** 2, 0, weights).sum() for f in (pred, mean))
+    return float(1.0 - error / spread if spread > 0.0 else error == 0.0)
 
 
 def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -91,14 +87,6 @@ def _of_curves(kernel: Any) -> Any:
         return kernel
     found = (_of_curves(kernel._part(name)) for name in kernel.parts)
     return next((one for one in found if one is not None), None)
-
-
-def _sum_of_squares(values: Any, weights: np.ndarray | None) -> float:
-    if weights is not None:
-        squares = values.multiply(values) if sparse.issparse(values) else values**2
-        return float(weights @ np.asarray(squares.sum(axis=1)).ravel())
-    values = values.data if sparse.issparse(values) else np.asarray(values)
-    return float(np.vdot(values, values))
 
 
 #: Metrics of objects of any kind: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the

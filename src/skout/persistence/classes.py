@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
-from .. import decoding, kernels, losses, predictor, predictors, regressors, sketches
+from .. import decoding, kernels, kinds, losses, predictor, predictors, regressors, sketches
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
@@ -27,15 +27,6 @@ from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.fingerprints import fingerprints
 from ..kernels.spectrum_rows import Spectra
-from ..kinds import (
-    BordaDecoder,
-    ClassCodes,
-    CodeDecoder,
-    LabelFeatures,
-    PairOrders,
-    SetDecoder,
-    StandardTargets,
-)
 from ..predictors.crossing import Fold
 from ..predictors.discoveries import AnswerConfidence
 from ..predictors.end_to_end import MappedBasis
@@ -129,7 +120,7 @@ def _is_number_type(kind: Any) -> bool:
 
 def _public_classes() -> list[type]:
     """Return the classes that skout's modules export; what they add is found here at once."""
-    modules = (decoding, kernels, losses, predictor, predictors, regressors, sketches)
+    modules = (decoding, kernels, kinds, losses, predictor, predictors, regressors, sketches)
     found = [getattr(module, name) for module in modules for name in module.__all__]
     return [one for one in found if inspect.isclass(one) and not inspect.isabstract(one)]
 
@@ -146,8 +137,6 @@ CLASSES: dict[str, type] = ByName(
         PartlyWhitened,
         *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, Kept, MaskedMoments),
-        *(BordaDecoder, ClassCodes, CodeDecoder, LabelFeatures, PairOrders, SetDecoder),
-        StandardTargets,
     ]
 )
 

@@ -19,7 +19,6 @@ from serving import COLUMNS, N, fit
 
 import skout
 from skout.apps import cli
-from skout.apps.cli.baselines import baseline_of, baseline_output
 from skout.apps.cli.columns import Outputs
 from skout.apps.cli.report import model_report
 from skout.apps.cli.report import sources as where_scores_come_from
@@ -172,17 +171,17 @@ def test_baselines_are_the_constant_predictions_of_training(models, folder, tmp_
     ],
 )
 def test_a_baseline_survives_the_file(outputs, Y, cells):
-    record = json.loads(json.dumps(baseline_of(Y, outputs)))
+    record = json.loads(json.dumps(outputs.baseline(Y)))
     assert record["cells"] == cells
-    _, output = baseline_output(record, outputs)
+    _, output = outputs.baseline_output(record)
     assert outputs.cells(output) == {name: [value] for name, value in cells.items()}
 
 
 def test_old_files_have_no_baseline_and_damaged_ones_say_so():
     outputs = Outputs(["a"], Numbers())
-    assert baseline_output(None, outputs) is None
+    assert outputs.baseline_output(None) is None
     with pytest.raises(ValueError, match="baseline in the model's file"):
-        baseline_output({"name": "the mean", "cells": {"b": 1.0}}, outputs)
+        outputs.baseline_output({"name": "the mean", "cells": {"b": 1.0}})
 
 
 def test_names_are_escaped(tmp_path, call):

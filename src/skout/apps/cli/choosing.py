@@ -13,8 +13,7 @@ from skout.kinds import KINDS, Numbers, either, kinds_of
 from ..tables.cells import Content, looks_like_id
 from ..tables.files import Reading, Table, listed, select
 from ..tables.numerals import PLAIN
-from .baselines import first_rows
-from .columns import Inputs, Outputs, known_kind
+from .columns import Inputs, Outputs, first_rows, known_kind
 from .progress import progress
 from .settings import Settings
 

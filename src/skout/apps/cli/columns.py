@@ -4,7 +4,7 @@ What is learned from the training table (label names, means) is plain data: it t
 metadata of the model's file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -12,35 +12,21 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from skout.dev import resolve
+from skout.dev import join, n_rows, resolve
 from skout.kinds import KINDS, Cells, Kind, either
 
 from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-__all__ = ["Inputs", "Outputs", "known_kind"]
+__all__ = ["Inputs", "Outputs", "first_rows", "known_kind"]
 
-
-class _Columns:
-    """Columns that are read as numbers, or as text."""
-
-    columns: list[str]
-    is_text: Any
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
+# Training outputs that are looked at, for their kind and a baseline.
+_MOST_ROWS = 100_000
 
 
 @dataclass
-class Inputs(_Columns):
+class Inputs:
     """Columns of numbers, or one of text or SMILES."""
 
     columns: list[str]
@@ -57,15 +43,13 @@ class Inputs(_Columns):
     @property
     def numbers(self) -> list[str]:
         """The columns to be read as numbers."""
-        if not self.is_table:
-            return super().numbers
-        words = set(self.words)
-        return [name for name in self.columns if name not in words]
+        texts = set(self.texts)
+        return [name for name in self.columns if name not in texts]
 
     @property
     def texts(self) -> list[str]:
         """The columns to be read as text."""
-        return self.words if self.is_table else super().texts
+        return self.words if self.is_table else self.columns if self.is_text else []
 
     @property
     def gaps(self) -> list[str]:
@@ -123,7 +107,7 @@ class Inputs(_Columns):
 
 
 @dataclass
-class Outputs(_Columns):
+class Outputs:
     """Columns that hold the objects to predict, and their kind with what it learned of them."""
 
     columns: list[str]
@@ -134,6 +118,16 @@ class Outputs(_Columns):
     def is_text(self) -> bool:
         """Whether its columns are read as text."""
         return self.kind.reads_text(len(self.columns))
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
 
     def cells_of(self, part: Part) -> Cells:
         """Return the cells of some rows: texts, or numbers, which are the last of the part's."""
@@ -166,6 +160,25 @@ class Outputs(_Columns):
         values = self.kind.to_columns(objects)
         return dict(zip(self.columns, values.T.tolist(), strict=True))
 
+    def baseline(self, Y: Any) -> dict[str, Any]:
+        """Return the best constant prediction of outputs: its "name" and the "cells" of a row."""
+        cells = self.cells(self.kind.baseline(Y))
+        first = {name: column[0] for name, column in cells.items()}
+        return {"name": self.kind.baseline_name, "cells": first}
+
+    def baseline_output(self, record: Any) -> tuple[str, Any] | None:
+        """Return the name and the output of what `baseline` returned; None if a file has none."""
+        if not isinstance(record, dict):
+            return None
+        try:
+            cells = record["cells"]
+            numbers = np.array([[float(cells[name]) for name in self.numbers]])
+            part = Part(1, numbers, {name: [str(cells[name])] for name in self.texts})
+            return str(record["name"]), self.kind.read(self.cells_of(part))
+        except (KeyError, TypeError, ValueError) as error:
+            text = f"The baseline in the model's file cannot be read: {error}."
+            raise ValueError(text) from error
+
     def notes(self) -> list[str]:
         """Return what may not be meant, of what was guessed and learned."""
         guess = f"{listed(self.columns)}: taken for {self.kind.name}. If not, say --output "
@@ -182,6 +195,17 @@ class Outputs(_Columns):
         fields = dict(record)
         kind, columns = known_kind(str(fields.pop("kind"))), fields.pop("columns")
         return cls(columns, replace(kind, **fields))
+
+
+def first_rows(blocks: Iterable[Any]) -> Any:
+    """Return the outputs of the first blocks, of about 100,000 rows, as one."""
+    kept, n = [], 0
+    for Y in blocks:
+        kept.append(Y)
+        n += n_rows(Y)
+        if n >= _MOST_ROWS:
+            break
+    return join(kept)
 
 
 def known_kind(name: str, where: str = "kind") -> Kind:

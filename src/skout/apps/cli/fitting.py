@@ -15,9 +15,8 @@ from skout.dev import join
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
-from .baselines import baseline_of, first_rows
 from .choosing import choose_columns
-from .columns import Inputs, Outputs
+from .columns import Inputs, Outputs, first_rows
 from .progress import note, opened, progress
 from .settings import Settings, as_record, build_model
 from .tuning import reason_not_to_tune, tuned_model, validation
@@ -58,7 +57,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **tuned,
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
-        "baseline": baseline_of(first_rows(Y for _, Y in pairs()), outputs),
+        "baseline": outputs.baseline(first_rows(Y for _, Y in pairs())),
         "settings": as_record(settings),
         "rows": n,
         "seconds": seconds,

@@ -41,9 +41,7 @@ class Scores:
     @property
     def merit(self) -> float:
         """The main measure, the greater the better."""
-        value = self.metrics[self.main]
-        assert value is not None
-        return self.sign * value
+        return self.sign * float(self.metrics[self.main])  # type: ignore[arg-type]
 
     @property
     def sign(self) -> float:

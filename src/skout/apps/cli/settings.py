@@ -6,7 +6,7 @@ import re
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from skout import KernelClassifier, KernelRidge, iokr
 from skout._numerics.validation import check_alphas
@@ -43,18 +43,6 @@ _ON_GRAPHS = (
 _OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
 # Of inputs, where no kernel is given.
 _ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
-# Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
-_KINDS: dict[str, type | None] = {
-    "alpha": None,
-    "budget": None,
-    "intercept": bool,
-    "memory": None,
-    "seed": int,
-    "standardize": bool,
-    "strict": bool,
-    "day_first": bool,
-    "tune": bool,
-}
 # Settings of a model of one's own: where one is given, nothing is chosen.
 _OF_A_MODEL = (
     *("input_kernel", "output_kernel", "input_sketch", "output_sketch"),
@@ -87,15 +75,15 @@ class Settings:
     day_first: bool | None = None
     separators: str = ";|"
     seed: int = 0
-    memory: float = 256.0
+    memory: Any = 256.0
     tune: bool = True
     budget: Any = 60
 
     def check(self) -> None:
         """Raise, before any file is read, for what can be told from the settings alone."""
         for one in fields(self):
-            value, kind = getattr(self, one.name), _KINDS.get(one.name, str)
-            if value is not None and kind is not None and type(value) is not kind:
+            value, (kind, *_) = getattr(self, one.name), get_args(one.type) or (one.type,)
+            if value is not None and kind is not Any and type(value) is not kind:
                 raise ValueError(
                     f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )

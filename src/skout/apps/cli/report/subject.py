@@ -14,7 +14,6 @@ from skout.kinds import Kind, guess_kind
 from skout.persistence import describe
 
 from ...tables.files import listed, select
-from ..baselines import baseline_of, baseline_output
 from ..columns import Inputs, Outputs, known_kind
 from ..fitting import join_inputs, read_table
 from ..progress import opened
@@ -72,7 +71,7 @@ def subject_of_files(
         for name in columns:
             groups[name] += one.part.texts[name]
     record, about = _record(model)
-    kept = record.get("baseline") or (rows and baseline_of(rows[1], outputs))
+    kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
     truth = join_truth([one.truth for one in blocks])
     found = join([one.found for one in blocks])
     return Subject(
@@ -87,7 +86,7 @@ def subject_of_files(
         seconds=sum(one.seconds for one in blocks),
         candidates=pool,
         groups=groups,
-        baseline=baseline_output(kept, outputs),
+        baseline=outputs.baseline_output(kept),
         validation=str(inside(record, "validation", "summary") or ""),
         train=rows,
         costs=_costs_of_file(model, record),
