@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -29,6 +30,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from ._numerics.arrays import numpy_of
 from ._numerics.validation import PartsByName, frames_out, resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
@@ -40,7 +42,6 @@ from .decoding.base import (
     plain_outputs,
     relate_coordinates,
 )
-from .decoding.predicting import predicted
 from .decoding.search import Found
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
@@ -48,13 +49,12 @@ from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scori
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.private import check_not_private
-from .rows import check_pair, encoded_weights, is_lazy, unpacked
+from .rows import check_pair, encoded_weights, is_lazy, source, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
 from .solvers.folds import Scorer, held_rows, squared_error
 
 __all__ = [
-    "DecodingPredictor",
     "ObjectPredictor",
     "StructuredPredictor",
     "dsokr",
@@ -207,47 +207,8 @@ class ObjectPredictor(PartsByName):
         return self._fitted_inner().feature_names_in_
 
 
-class DecodingPredictor(ObjectPredictor):
-    """A predictor of coordinates with a decoder that is fitted, and what follows from these."""
-
-    decoder_: Any
-
-    @abstractmethod
-    def predict_coordinates(self, X: Any) -> np.ndarray:
-        """Return the predicted coordinates f(x) in the output basis."""
-
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
-        F = self.predict_coordinates(X)
-        return rank(self.decoder_, F, candidates, k)
-
-    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
-        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
-
-        Parameters
-        ----------
-        candidates : objects, CandidateSets or list of lists
-            Arrays may be on disk.
-        path : path, optional
-            A .npy file to write the coordinates to, for more candidates than memory has room for.
-            It is searched block by block, and must stay as long as the pool is used.
-
-        Returns
-        -------
-        pool : EmbeddedPool
-        """
-        check_is_fitted(self)
-        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
-
-    def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
-    ) -> np.ndarray:
-        F = self.predict_coordinates(X)
-        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
-        return decoder.truth_ranks(F, Y, candidates, ties=ties)
-
-
 @frames_out
-class StructuredPredictor(DecodingPredictor):
+class StructuredPredictor(ObjectPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 
     Parameters
@@ -447,6 +408,50 @@ class StructuredPredictor(DecodingPredictor):
     def predict(self, X: Any, candidates: Any = None) -> Any:
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+        F = self.predict_coordinates(X)
+        return rank(self.decoder_, F, candidates, k)
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+            Arrays may be on disk.
+        path : path, optional
+            A .npy file to write the coordinates to, for more candidates than memory has room for.
+            It is searched block by block, and must stay as long as the pool is used.
+
+        Returns
+        -------
+        pool : EmbeddedPool
+        """
+        check_is_fitted(self)
+        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
+
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        F = self.predict_coordinates(X)
+        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
+        return decoder.truth_ranks(F, Y, candidates, ties=ties)
+
+
+def predicted(regressor: Any, X: Any) -> Any:
+    """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).all_for(regressor)
+    F = numpy_of(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
+
+
+def split_pipeline(model: Any) -> tuple[Pipeline | None, Any]:
+    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return model[:-1] if len(model) > 1 else None, model[-1]
 
 
 def _decoder(spec: Any, **params: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._numerics.arrays import row_slices, unique
 from .._numerics.linalg import symmetric_eigen
@@ -122,14 +123,9 @@ class LabelSets(Kind):
                     "the row has not, or has."
                 )
             return sparse.csr_matrix(cells)
-        number = {label: j for j, label in enumerate(self.labels)}
-        sets = [[number.setdefault(w, len(number)) for w in row] for row in self.split(cells)]
-        indptr = np.cumsum([0, *map(len, sets)])
-        indices = np.fromiter((j for row in sets for j in row), np.int64, count=indptr[-1])
-        shape = (len(sets), len(number))
-        rows = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
-        rows.sort_indices()
-        return rows
+        sets = self.split(cells)
+        names = dict.fromkeys([*self.labels, *(label for labels in sets for label in labels)])
+        return MultiLabelBinarizer(classes=[*names], sparse_output=True).fit_transform(sets)
 
     def read_candidates(self, cells: Cells) -> sparse.csr_matrix:
         rows = self.read(cells)
@@ -163,12 +159,10 @@ class LabelSets(Kind):
 
 def _are_names(Y: Objects) -> bool:
     """Whether these are lists or sets of words, the names of labels."""
-    is_column = isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1
-    if not isinstance(Y, list | tuple) and not is_column:
+    if not isinstance(Y, list | tuple) and getattr(Y, "dtype", np.dtype(int)).kind != "O":
         return False
-    if not all(isinstance(one, list | tuple | set | frozenset) for one in Y):
-        return False
-    return any(map(len, Y)) and all(isinstance(word, str) for one in Y for word in one)
+    are_lists = all(isinstance(one, list | tuple | set | frozenset) for one in Y)
+    return are_lists and any(map(len, Y)) and all(isinstance(w, str) for one in Y for w in one)
 
 
 def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:

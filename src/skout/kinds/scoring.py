@@ -44,8 +44,6 @@ Scoring = str | Callable[..., float] | None
 COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
 # Training outputs that are candidates while alpha is chosen; of more, a sample.
 _MOST_CANDIDATES = 20_000
-
-
 # What kernels compare that is of no kind: it may be an input as well.
 _OTHERS = {"vectors": "r2", "curves": "curve_r2"}
 
@@ -72,14 +70,6 @@ def metric_of(kernel: Kernel, rows: Objects) -> str:
     """Return the name of the metric of what a kernel compares: that of its kind, if it has one.
 
     If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Gaussian
-    >>> from skout.kinds.scoring import metric_of
-    >>> metric_of(Gaussian(), np.array([[0.0, 1.0], [1.0, 1.0]]))
-    'example_f1'
     """
     name = kernel.compares
     if name == "vectors" and _is_binary(rows):
@@ -100,15 +90,6 @@ def score_objects(
     """Return how good predicted objects are, by the name of a metric or a function of both.
 
     None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Tanimoto
-    >>> from skout.kinds.scoring import score_objects
-    >>> Y, P = np.array([[1, 1, 0]]), np.array([[0, 1, 0]])
-    >>> [round(score_objects(name, Tanimoto(), Y, Y, P), 2) for name in (None, "kernel")]
-    [0.67, 0.5]
     """
     if callable(scoring):
         return float(scoring(Y_true, Y_pred))
