@@ -4,7 +4,7 @@
 commands, reports and pages. One file a kind; `Kind` is what all of them answer.
 """
 
-from .base import Cells, Kind
+from .base import Cells, Kind, values_of
 from .labels import LabelFeatures, LabelSets, SetDecoder
 from .numbers import ClassCodes, Classes, CodeDecoder, Numbers, StandardTargets
 from .rankings import BordaDecoder, PairOrders, Rankings
@@ -35,4 +35,5 @@ __all__ = [
     "guess_kind",
     "kinds_of",
     "metrics",
+    "values_of",
 ]

@@ -197,7 +197,7 @@ class Kind:
         """Return each output as words, such as labels, as pages show them in their `style`."""
         return [[str(one)] for one in objects]
 
-    def split(self, cells: Sequence[str]) -> list[list[str]]:
+    def split(self, cells: Cells) -> list[list[str]]:
         """Return cells of text as words, as `words` would return what `read` makes of them."""
         return [[cell.strip()] for cell in cells]
 

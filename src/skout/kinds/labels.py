@@ -142,7 +142,7 @@ class LabelSets(Kind):
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         return [[self.labels[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
 
-    def split(self, cells: Sequence[str]) -> list[list[str]]:
+    def split(self, cells: Cells) -> list[list[str]]:
         split = re.compile(f"[{re.escape(self.separators)}]").split
         return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
 

@@ -120,7 +120,7 @@ class Rankings(Kind):
         orders = np.argsort(objects, axis=1, kind="stable")
         return [[self.items[j] for j in order] for order in orders]
 
-    def split(self, cells: Sequence[str]) -> list[list[str]]:
+    def split(self, cells: Cells) -> list[list[str]]:
         return [[word.strip() for word in cell.split(">") if word.strip()] for cell in cells]
 
     def names(self, Y: Objects) -> list[str]:

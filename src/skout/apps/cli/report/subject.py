@@ -66,7 +66,7 @@ def subject_of_files(
     groups: dict[str, list[str]] = {name: [] for name in columns}
     for one in judged_parts(saved, table, pool, columns):
         blocks.append(one)
-        cells: Any = outputs.cells_of(one.part)  # with labels that the model may not know
+        cells = outputs.cells_of(one.part)  # with labels that the model may not know
         shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)
         for name in columns:
             groups[name] += one.part.texts[name]
