@@ -23,7 +23,8 @@ from ._numerics.objects import Objects, Rows, to_device
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
-from .kinds import Cells, Kind
+from .kinds import Kind
+from .kinds.base import Cells
 from .losses import Loss, MarginLoss, as_loss
 from .sketches import Sketch, as_sketch
 

@@ -4,7 +4,7 @@
 commands, reports and pages. One file a kind; `Kind` is what all of them answer.
 """
 
-from .base import Cells, Kind, values_of
+from .base import Kind, values_of
 from .labels import LabelFeatures, LabelSets, SetDecoder
 from .numbers import ClassCodes, Classes, CodeDecoder, Numbers, StandardTargets
 from .rankings import BordaDecoder, PairOrders, Rankings
@@ -15,7 +15,6 @@ from .texts import Graphs, MassSpectra, Smiles, Strings
 __all__ = [
     "KINDS",
     "BordaDecoder",
-    "Cells",
     "ClassCodes",
     "Classes",
     "CodeDecoder",

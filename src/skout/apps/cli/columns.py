@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from skout.dev import join, n_rows, resolve
-from skout.kinds import KINDS, Cells, Kind, either
+from skout.kinds import KINDS, Kind, either
 
 from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
@@ -129,7 +129,7 @@ class Outputs:
         """The columns to be read as text."""
         return self.columns if self.is_text else []
 
-    def cells_of(self, part: Part) -> Cells:
+    def cells_of(self, part: Part) -> list[str] | np.ndarray:
         """Return the cells of some rows: texts, or numbers, which are the last of the part's."""
         if self.is_text:
             return part.texts[self.columns[0]]
@@ -220,7 +220,7 @@ def known_kind(name: str, where: str = "kind") -> Kind:
     return resolve(name, KINDS, where)
 
 
-def _fails(read: Callable[[Cells], Any], cells: Cells) -> bool:
+def _fails(read: Callable[..., Any], cells: list[str] | np.ndarray) -> bool:
     try:
         read(cells)
     except ValueError:
