@@ -53,20 +53,19 @@ class Kind:
     metric: ClassVar[str] = "similarity"
     #: What predicting without a look at the inputs is called, see `baseline`.
     baseline_name: ClassVar[str] = "the most frequent output"
-    #: "classifier" or "regressor" where scikit-learn has a word for its models.
+    #: "classifier" or "regressor" where scikit-learn has a word for its models. Of a regressor the
+    #: score is the mean over coordinates of their R2, and the `measures` of a row are errors.
     estimator_type: ClassVar[str | None] = None
     #: Whether an output can be chosen among candidates.
     has_candidates: ClassVar[bool] = True
     #: Whether its basis has `probabilities` and `scores` of predicted coordinates.
     has_probabilities: ClassVar[bool] = False
-    #: Whether the score is the mean over coordinates of their R2.
-    by_column: ClassVar[bool] = False
-    #: Whether the first of the `measures` of a row is an error.
-    first_is_error: ClassVar[bool] = False
     #: Whether objects are texts, which kernels on strings and on SMILES take.
     are_texts: ClassVar[bool] = False
     #: How pages show its words: as "text", "chips", an "order", or "bars" of numbers.
     style: ClassVar[str] = "text"
+    #: What each of the columns of numbers that it may be in is called, such as a label.
+    part: ClassVar[str] = ""
     #: What is between the words of an output in a cell.
     separator: ClassVar[str] = " "
     #: Classes and functions that models of it need in `skout.load`, such as a kernel of your own.
@@ -203,7 +202,7 @@ class Kind:
 
     def names(self, Y: Objects) -> list[str]:
         """Return names of the columns of outputs that have none."""
-        return [self.name]
+        return [f"{self.part}{j}" for j in range(Y.shape[1])] if self.part else [self.name]
 
     def notice(self) -> str:
         """Return what may not be meant, of what was learned from cells; empty if nothing."""

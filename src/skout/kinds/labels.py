@@ -45,7 +45,7 @@ class LabelSets(Kind):
     metric = "example_f1"
     baseline_name = "the most frequent set"
     has_probabilities = True
-    style = "chips"
+    style, part = "chips", "label "
 
     labels: Sequence[str] = ()
     separators: str = ";|"
@@ -145,9 +145,6 @@ class LabelSets(Kind):
     def split(self, cells: Cells) -> list[list[str]]:
         split = re.compile(f"[{re.escape(self.separators)}]").split
         return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
-
-    def names(self, Y: Objects) -> list[str]:
-        return [f"label {j}" for j in range(Y.shape[1])]
 
     def notice(self) -> str:
         parts = {word.strip() for label in self.labels for word in label.split(",")}
@@ -255,9 +252,7 @@ class LabelFeatures(Coordinates):
         cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
         return np.einsum("nrl,r->nl", cube, levels)
 
-    def scores(self, F: np.ndarray) -> np.ndarray:
-        """Return E[Y_j | x], see `marginals`."""
-        return self.marginals(F)
+    scores = marginals
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
         """Return the probability of each label, (n, L): the marginals, within 0 and 1."""
@@ -303,17 +298,13 @@ class SetDecoder(Decoder):
     def sets(self, F: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
         """Return the label sets as booleans, shape (n, L); `expected` are the marginals of F."""
         basis = self.basis_
-        if expected is not None and self.rule == "threshold":
-            return self._above(expected)
+        if self.rule == "threshold":
+            return self._above(basis.marginals(F) if expected is None else expected)
+        best = self._best_f1 if self.rule == "f1" else self._nearest
         widest = max(basis.n_labels_, 0 if self.pool_ is None else self.pool_.shape[0], 1)
-        size = max(1, _BLOCK_NUMBERS // widest)
-        rules = {
-            "f1": self._best_f1,
-            "threshold": lambda F: self._above(basis.marginals(F)),
-            "candidates": self._nearest,
-        }
-        parts = [rules[self.rule](F[some]) for some in row_slices(len(F), size)]
-        return np.concatenate([*parts, np.zeros((0, basis.n_labels_), dtype=bool)])
+        blocks = row_slices(len(F), max(1, _BLOCK_NUMBERS // widest))
+        none = np.zeros((0, basis.n_labels_), dtype=bool)
+        return np.concatenate([*(best(F[rows]) for rows in blocks), none])
 
     def _best_f1(self, F: np.ndarray) -> np.ndarray:
         """Compare the best set of each size, and the empty one; ties go to the smaller set.

@@ -29,9 +29,7 @@ class Numbers(Kind):
     baseline_name = "the mean"
     estimator_type = "regressor"
     has_candidates = False
-    by_column = True
-    first_is_error = True
-    style = "bars"
+    style, part = "bars", "y"
 
     def recognizes(self, Y: Objects) -> bool:
         if is_categorical(Y):
@@ -111,9 +109,6 @@ class Numbers(Kind):
     def words(self, objects: Objects) -> list[list[str]]:
         return [[f"{value:.4g}" for value in row] for row in self.to_columns(objects).astype(float)]
 
-    def names(self, Y: Objects) -> list[str]:
-        return [f"y{j}" for j in range(self.to_columns(Y).shape[1])]
-
 
 @dataclass(frozen=True)
 class Classes(Kind):
@@ -172,9 +167,6 @@ class Classes(Kind):
 
     def read(self, cells: Cells) -> np.ndarray:
         return np.array([cell.strip() for cell in filled(cells)])
-
-    def names(self, Y: Objects) -> list[str]:
-        return ["class"]
 
 
 def _of_one_type(classes: Objects) -> np.ndarray:

@@ -30,8 +30,7 @@ class Rankings(Kind):
     kernel = Kendall()
     metric = "kendall_tau"
     baseline_name = "the consensus ranking"
-    style = "order"
-    separator = ">"
+    style, part, separator = "order", "item ", ">"
 
     items: Sequence[str] = ()
     first: int = 0  # the rank of the best, in columns of ranks
@@ -122,9 +121,6 @@ class Rankings(Kind):
 
     def split(self, cells: Cells) -> list[list[str]]:
         return [[word.strip() for word in cell.split(">") if word.strip()] for cell in cells]
-
-    def names(self, Y: Objects) -> list[str]:
-        return [f"item {j}" for j in range(Y.shape[1])]
 
 
 def are_permutations(Y: Objects) -> bool:

@@ -25,7 +25,7 @@ from skout.apps.cli.report import sources as where_scores_come_from
 from skout.apps.cli.report.measure import _grouped
 from skout.apps.cli.report.sources import _shuffled
 from skout.apps.cli.results import write_rows
-from skout.apps.cli.scoring import Scores
+from skout.apps.cli.using import Scores
 from skout.kinds import LabelSets, Numbers, Rankings, Strings
 
 pd, pl, pa = extra("pandas"), extra("polars"), extra("pyarrow")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,18 +12,21 @@ from typing import Any
 
 from sklearn.preprocessing import StandardScaler
 
-from skout import save
+from skout import TableEncoder, Tuned, save
 from skout.dev import join
+from skout.kinds import KINDS, Kind
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows
-from .progress import note, opened, progress
-from .settings import Settings, as_record, build_model
-from .tuning import reason_not_to_tune, tuned_model, validation
+from .progress import is_terminal, note, opened, progress
+from .settings import Settings, as_record, build_model, check_budget
 
-__all__ = ["fit_file", "join_inputs", "read_table"]
+__all__ = ["fit_file", "for_people", "join_inputs", "read_table"]
+
+# Rows of which some can be held out.
+_LEAST_ROWS = 10
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
@@ -174,3 +179,71 @@ def _check_streams(settings: Settings, data: Path) -> None:
             f"{data} is larger than --memory {settings.memory:g} (MB), and without a sketch all "
             "rows are held: give --input-sketch subsample:1000, say, or more memory."
         )
+
+
+# A model that is chosen by validation, and what is said of it -------------------------------------
+
+
+def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | None:
+    """Return why no model can be chosen for a table of n rows, None if one can."""
+    if not in_memory:
+        return (
+            f"the table is larger than --memory {settings.memory:g} (MB), and rows are held to "
+            "compare models"
+        )
+    if n < _LEAST_ROWS:
+        return f"of {n} rows none can be held out to compare models"
+    return None
+
+
+def tuned_model(X: Any, Y: Any, kind: Kind, settings: Settings) -> Tuned:
+    """Return the model that does best on held-out rows, fitted on all."""
+    budget = check_budget(settings.budget)
+    encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
+    seed, verbose = settings.seed, is_terminal()
+    model = Tuned(kind.name, budget=budget, random_state=seed, encoder=encoder, verbose=verbose)
+    return model.fit(X, Y)
+
+
+def validation(model: Tuned) -> dict[str, Any]:
+    """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
+    return {
+        "summary": model.summary(),
+        "metric": KINDS[model.kind_].metric,
+        "score": _number(model.score_),
+        "standard_error": _number(model.score_error_),
+        "baselines": {name: _number(score) for name, score in model.baselines_.items()},
+        "fits": len([row for row in model.results_ if row["map"] != "constant"]),
+        "interrupted": model.interrupted_,
+        "chosen": [
+            {name: value if _is_plain(value) else repr(value) for name, value in one.items()}
+            for one in model.best_settings_
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)
+
+
+def for_people(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what `skout fit` did, in few words."""
+    if "validation" not in found:
+        return found
+    shown = {name: found[name] for name in found if name not in ("standardize", "validation")}
+    weights: Counter[str] = Counter()
+    for one in found["validation"]["chosen"]:
+        weights[_named(one)] += one["weight"]
+    shown["chosen"] = [f"{name} {weight:.0%}" for name, weight in weights.most_common()]
+    shown["validation"] = found["validation"]["summary"]
+    return shown
+
+
+def _named(settings: dict[str, Any]) -> str:
+    """Return the map of some settings, and its kernel."""
+    kernel = settings.get("kernel")
+    return settings["map"] if kernel is None else f"{kernel} {settings['map']}"

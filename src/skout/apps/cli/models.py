@@ -83,8 +83,7 @@ def fit(
     settings = merge({k: v for k, v in given.items() if k not in names}, config)
     check_place(out, "--out", [data, config])
 
-    from .fitting import fit_file
-    from .tuning import for_people
+    from .fitting import fit_file, for_people
 
     found = fit_file(data, settings, out)
     show(found if as_json else for_people(found), as_json)

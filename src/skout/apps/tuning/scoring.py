@@ -51,7 +51,7 @@ class OutputScoring:
     @property
     def by_column(self) -> bool:
         """Whether each column of coordinates has a score of its own."""
-        return self.is_own and self.kind.by_column
+        return self.is_own and self.kind.estimator_type == "regressor"
 
     def check(self, Y: Objects) -> Objects:
         """Return outputs as the kind takes them, or say what is wrong with them."""

@@ -15,10 +15,9 @@ from skout.persistence import describe
 
 from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
-from ..fitting import join_inputs, read_table
+from ..fitting import for_people, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
-from ..tuning import for_people
 from ..using import Saved, join_truth, judged_parts, open_model
 
 __all__ = ["Subject", "subject_of_files", "subject_of_rows"]
@@ -189,8 +188,8 @@ def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:
 def _outputs(kind: Kind, Y: Any, names: list[str] | None) -> tuple[Any, Outputs]:
     """Return outputs as their kind takes them, and what their columns are."""
     truth = kind.check(Y)
-    columns = names or kind.names(truth)
     truth = kind.to_columns(truth) if kind.estimator_type == "regressor" else truth
+    columns = names or kind.names(truth)
     return truth, Outputs(columns, kind.named(columns))
 
 
