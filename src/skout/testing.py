@@ -436,9 +436,8 @@ def check_kind(
     Parameters
     ----------
     kind : Kind
-    Y : outputs of this kind, at least four, of which two differ
-    cells : cells of such outputs, optional
-        Of a column of text, or numbers of shape (n, n_columns).
+    Y : outputs of this kind, at least four, of which neighbours differ
+    cells : cells of a column of text, or numbers of shape (n, n_columns), optional
     columns : names of their columns
 
     Examples
@@ -458,9 +457,8 @@ def check_kind(
     assert scores.shape == (len(decoders), n), "decoded_scores has a row for each decoder"
     for decoder, row in zip(decoders, scores, strict=True):
         assert_allclose(row, kind.row_scores(Y, decoder.decode(F)), atol=1e-6, err_msg="scores")
-    constant = kind.baseline(Y)
-    assert n_rows(constant) == 1, "the baseline is one output"
-    assert basis.transform(constant).shape == (1, F.shape[1]), "the baseline has coordinates"
+    baseline = basis.transform(kind.baseline(Y))
+    assert baseline.shape == (1, F.shape[1]), "the baseline is one output, and has coordinates"
     measures, evaluation = kind.measures(Y, Y), kind.evaluate(Y, Y)
     assert {*measures} <= {*evaluation}, "evaluate has all measures"
     assert all(rows.shape == (n,) for rows in measures.values()), "a measure has a number a row"

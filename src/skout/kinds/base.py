@@ -87,10 +87,6 @@ class Kind:
         Y = column_of(Y)
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
-    def observed(self, Y: Objects) -> np.ndarray | None:
-        """Return which rows have an output, or a part of it; None where all have."""
-        return None
-
     # Models ---------------------------------------------------------------------------------------
 
     def basis(self, Y: Objects, random_state: int) -> KernelBasis:

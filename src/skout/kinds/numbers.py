@@ -52,10 +52,6 @@ class Numbers(Kind):
         check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
         return Y
 
-    def observed(self, Y: Objects) -> np.ndarray | None:
-        missing = np.isnan(np.reshape(Y, (len(Y), -1))) if Y.dtype.kind == "f" else np.zeros(1)
-        return np.asarray(~missing.all(axis=1)) if missing.any() else None
-
     def basis(self, Y: Objects, random_state: int) -> Any:
         return StandardTargets()
 

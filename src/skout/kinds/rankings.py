@@ -93,9 +93,8 @@ class Rankings(Kind):
         if isinstance(cells, np.ndarray):
             ranks = cells - cells.min(axis=1, keepdims=True)  # candidates may count from elsewhere
             proper = np.sort(ranks, axis=1) == np.arange(ranks.shape[1])
-            wrong = np.flatnonzero(~proper.all(axis=1))
-            if len(wrong):
-                raise self._wrong(str(cells[wrong[0]]))
+            for row in cells[~proper.all(axis=1)]:
+                raise self._wrong(str(row))
             return ranks
         number = {item: j for j, item in enumerate(self.items)}
         ranks = np.empty((len(cells), len(self.items)))

@@ -52,12 +52,6 @@ def metrics() -> dict[str, Callable[..., float]]:
     """Return what `scoring` may name: the metric of each kind, and those of objects of any kind.
 
     All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
-
-    Examples
-    --------
-    >>> from skout.kinds import metrics
-    >>> metrics()["kendall_tau"](None, [[0, 1, 2]], [[0, 2, 1]]).__round__(3)
-    0.333
     """
     return {kind.metric: _without_kernel(kind) for kind in KINDS.values()} | METRICS
 

@@ -33,7 +33,7 @@ from .checkpoint import Checkpoint, digest_of, scoring_facts
 from .choosing import Chosen, choice_of, last_sizes
 from .clock import Clock, plain_interrupt
 from .folds import make_folds
-from .given import Given, check_lengths, counted
+from .given import Given, check_lengths, counted, observed_rows
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import Averaged, build
 from .means import is_one_row, weighed
@@ -258,9 +258,8 @@ class Tuned(OnPages):
         check_lengths(rows, given.Y)
         if given.weights is not None:
             scoring.check_weights()
-        observed = scoring.kind.observed(given.Y)
-        if observed is not None and not observed.all():
-            kept = np.flatnonzero(observed)
+        kept = observed_rows(given.Y)
+        if len(kept) < n_rows(rows):
             rows, given = take(rows, kept), given.at(kept)
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
@@ -476,7 +475,7 @@ class Tuned(OnPages):
         check_lengths(found, Y)
         if given.weights is not None:
             scoring.check_weights()
-        given = given.with_outputs(scoring.kind)
+        given = given.with_outputs()
         return float(metric(given.Y, given.X, **weighed(given.weights)))
 
     def summary(self) -> str:

@@ -56,7 +56,8 @@ class OutputScoring:
     def check(self, Y: Objects) -> Objects:
         """Return outputs as the kind takes them, or say what is wrong with them."""
         Y = self.kind.check(Y)
-        if not self.is_own and not callable(self.scoring) and self.kind.observed(Y) is not None:
+        has_gaps = self.kind.estimator_type == "regressor" and bool(np.isnan(Y).any())
+        if has_gaps and not self.is_own and not callable(self.scoring):
             raise ValueError(
                 f"Y has gaps, NaN, and scoring={self.scoring!r} takes whole outputs: leave scoring "
                 "out, give a function that passes NaN over, such as skout.metrics.r2, or leave "
@@ -113,7 +114,8 @@ def _row_scores(
     Decoders that choose among training outputs differ from split to split, others do not.
     """
     decoders = [decoder.fit(basis, Y) for decoder in kind.decoders(Y).values()]
-    sizes = [_pool_size(decoder) for decoder in decoders]
+    pools = [getattr(decoder, "pool_", None) for decoder in decoders]
+    sizes = [0 if pool is None else n_rows(pool) for pool in pools]
     shared = [i for i, size in enumerate(sizes) if not size]
     chosen = [i for i, size in enumerate(sizes) if size]
     if shared and max(sizes) * folds.n_held * basis.rank_ > _MOST_WORK:
@@ -133,11 +135,6 @@ def _row_scores(
         return folds.part_means(table)
 
     return scores
-
-
-def _pool_size(decoder: Any) -> int:
-    """Return how many training outputs a decoder chooses among, 0 if it builds objects."""
-    return 0 if getattr(decoder, "pool_", None) is None else n_rows(decoder.pool_)
 
 
 def _takes_weights(function: Callable[..., float]) -> bool:

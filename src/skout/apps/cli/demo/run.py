@@ -111,10 +111,8 @@ def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> De
     with tqdm(total=len(methods), unit="method", disable=None if progress else True) as bar:
         for name, what, model, settings in methods:
             bar.set_description(f"{name:<6}")
-            model.set_params(**settings)
-            done.append(
-                MethodRun(name, what, settings, *_scored(model, train, test, plan, outputs))
-            )
+            figures = _scored(model.set_params(**settings), train, test, plan, outputs)
+            done.append(MethodRun(name, what, settings, *figures))
             bar.update()
     facts = asdict(plan) | {
         "input_gamma_median_rule": float(inputs.gamma),
