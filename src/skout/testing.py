@@ -465,16 +465,12 @@ def check_kind(
     named = kind.named(kind.names(Y))
     assert len(named.words(Y)) == len(named.write(Y)) == n, "words and texts of each output"
     assert all(isinstance(named.picture(text), str) for text in named.write(Y)), "SVG, or empty"
-    if cells is not None:
-        _check_cells(kind.learn(cells, columns), cells, len(columns))
-
-
-def _check_cells(kind: Kind, cells: Cells, n_columns: int) -> None:
-    """What a kind reads it writes, also after its fields were in a file."""
-    again = replace(kind, **json.loads(json.dumps(asdict(kind))))
-    is_text = kind.reads_text(n_columns)
+    if cells is None:
+        return
+    kind = kind.learn(cells, columns)
+    again = replace(kind, **json.loads(json.dumps(asdict(kind))))  # as its fields are in a file
+    is_text, objects = kind.reads_text(len(columns)), kind.read(cells)
     written = kind.write if is_text else kind.to_columns
-    objects = kind.read(cells)
     assert n_rows(objects) == len(cells), "an output for each cell"
     same = again.read_candidates(written(objects))
     assert_array_equal(written(same), written(objects), err_msg="what is written is read")

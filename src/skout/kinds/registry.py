@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from .._numerics.objects import Objects
 from .._numerics.validation import Registry
-from .base import Kind
 from .labels import LabelSets
 from .numbers import Classes, Numbers
 from .rankings import Rankings
@@ -14,25 +13,15 @@ from .texts import Graphs, MassSpectra, Smiles, Strings
 
 __all__ = ["KINDS", "either", "guess_kind", "kinds_of"]
 
-_ALL: tuple[Kind, ...] = (
-    *(LabelSets(), Rankings(), Classes(), Numbers()),
-    *(Strings(), Smiles(), Graphs(), MassSpectra()),
-)
 #: Kinds of outputs by name; yours, too, once they are in here.
 KINDS: Registry = Registry(label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name)
-KINDS |= {kind.name: kind for kind in _ALL}
+for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, Graphs, MassSpectra):
+    KINDS[_kind.name] = _kind()
 KINDS.aliases["class"] = Classes.name
 
 
 def kinds_of(Y: Objects) -> list[str]:
-    """Return the names of all kinds that outputs may be of.
-
-    Examples
-    --------
-    >>> from skout.kinds import kinds_of
-    >>> kinds_of([[0, 1, 1], [1, 0, 0]]), kinds_of(["stone", "notes"])
-    (['label_sets'], ['classes', 'strings', 'smiles'])
-    """
+    """Return the names of all kinds that outputs may be of."""
     return [name for name, kind in KINDS.items() if kind.recognizes(Y)]
 
 

@@ -171,10 +171,9 @@ class Outputs:
         if not isinstance(record, dict):
             return None
         try:
-            cells = record["cells"]
-            numbers = np.array([[float(cells[name]) for name in self.numbers]])
-            part = Part(1, numbers, {name: [str(cells[name])] for name in self.texts})
-            return str(record["name"]), self.kind.read(self.cells_of(part))
+            row = [record["cells"][name] for name in self.columns]
+            cells = [str(row[0])] if self.is_text else np.array([row], dtype=float)
+            return str(record["name"]), self.kind.read(cells)
         except (KeyError, TypeError, ValueError) as error:
             text = f"The baseline in the model's file cannot be read: {error}."
             raise ValueError(text) from error
@@ -199,11 +198,10 @@ class Outputs:
 
 def first_rows(blocks: Iterable[Any]) -> Any:
     """Return the outputs of the first blocks, of about 100,000 rows, as one."""
-    kept, n = [], 0
+    kept: list[Any] = []
     for Y in blocks:
         kept.append(Y)
-        n += n_rows(Y)
-        if n >= _MOST_ROWS:
+        if sum(map(n_rows, kept)) >= _MOST_ROWS:
             break
     return join(kept)
 

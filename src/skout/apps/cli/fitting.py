@@ -42,8 +42,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         note(f"the model is not tuned: {why}.")
         inputs, outputs, unused = choose_columns(table, settings)
         n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
-    if unused:
-        _tell(unused)
+    _tell(unused)
     if why is not None and parts is None:
         _check_streams(settings, data)
     for text in outputs.notes():
@@ -53,7 +52,9 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         inputs.standardize = False  # scales are chosen with the model
     model = _fitted(model, pairs, settings, n, tune=why is None)
     if why is None and model.encoder_ is not None:
-        unused |= _left_out(model.encoder_.left_out_, unused)
+        new = {k: v for k, v in model.encoder_.left_out_.items() if k not in unused}
+        _tell(new)
+        unused |= new
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)
@@ -96,15 +97,8 @@ def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool
 
 
 def _tell(unused: dict[str, str]) -> None:
-    note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
-
-
-def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:
-    """Say which columns the model leaves out that were not named before."""
-    new = {name: why for name, why in found.items() if name not in known}
-    if new:
-        _tell(new)
-    return new
+    if unused:
+        note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
 
 
 def survey(

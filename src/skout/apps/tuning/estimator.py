@@ -52,11 +52,14 @@ _MOST_CANDIDATES = 100_000
 
 
 def _has_probabilities(model: Tuned) -> bool:
-    kind = getattr(model, "kind_", model.kind)
-    known = KINDS.get(KINDS.spelled(str(kind)))
-    if known is not None and known.has_probabilities:
+    kind = _kind_of(model)
+    if kind is not None and kind.has_probabilities:
         return True
-    raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
+    raise AttributeError(f"Only classes and label sets have probabilities. kind is {model.kind!r}.")
+
+
+def _kind_of(model: Tuned) -> Kind | None:
+    return KINDS.get(KINDS.spelled(str(getattr(model, "kind_", model.kind))))
 
 
 @frames_out
@@ -505,7 +508,7 @@ class Tuned(OnPages):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        kind = KINDS.get(KINDS.spelled(str(getattr(self, "kind_", self.kind))))
+        kind = _kind_of(self)
         if kind is not None and kind.estimator_type == "classifier":
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.input_tags.sparse = True

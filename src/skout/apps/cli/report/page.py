@@ -109,8 +109,8 @@ def _facts(facts: list[tuple[str, str]]) -> str:
     return "<dl>" + "".join(lines) + "</dl>" if lines else ""
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+def _short(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else text[:most] + " …"
 
 
 def _groups(report: Report) -> str:
@@ -212,7 +212,7 @@ def _importance(report: Report) -> str:
 def _drawn(truth: Words, found: Words, kind: Kind, columns: Words) -> tuple[str, str]:
     """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
     if kind.style == "chips":
-        return _chips(truth, found, "miss"), _chips(found, truth, "miss")
+        return _chips(truth, found), _chips(found, truth)
     if kind.style == "bars" and len(columns) > 1:
         return _named(truth, columns), _named(found, columns)
     join = " > ".join if kind.style == "order" else " ".join
@@ -226,17 +226,13 @@ def _few(words: Words) -> list[str]:
     return [*words[:_MOST_WORDS], *more]
 
 
-def _cut(text: str) -> str:
-    return escape(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " …")
-
-
-def _chips(labels: Words, others: Words, name: str) -> str:
+def _chips(labels: Words, others: Words) -> str:
     """Return labels; those that the other set has not are marked."""
     known = set(others)
-    chips = [
-        f'<span class="chip {"hit" if one in known else name}">{_cut(one)}</span>'
-        for one in _few(labels)
+    marks = [
+        ("hit" if one in known else "miss", _short(one, _LONGEST_TEXT)) for one in _few(labels)
     ]
+    chips = [f'<span class="chip {mark}">{escape(text)}</span>' for mark, text in marks]
     return "".join(chips) or '<span class="dim">no label</span>'
 
 
@@ -254,4 +250,4 @@ def _named(values: Words, columns: Words) -> str:
 
 
 def _text(text: str) -> str:
-    return f'<div class="text">{_cut(text)}</div>'
+    return f'<div class="text">{escape(_short(text, _LONGEST_TEXT))}</div>'

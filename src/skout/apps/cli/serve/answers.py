@@ -130,7 +130,6 @@ def as_rankings(
     if draw is not None:
         candidates = [candidate for one in found.values() for candidate in one]
         drawn = draw_all(draw, (one["candidate"] for one in candidates), deadline)
-        if any(drawn.values()):
-            for one in candidates:
-                one["svg"] = drawn[one["candidate"]]
+        for one in candidates:
+            one["svg"] = drawn[one["candidate"]]
     return [{"query": query, "candidates": candidates} for query, candidates in found.items()]
