@@ -75,7 +75,7 @@ OPTIONAL = {
     "distributed",
     "rdkit",
     "faiss",
-    *("networkx", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "transformers"),
     *("h5py", "pyarrow", "zarr"),
     *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
@@ -366,20 +366,14 @@ apps.spectra.pools.parts _numerics.files.new_map
 apps.spectra.pools.standard kernels.smiles.molecules
 apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
 apps.tables.frames rows.encode.check_column_names
-apps.tuning predictors.boosting.BoostedTrees
 apps.tuning.given _numerics.arrays.has_rows
 apps.tuning.given rows.encode.beside
 apps.tuning.given rows.encode.check_weights
 apps.tuning.given rows.encode.unpacked
-apps.tuning.maps predictors.boosting.BoostedTrees
 apps.tuning.maps basis.moments.outputs_by_rows
 apps.tuning.report _numerics.extras.axes
 apps.tuning.trials _numerics.linalg.ridge_solve
 apps.tuning.trials basis.moments.outputs_by_rows
-persistence.classes apps.spectra.identify
-persistence.classes apps.tables.encoder
-persistence.classes apps.tables.encoders
-persistence.classes apps.tuning
 """
 ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
 

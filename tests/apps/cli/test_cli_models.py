@@ -260,7 +260,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     outputs = about["metadata"]["command_line"]["outputs"]
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
-    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path: {"about": about})
+    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path, parts: {"about": about})
     assert open_model(path).outputs.kind.name == kind
 
 

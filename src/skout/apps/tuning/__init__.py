@@ -1,7 +1,5 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
-from skout.predictors.boosting import BoostedTrees
-
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import AlignedRidge, LearntRidge
@@ -11,7 +9,6 @@ from .maps import Averaged, ByOutput, Centred, LeafForest, PrincipalOutputs
 __all__ = [
     "AlignedRidge",
     "Averaged",
-    "BoostedTrees",
     "ByOutput",
     "Centred",
     "ColumnScaler",

@@ -93,7 +93,7 @@ def subject_of_files(
 
 
 def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    about = describe(model)["about"]
+    about = describe(model, parts=False)["about"]
     return about["metadata"]["command_line"], about
 
 
