@@ -365,7 +365,6 @@ apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
 apps.spectra.pools.standard kernels.smiles.molecules
 apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
-apps.tables.frames rows.encode.check_column_names
 apps.tuning.given _numerics.arrays.has_rows
 apps.tuning.given rows.encode.beside
 apps.tuning.given rows.encode.check_weights

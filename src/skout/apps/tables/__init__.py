@@ -1,8 +1,7 @@
 """Tables of all kinds of columns: `TableEncoder` makes numbers of them, `files` reads them."""
 
-from .encoder import Group as Group  # in files, as are the columns
 from .encoder import TableEncoder
-from .encoders import CategoryColumn as CategoryColumn
+from .encoders import CategoryColumn as CategoryColumn  # in files, as the others
 from .encoders import DateColumn as DateColumn
 from .encoders import HashedText as HashedText
 from .encoders import ManyCategories as ManyCategories

@@ -7,6 +7,7 @@ float64 with NaN, datetime64[s] with NaT, and objects, of which each is a text o
 from __future__ import annotations
 
 import numbers
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from skout.dev import is_categorical, is_gap
-from skout.rows.encode import check_column_names
 
-__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "names_in"]
 
 Columns = dict[str, np.ndarray]
 
@@ -45,7 +45,7 @@ def names_in(X: Any) -> list[Any]:
     """Return the names of the columns of a table, as it has them."""
     if isinstance(X, Mapping):
         return list(X)
-    return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def columns_of(X: Any, name: str = "X") -> Columns:
@@ -65,20 +65,23 @@ def columns_of(X: Any, name: str = "X") -> Columns:
             f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
         )
     names = names_in(X)
-    check_column_names(map(str, names), name)
-    found = {str(one): plain_column(X[one], f"{name}: column {str(one)!r}") for one in names}
-    lengths = {one: len(values) for one, values in found.items()}
+    twice = [column for column, n in Counter(map(str, names)).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
+        )
+    columns = {str(one): _plain(X[one], f"{name}: column {str(one)!r}") for one in names}
+    lengths = {column: len(values) for column, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} has columns of different lengths: {lengths}.")
-    if not found:
+    if not columns:
         raise ValueError(f"{name} has no columns.")
-    return found
+    return columns
 
 
 def has_only_numbers(X: Any) -> bool:
     """Whether all columns of a table are numbers, and none is missing."""
-    columns = columns_of(X).values()
-    return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
+    return all(c.dtype == np.float64 and not np.isnan(c).any() for c in columns_of(X).values())
 
 
 def coded_columns(X: Any) -> set[str]:
@@ -86,17 +89,16 @@ def coded_columns(X: Any) -> set[str]:
     return {str(name) for name in names_in(X) if is_categorical(X[name])}
 
 
-def plain_column(column: Any, name: str) -> np.ndarray:
+def _plain(column: Any, name: str) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
-    is_coded = is_categorical(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:
         raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
-    if is_coded:  # numbers that are names
-        return _texts(values.astype(object), name)
     kind = values.dtype.kind
+    if is_categorical(column):  # numbers that are names
+        return _texts(values.astype(object), name)
     if kind in "biuf":
         return values.astype(np.float64)
     if kind == "c":
@@ -104,7 +106,8 @@ def plain_column(column: Any, name: str) -> np.ndarray:
     if kind == "M":
         return values.astype("datetime64[s]")
     if kind == "m":
-        return _seconds(values)
+        seconds = values.astype("timedelta64[s]").astype(np.float64)
+        return np.where(np.isnat(values), np.nan, seconds)
     return _of_objects(values.astype(object), name)
 
 
@@ -112,11 +115,6 @@ def _objects(values: list[Any]) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
-
-
-def _seconds(values: np.ndarray) -> np.ndarray:
-    found = values.astype("timedelta64[s]").astype(np.float64)
-    return np.where(np.isnat(values), np.nan, found)
 
 
 def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
@@ -130,8 +128,7 @@ def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _moment(value: Any) -> np.datetime64:
-    zone = getattr(value, "tzinfo", None)
-    if zone is not None:
+    if getattr(value, "tzinfo", None) is not None:
         value = value.replace(tzinfo=None) - value.utcoffset()
     return np.datetime64(value.isoformat(), "s")
 
@@ -150,6 +147,4 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         return ";".join(str(word) for word in words) or None
-    if is_gap(value):
-        return None
-    return (value if isinstance(value, str) else str(value)).strip() or None
+    return None if is_gap(value) else str(value).strip() or None
