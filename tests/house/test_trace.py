@@ -24,7 +24,7 @@ def tracing():
 @pytest.mark.parametrize(
     ("call", "functions", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit", 363, 35, 10, 285, 23),
+        ("sisokr.fit", 363, 34, 11, 285, 23),
         ("sisokr.predict", 76, 16, 7, 7, 4),
         ("KernelRidge.fit, path, missing targets", 258, 25, 7, 62, 2),
         ("KernelRidge.fit, memmap", 234, 25, 7, 44, 2),
