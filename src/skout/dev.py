@@ -27,6 +27,7 @@ from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, named
+from .rows.local import Local
 from .rows.stream import join
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "PACKED",
     "FileError",
     "LimitError",
+    "Local",
     "OnPages",
     "PartsByName",
     "Registry",

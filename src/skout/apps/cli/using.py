@@ -149,8 +149,11 @@ class Saved:
             if len(wrong) < len(part):
                 right = np.delete(np.arange(len(part)), wrong).tolist()
                 found.append(outputs.read(table, part.take(right) if wrong else part, True))
+        what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
+        if not found:
+            raise ValueError(f"{what}: {listed(skipped)}. None is left.")
         if skipped:
-            _tell_of(skipped, n, path)
+            warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=2)
         try:
             pool: EmbeddedPool = self.chooser.embed(join(found))
         except ValueError as error:
@@ -180,13 +183,6 @@ class Saved:
 def _shown(outputs: Outputs, part: Part, i: int) -> str:
     cell = f"{part.texts[outputs.columns[0]][i]!r} in " if outputs.is_text else ""
     return f"{cell}row {part.start + i}"
-
-
-def _tell_of(skipped: list[str], n: int, path: Path) -> None:
-    what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
-    if len(skipped) == n:
-        raise ValueError(f"{what}: {listed(skipped)}. None is left.")
-    warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=3)
 
 
 def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
