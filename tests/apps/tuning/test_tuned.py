@@ -27,9 +27,9 @@ from skout.apps.tuning import (
     Profile,
     Sample,
 )
-from skout.apps.tuning.averages import Members, Merit, choose, cross_fitted
+from skout.apps.tuning.averages import Members, choose, cross_fitted
 from skout.apps.tuning.folds import make_folds
-from skout.apps.tuning.scoring import OutputScoring
+from skout.apps.tuning.scoring import Merit, OutputScoring
 from skout.apps.tuning.search import Budget, ModelSearch
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
@@ -364,7 +364,6 @@ def test_nothing_is_left_of_an_earlier_fit():
 
 
 def test_report():
-    plt = extra("matplotlib.pyplot")
     pd = extra("pandas")
     X = inputs()
     model = quick(budget="4 fits").fit(X, outputs("label_sets", X))
@@ -374,9 +373,6 @@ def test_report():
     table = pd.DataFrame(model.results_)
     assert {"score", "standard_error", "seconds", "rows", "stage", "map"} <= set(table)
     assert table["score"].is_monotonic_decreasing
-    ax = model.plot()
-    assert ax.get_ylabel() == "F1"
-    plt.close("all")
 
 
 def test_parameters_and_errors():

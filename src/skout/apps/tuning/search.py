@@ -19,11 +19,11 @@ from tqdm.auto import tqdm
 
 from skout.dev import Checkpoint, check_number, n_rows
 
-from .averages import Merit
 from .clock import OutOfTime
 from .maps import Map, RandomForestMap
 from .maps.base import CALL
 from .samples import Profile, Sample
+from .scoring import Merit
 
 __all__ = ["Budget", "ModelSearch", "Trial"]
 

@@ -19,7 +19,7 @@ from skout.sketches import SubSample
 
 from ..clock import Clock
 from ..folds import Folds
-from ..means import column_means, weighed
+from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
@@ -353,16 +353,6 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     `kernel` is "gaussian", "matern" or "laplacian". Rounds that learn a metric have so many
     `landmarks`; with `groups`, the first column of each and the one after the last, each group has
     a kernel instead, and ALIGNF weighs them. `sketch` are the landmarks of the last fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.apps.tuning import LearnedRidge
-    >>> X = np.random.default_rng(0).standard_normal((400, 8))
-    >>> y = np.sin(2.0 * X[:, :1])  # seven features say nothing
-    >>> model = LearnedRidge(alpha=1e-5, random_state=0).fit(X[:300], y[:300])
-    >>> bool(model.score(X[300:], y[300:]) > 0.8)
-    True
     """
 
     def __init__(
