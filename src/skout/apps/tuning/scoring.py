@@ -22,7 +22,7 @@ __all__ = ["Merit", "OutputScoring", "column_scores"]
 # another decoder does without: candidates would take longer than all the rest.
 _MOST_WORK = 4e9
 # What the fit of coordinates counts beside the metric: this over the root of the number of rows,
-# settled on the training parts of the sets of experiments/tuned.py (`--inside`).
+# settled on the training parts of the sets of experiments/ours/tuned.py (`--inside`).
 _SMOOTH = 1.5
 Objects = Any  # outputs of any kind
 

@@ -55,7 +55,7 @@ class _ForestMap(Map):
     _forest: ClassVar[str]  # in sklearn.ensemble
     _slow: ClassVar[float]  # how many times longer it takes than extra trees
     # Features and least rows of a leaf, by the place among all settings: what did best, in this
-    # order, on the training parts of the sets of experiments/tuned.py.
+    # order, on training parts of the sets of experiments/ours/tuned.py.
     _starts: ClassVar[dict[str, dict[int, tuple[float | str, int]]]]
 
     @classmethod
