@@ -459,7 +459,7 @@ def test_plan_of_large_data_keeps_to_the_budget():
             Sample(np.empty((n, 1)), np.empty((n, 0)), folds, 0),
             Profile(folds.n_train, d, d, p),
             Merit(lambda F: F, np.zeros((folds.n_held, p)), folds),
-            [{}] * n_decoders,
+            ["candidates"] * n_decoders,
             budget,
             list(MAPS.values()),
         )

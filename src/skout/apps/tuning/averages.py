@@ -170,7 +170,7 @@ class Chosen:
 
     trials: list[Trial]
     weights: np.ndarray  # (members,), or (members, p) where each output has its own
-    decoder: dict[str, Any]
+    decoder: str
     score: float
     error: float
     cut: int  # whether the clock left less to choose from

@@ -205,7 +205,7 @@ class Tuned(OnPages):
 
     @all_at_once
     def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
-        """ModelSearch, and fit the winner on all rows.
+        """Search, and fit the winner on all rows.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Tuned(OnPages):
         search, basis = self._searched(scoring, rows, given, budget, seed, clock)
         chosen = choice_of(search, scoring.by_column, self.ensemble)
         winner = self._winner(search, chosen, seed)
-        decoder = kind.decoders(given.Y)[chosen.decoder["decoder"]]
+        decoder = kind.decoders(given.Y)[chosen.decoder]
         model = StructuredPredictor(winner, clone(basis), decoder)
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
@@ -323,8 +323,7 @@ class Tuned(OnPages):
         metric = scoring.on_folds(basis, Y, folds)
         merit = Merit(metric, T[folds.held].astype(np.float32), folds)
         checkpoint = self._opened(sample, scoring, merit)
-        maps = checked_maps(self.maps)
-        decoders = [{"decoder": name} for name in kind.decoders(Y)]
+        maps, decoders = checked_maps(self.maps), list(kind.decoders(Y))
         search = ModelSearch(
             sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
         )
@@ -371,7 +370,7 @@ class Tuned(OnPages):
         means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
         rows = rows or [None] * len(means)
         self.best_settings_ = [
-            {**trial.settings.settings(), "rows": most, **chosen.decoder, "weight": weight}
+            {**trial.settings.settings(), "rows": most, "decoder": chosen.decoder, "weight": weight}
             for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
         self.baselines_, self._forest_rows = baselines_of(kind, Y, basis, search)

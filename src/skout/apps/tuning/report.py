@@ -51,7 +51,7 @@ def rows_of(search: ModelSearch, constant: float) -> list[dict[str, Any]]:
 
 
 def _row(trial: Trial, n: int) -> dict[str, Any]:
-    settings = {**trial.settings.settings(), **trial.decoder}
+    settings = {**trial.settings.settings(), "decoder": trial.decoder}
     return {
         "score": trial.score,
         "standard_error": trial.error,

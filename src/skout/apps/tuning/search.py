@@ -56,7 +56,7 @@ class Trial:
     """Settings that were tried, and how good they were."""
 
     settings: Map  # with what the best cell of its path filled in
-    decoder: dict[str, Any]
+    decoder: str
     table: tuple[np.ndarray, np.ndarray]  # scores and merits of that cell, (n_decoders, n_parts)
     score: float  # of the best decoder, the mean over the held-out rows
     merit: float
@@ -103,7 +103,7 @@ class ModelSearch:
         sample: Sample,
         profile: Profile,
         merit: Merit,
-        decoders: list[dict[str, Any]],
+        decoders: Sequence[str],
         budget: Budget,
         maps: Sequence[type[Map]],
         checkpoint: Checkpoint | None = None,
