@@ -3,46 +3,25 @@
 from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler
-from .maps import (
-    MAPS,
-    ByOutput,
-    Centered,
-    LeafForest,
-    LearnedRidge,
-    LogisticOutputs,
-    Map,
-    PrincipalOutputs,
-)
-from .outputs import (
-    BordaDecoder,
-    ClassCodes,
-    CodeDecoder,
-    LabelFeatures,
-    PairOrders,
-    SetDecoder,
-    StandardTargets,
-)
+from .maps import MAPS, Map
+from .maps.base import ByOutput
+from .maps.logistic import LogisticOutputs
+from .maps.ridge import Centered, LearnedRidge
+from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
 
 __all__ = [
     "MAPS",
     "Averaged",
-    "BordaDecoder",
     "ByOutput",
     "Centered",
-    "ClassCodes",
-    "CodeDecoder",
     "ColumnScaler",
-    "LabelFeatures",
     "LeafForest",
     "LearnedRidge",
     "LogisticOutputs",
     "Map",
-    "PairOrders",
     "PrincipalOutputs",
     "Profile",
     "Sample",
-    "SetDecoder",
-    "StandardTargets",
     "Tuned",
 ]

@@ -1,4 +1,4 @@
-"""What a search says about itself: a table, a line, a plot."""
+"""What a search says about itself: a table, a line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import axes
+from skout.dev import take
+from skout.kinds import KINDS, Kind
 
 from .search import ModelSearch, Trial
 
-__all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
+__all__ = ["baselines_of", "line", "rows_line", "rows_of"]
 
 _NAMES = {
     "example_f1": "F1",
@@ -18,19 +19,15 @@ _NAMES = {
     "r2": "R2",
     "accuracy": "accuracy",
 }
-_CONSTANT = {
-    "label_sets": "predicting the most frequent set",
-    "rankings": "the consensus ranking",
-    "numbers": "the mean",
-    "classes": "the most frequent class",
-}
 
 
-def baselines_of(kind: Any, search: ModelSearch) -> tuple[dict[str, float], int | None]:
+def baselines_of(
+    kind: Kind, Y: Any, basis: Any, search: ModelSearch
+) -> tuple[dict[str, float], int | None]:
     """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
-    folds, T, weights = search.sample.folds, search.sample.T, search.sample.weights
+    folds, weights = search.sample.folds, search.sample.weights
     parts = [
-        np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
+        np.tile(basis.transform(kind.baseline(take(Y, train), weights(train))), (len(held), 1))
         for train, held in folds.splits
     ]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
@@ -54,7 +51,7 @@ def rows_of(search: ModelSearch, constant: float) -> list[dict[str, Any]]:
 
 
 def _row(trial: Trial, n: int) -> dict[str, Any]:
-    settings = {**trial.settings.settings(), **trial.decoder}
+    settings = {**trial.settings.settings(), "decoder": trial.decoder}
     return {
         "score": trial.score,
         "standard_error": trial.error,
@@ -83,7 +80,7 @@ def line(model: Any) -> str:
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
-    constant = _CONSTANT.get(model.kind_, "the most frequent output")
+    constant = KINDS[model.kind_].baseline_name
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     n = len(model.results_) - 1
     cut = f"the clock ended the search after {n} {'trial' if n == 1 else 'trials'}"
@@ -101,18 +98,3 @@ def rows_line(model: Any) -> str:
     sizes = sorted(model.n_rows_ if most is None else most for most in rows)
     first = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
-
-
-def drawn(model: Any, ax: Any) -> Any:
-    """Draw scores with standard errors against seconds, a colour for each map."""
-    ax = axes(ax, "seconds of a trial", _NAMES.get(model._kind, model._kind))
-    for name in dict.fromkeys(row["map"] for row in model.results_):
-        own = [row for row in model.results_ if row["map"] == name and row["seconds"] > 0.0]
-        if own:
-            columns = [[row[key] for row in own] for key in ("seconds", "score", "standard_error")]
-            ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
-    ax.axhline(model.score_, linestyle="-", label="the choice")
-    ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
-    ax.set_xscale("log")
-    ax.legend()
-    return ax
