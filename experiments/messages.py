@@ -30,7 +30,7 @@ def robust() -> list[Row]:
 MESSAGES = (
     Config(
         "dsokr",
-        "DSOKR is as good as a network of all outputs, with a thirteenth of its weights",
+        "DSOKR beside a network of all outputs, with a thirteenth of its weights",
         (),
         verdicts.figure_5_2,
         ("figure_5_2",),

@@ -186,3 +186,26 @@ def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_pa
     assert lines[0] == "bibtex: 3.5 MB, skout datasets fetch bibtex"
     assert "in SKOUT_DATA, from" in lines[1] or "skout datasets fetch boston" in lines[1]
     assert not reproduce.missing_data(by_name("figure-3.1"))  # its data are made
+
+
+def test_messages_are_read_from_their_records(tmp_path):
+    from experiments.common import kept_in
+    from experiments.messages import robust
+    from experiments.ours import tractable
+
+    gains = {"loss": "Huber()", "MRR": [0.2, 0.01], "MRR: gain": [0.05, 0.01]}
+    sizes = {"sizes": [10], "memory_gb": 1.0}
+    run = {"fit": 1.0, "predict": 0.5, "megabytes": 7.0, "f1": 40.0}
+    runs = [run | {"method": method, "n": n} for method in tractable.SKETCHES for n in (10,)]
+    runs.append(run | {"method": "SISOKR", "n": 100_000})
+    for name, settings, results in (
+        ("robust_outputs", {"seeds": 4}, [{"loss": "Squared()"}, gains]),
+        ("tractable", sizes, runs),
+    ):
+        record = {"settings": settings, "results": results}
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    with kept_in(tmp_path):
+        (row,), rows = robust(), tractable.verdict()
+    assert "+0.050 beside the squared loss" in row.ours
+    assert rows[-1].ours.endswith("IOKR: a Gram matrix of 80 GB, of 1.0 GB")
+    assert {row.verdict, *(row.verdict for row in rows)} == {"ours"}
