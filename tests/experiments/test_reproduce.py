@@ -195,7 +195,7 @@ def test_messages_are_read_from_their_records(tmp_path):
 
     gains = {"loss": "Huber()", "MRR": [0.2, 0.01], "MRR: gain": [0.05, 0.01]}
     sizes = {"sizes": [10], "memory_gb": 1.0}
-    run = {"fit": 1.0, "predict": 0.5, "megabytes": 7.0, "f1": 40.0}
+    run = {"fit": 1.0, "predict": 0.5, "megabytes": 7.0, "f1": 40.0, "distinct": 50_000}
     runs = [run | {"method": method, "n": n} for method in tractable.SKETCHES for n in (10,)]
     runs.append(run | {"method": "SISOKR", "n": 100_000})
     for name, settings, results in (
@@ -207,5 +207,5 @@ def test_messages_are_read_from_their_records(tmp_path):
     with kept_in(tmp_path):
         (row,), rows = robust(), tractable.verdict()
     assert "+0.050 beside the squared loss" in row.ours
-    assert rows[-1].ours.endswith("IOKR: a Gram matrix of 80 GB, of 1.0 GB")
+    assert "a Gram matrix of 80 GB or, of distinct molecules, 20 GB; this" in rows[-1].ours
     assert {row.verdict, *(row.verdict for row in rows)} == {"ours"}
