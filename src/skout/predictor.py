@@ -22,7 +22,8 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import frames_out, resolve, spawn_seed
+from ._numerics.estimators import frames_out
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding.base import (
     FittedOutputs,

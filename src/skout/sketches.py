@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from ._numerics.estimators import OnPages
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
-from ._numerics.pages import OnPages
 from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 from .rows.encode import numbers_in
 

@@ -345,7 +345,7 @@ DOCUMENTED = {
 # Who still crosses the boundary, and for what, both without "skout."; the list only gets shorter.
 CROSSINGS = """
 apps.cli.columns kernels.smiles.molecules
-apps.cli.report.subject _numerics.validation.column_names
+apps.cli.report.subject _numerics.estimators.column_names
 apps.cli.settings _numerics.validation.check_alphas
 apps.spectra.identify.calibration decoding.search.TIE
 apps.spectra.identify.calibration predictors.thresholds.cut

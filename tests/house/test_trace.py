@@ -24,11 +24,11 @@ def tracing():
 @pytest.mark.parametrize(
     ("call", "functions", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit", 329, 31, 10, 284, 23),
-        ("sisokr.predict", 76, 16, 7, 7, 4),
-        ("KernelRidge.fit, path, missing targets", 226, 19, 7, 60, 2),
-        ("KernelRidge.fit, memmap", 211, 20, 7, 37, 2),
-        ("KernelMachine.fit", 217, 22, 8, 73, 2),
+        ("sisokr.fit", 328, 32, 10, 53, 8),
+        ("sisokr.predict", 76, 17, 7, 5, 4),
+        ("KernelRidge.fit, path, missing targets", 224, 20, 7, 20, 2),
+        ("KernelRidge.fit, memmap", 211, 21, 7, 13, 2),
+        ("KernelMachine.fit", 216, 23, 8, 34, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):

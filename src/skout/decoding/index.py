@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.estimators import OnPages
 from .._numerics.extras import extra
-from .._numerics.pages import OnPages
 from .._numerics.saving import arrays_of, with_attributes
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows

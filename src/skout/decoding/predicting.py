@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import numpy_of
-from .._numerics.validation import PartsByName
+from .._numerics.estimators import PartsByName
 from ..rows import source
 from .base import able
 from .judging import object_score

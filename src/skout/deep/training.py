@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
+from .._numerics.estimators import OnPages
 from .._numerics.files import replacing, warn_unwritten
-from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import BatchSource, call
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots
-from .._numerics.pages import OnPages
+from .._numerics.estimators import OnPages
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 

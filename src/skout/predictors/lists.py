@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.pages import OnPages
+from .._numerics.estimators import OnPages
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.predicting import ObjectPredictor, split_pipeline

@@ -14,17 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import EPS, square_root
 from .._numerics.types import Array, Floats, Ints
-from .._numerics.validation import (
-    PartsByName,
-    all_at_once,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    warn_user,
-)
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng, warn_user
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import TrainingSample

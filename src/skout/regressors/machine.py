@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once, frames_out
+from .._numerics.estimators import all_at_once, frames_out
 from ..losses import MarginLoss, as_loss
 from ..solvers.folds import Scorer
 from .base import KernelMachineBase, PenalizedRegressor

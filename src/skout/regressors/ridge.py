@@ -16,17 +16,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
+from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
 from .._numerics.types import Floats, Objects
-from .._numerics.validation import (
-    PartsByName,
-    all_at_once,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    frames_out,
-)
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
@@ -285,9 +278,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)
-        sample = self._read(X, y, sample_weight)  # checked and encoded once
-        d, kernel, metric = sample.targets.shape[1], as_kernel(self.kernel), None
-        options = self._options(d, checkpoint, has_missing=sample.has_missing)
+        kernel, metric = as_kernel(self.kernel), None
+        sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
+        options = self._options(kernel, sample, checkpoint, has_missing=sample.has_missing)
         if kernel.learns:
             kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
@@ -328,13 +321,20 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return alphas
 
     def _read(
-        self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: Any,
+        weights: Any,
+        *,
+        adds: bool = False,
+        reset: bool = True,
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
             X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
-        rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
+        rows = encoded(self, kernel, X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, missing=True)
@@ -353,7 +353,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _options(
         self,
-        n_outputs: int,
+        kernel: Kernel,
+        sample: TrainingSample,
         checkpoint: RidgeCheckpoint | None = None,
         *,
         has_missing: bool = False,
@@ -370,8 +371,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             )  # fmt: skip
         return RidgeOptions(
             self.fit_intercept, self.solver, self.tol, self.max_iter,
-            None if M is None else checked_tasks(M, n_outputs), self.cv, self.random_state,
-            self.n_jobs, self.verbose, checkpoint, has_missing, as_kernel(self.kernel).learns,
+            None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
+            self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing, kernel.learns,
             needs_moments,
         )  # fmt: skip
 
@@ -496,15 +497,16 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
-        alphas, metric = check_alphas(self.alpha), None
+        alphas, metric, given = check_alphas(self.alpha), None, as_kernel(self.kernel)
         report = {} if rows is None else self.solver_report_
-        for X, y, *weights in parts:
-            sample = self._read(X, y, next(iter(weights), None), adds=True, reset=rows is None)
-            options = self._options(sample.targets.shape[1], once=True)
+        for X, y, *more in parts:
+            is_first, weights = rows is None, next(iter(more), None)
+            sample = self._read(given, X, y, weights, adds=True, reset=is_first)
+            options = self._options(given, sample, once=True)
             if rows is None:
-                kernel = as_kernel(self.kernel)
-                if kernel.learns:
-                    kernel, metric = learned_kernel(kernel, sample, alphas, options)
+                kernel = given
+                if given.learns:
+                    kernel, metric = learned_kernel(given, sample, alphas, options)
                 engine = self._span(kernel, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skout import save
-from skout._numerics.validation import column_names
+from skout._numerics.estimators import column_names
 from skout.dev import join, n_rows, no_frames, resolve
 from skout.persistence import describe
 
