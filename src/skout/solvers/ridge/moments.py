@@ -27,8 +27,10 @@ from ..folds import (
     TRAIN,
     AlphaSearch,
     ChosenAlpha,
+    Splits,
     choose,
     groups_of_splits,
+    groups_or_splits,
     interleaved_groups,
 )
 from .checkpoint import Bar
@@ -107,6 +109,10 @@ def ridge_errors(
     return np.maximum(error, 0.0) / moments.weight
 
 
+# The share of the weight that may be subtracted from that of all rows: six digits are lost.
+_MOST_LESS = 1.0 - 1e-6
+
+
 @dataclass(frozen=True)
 class FoldMoments:
     """Moments of groups of rows that have the same role in each split: a path over alphas."""
@@ -120,6 +126,22 @@ class FoldMoments:
 
     splits_in_threads = True
 
+    @classmethod
+    def of_rows(
+        cls, Z: Floats, T: Floats, splits: Splits, weights: Floats | None = None
+    ) -> FoldMoments:
+        """Return the moments of the training rows of splits, and the coordinates of the test rows.
+
+        Targets T of rows that no split trains on are not looked at.
+        """
+        groups, roles = groups_or_splits([(train, []) for train, _ in splits], len(Z))
+        trained = [k for k in range(len(groups)) if np.any(roles[k] & TRAIN)]
+        moments = [
+            Moments.of_block(Z[rows], T[rows], None if weights is None else weights[rows])
+            for rows in (groups[k] for k in trained)
+        ]
+        return cls(moments, roles[trained], held=[Z[test] for _, test in splits])
+
     @property
     def n_splits(self) -> int:
         return 0 if self.roles is None else self.roles.shape[1]
@@ -132,9 +154,16 @@ class FoldMoments:
         """Return the moments of the training rows: a sum of folds, or the total without one."""
         assert self.roles is not None
         trains = self.roles[:, split] & TRAIN > 0
-        if 2 * trains.sum() <= len(trains):
-            return sum_moments(self.moments, trains)
-        return self.total - sum_moments(self.moments, ~trains)
+        if 2 * trains.sum() > len(trains):
+            rest = sum_moments(self.moments, ~trains)
+            # a difference has no digits left where few other rows have nearly all the weight
+            columns = self.total.column_sets()
+            weights = [
+                (rest.of_columns(c).weight, self.total.of_columns(c).weight) for c in columns
+            ]
+            if all(part <= _MOST_LESS * whole for part, whole in weights):
+                return self.total - rest
+        return sum_moments(self.moments, trains)
 
     def fits(self, alphas: Sequence[float], split: int) -> list[Solution]:
         """Return coefficients and intercept of each alpha on the training rows of a split.
