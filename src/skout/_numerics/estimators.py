@@ -26,7 +26,6 @@ from sklearn.utils.metaestimators import available_if
 from .arrays import take
 
 __all__ = [
-    "OnPages",
     "PartsByName",
     "address",
     "all_at_once",
@@ -114,31 +113,12 @@ def _declared() -> str:
     return next((url for name, url in urls.items() if name.lower() == "documentation"), "")
 
 
-class OnPages(BaseEstimator):
-    """An estimator whose page of the reference scikit-learn links to, in its HTML."""
-
-    _doc_link_module = "skout"
-
-    @property
-    def _doc_link_template(self) -> str:
-        where = address()
-        return f"{where}/generated/{{place}}.{{name}}.html" if where else ""
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return the name of the class, and the first module that it can be imported from."""
-        kind: Any = type(self)
-        parts = kind.__module__.split(".")
-        places = [".".join(parts[:stop]) for stop in range(1, len(parts) + 1)]
-        public = (p for p in places if getattr(sys.modules[p], kind.__name__, None) is kind)
-        return {"place": next(public, kind.__module__), "name": kind.__name__}
-
-
-class PartsByName(OnPages):
+class PartsByName(BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
     `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.
     Setting it puts the object in the place of the name. The name itself stays what it is until
-    then, also in a clone.
+    then, also in a clone. In notebooks it links to its page of the reference.
     """
 
     #: From the parameters that may be names to what makes the objects.
@@ -205,6 +185,22 @@ class PartsByName(OnPages):
                     f"Invalid parameter {key!r} of {type(self).__name__}: {name} is {part!r}, "
                     f"which has no parameters. Give {name} first, as an object or by its name."
                 )
+
+    # scikit-learn's HTML of an estimator links to its page
+    _doc_link_module = "skout"
+
+    @property
+    def _doc_link_template(self) -> str:
+        where = address()
+        return f"{where}/generated/{{place}}.{{name}}.html" if where else ""
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Return the name of the class, and the first module that it can be imported from."""
+        kind: Any = type(self)
+        parts = kind.__module__.split(".")
+        places = [".".join(parts[:stop]) for stop in range(1, len(parts) + 1)]
+        public = (p for p in places if getattr(sys.modules[p], kind.__name__, None) is kind)
+        return {"place": next(public, kind.__module__), "name": kind.__name__}
 
 
 # Data frames --------------------------------------------------------------------------------------

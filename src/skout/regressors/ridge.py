@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats, Objects
+from .._numerics.types import Floats, Objects, Table, Weights
 from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
@@ -266,9 +266,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: Objects,
+        y: Objects,
+        sample_weight: Weights = None,
         landmarks: Objects = None,
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
@@ -299,7 +299,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
-    def _check(self, landmarks: Objects, X: Any) -> list[float]:
+    def _check(self, landmarks: Objects, X: Objects) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -323,9 +323,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _read(
         self,
         kernel: Kernel,
-        X: Any,
-        y: Any,
-        weights: Any,
+        X: Objects,
+        y: Objects,
+        weights: Weights,
         *,
         adds: bool = False,
         reset: bool = True,
@@ -383,7 +383,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         metric: LearnedMetric | None,
         groups: ArrayLike | None,
         scorer: Scorer | None,
-    ) -> tuple[AlphaSearch, dict[str, Any] | None]:
+    ) -> tuple[AlphaSearch, Table | None]:
         """Return which alphas to choose from on which splits, or the table of a choice made."""
         if scorer is not None:
             return AlphaSearch(alphas, scorer.splits, scorer), None
@@ -408,7 +408,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         self,
         fit: Fit,
         metric: LearnedMetric | None = None,
-        table: dict[str, Any] | None = None,
+        table: Table | None = None,
         grown: GrowingMoments | None = None,
     ) -> None:
         """Become what a solver returned: the only place that writes what a fit finds.
@@ -492,7 +492,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit_parts(
         self,
-        parts: Iterable[tuple[Any, ...]],
+        parts: Iterable[tuple[Objects, ...]],
         landmarks: Objects,
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:

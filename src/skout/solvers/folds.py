@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, RandomState, Weights
+from .._numerics.types import Floats, Index, Ints, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -226,7 +226,7 @@ class ChosenAlpha(NamedTuple):
     """The alpha that was chosen, and the table of the choice; None where there was no choice."""
 
     alpha: float
-    results: dict[str, Any] | None = None
+    results: Table | None = None
 
 
 class Path(Protocol):

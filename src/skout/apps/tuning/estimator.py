@@ -18,7 +18,7 @@ from skout import StructuredPredictor
 from skout.decoding import CandidateDecoder
 from skout.dev import (
     Checkpoint,
-    OnPages,
+    PartsByName,
     all_at_once,
     check_rng,
     digest,
@@ -88,7 +88,7 @@ def _has_probabilities(model: Tuned) -> bool:
 
 
 @frames_out
-class Tuned(OnPages):
+class Tuned(PartsByName):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
