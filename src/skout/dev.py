@@ -10,7 +10,7 @@ from ._numerics.estimators import PartsByName, all_at_once, frames_out, no_frame
 from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import stack
+from ._numerics.objects import is_categorical, is_gap, stack
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import Registry, check_choice, check_number, check_rng, resolve
@@ -19,6 +19,7 @@ from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, in_memory, named
+from .rows.local import Local
 from .rows.stream import join
 from .solvers.folds import deal
 from .solvers.ridge import FoldMoments
@@ -30,6 +31,7 @@ __all__ = [
     "FileError",
     "FoldMoments",
     "LimitError",
+    "Local",
     "PartsByName",
     "Registry",
     "Source",
@@ -48,6 +50,8 @@ __all__ = [
     "extra",
     "frames_out",
     "in_memory",
+    "is_categorical",
+    "is_gap",
     "join",
     "map_blocks",
     "n_rows",
