@@ -56,7 +56,7 @@ MOST_BRANCHES = 72
 # Functions that write into an estimator they were given, and class names that mean two things; all
 # of these numbers only fall, and the last one is to be 0.
 MOST_WRITERS = 0
-MOST_DOUBLE_NAMES = 11
+MOST_DOUBLE_NAMES = 8
 # What asks where rows lie, or sends them somewhere: to tell engines from each other, or arrays of
 # users from each other. Numbers that were computed on a card come back by `numpy_of`, of the array
 # namespaces.

@@ -36,7 +36,7 @@ from .averages import Averaged, Merit
 from .choosing import Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
-from .given import Given, counted, observed_rows
+from .given import TuningData, counted, observed_rows
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
 from .means import is_one_row, weighed
@@ -256,7 +256,7 @@ class Tuned(PartsByName):
             text = "Tuned.fit was interrupted before it had a model."
             raise KeyboardInterrupt(text) from None
 
-    def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
+    def _fit(self, given: TuningData, budget: Budget, seed: int, clock: Clock) -> Tuned:
         scoring, rows, given = self._checked(given)
         kind = scoring.kind
         if is_one_row(given.weights):
@@ -281,7 +281,7 @@ class Tuned(PartsByName):
             self.outer_scores_ = self._outer(given, seed)
         return self
 
-    def _checked(self, given: Given) -> tuple[OutputScoring, Any, Given]:
+    def _checked(self, given: TuningData) -> tuple[OutputScoring, Any, TuningData]:
         """Return the scoring of the outputs, rows as models take them, and what else was given."""
         name = guess_kind(given.Y) if self.kind is None else self.kind
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
@@ -308,7 +308,13 @@ class Tuned(PartsByName):
         return scoring, rows, given
 
     def _searched(
-        self, scoring: OutputScoring, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
+        self,
+        scoring: OutputScoring,
+        X: Any,
+        given: TuningData,
+        budget: Budget,
+        seed: int,
+        clock: Clock,
     ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
         kind, Y = scoring.kind, given.Y
@@ -402,7 +408,7 @@ class Tuned(PartsByName):
                 stacklevel=6,
             )
 
-    def _outer(self, given: Given, seed: int) -> np.ndarray:
+    def _outer(self, given: TuningData, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
         n, how = n_rows(given.Y), {"groups": given.groups, "place": given.place}
         folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, **how)
