@@ -139,7 +139,7 @@ CONFIGS = (
         "Label sets, bibtex: F1 of the four methods",
         (tables.table_4_2,),
         verdicts.table_4_2,
-        ("table_4_2", "table_4_2_rivals"),
+        ("table_4_2", "table_4_2_lambda", "table_4_2_rivals"),
         table_4_2.plan,
         needs="ml_bibtex.npz",
     ),
