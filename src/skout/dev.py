@@ -8,7 +8,7 @@ from ._numerics.arrays import n_rows, row_slices, take, unique
 from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import stack
+from ._numerics.objects import is_categorical, is_gap, stack
 from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
@@ -49,6 +49,8 @@ __all__ = [
     "ending",
     "extra",
     "frames_out",
+    "is_categorical",
+    "is_gap",
     "join",
     "map_blocks",
     "n_rows",

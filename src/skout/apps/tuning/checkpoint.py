@@ -13,6 +13,9 @@ from scipy import sparse
 
 from skout.dev import replacing
 
+from .scoring import OutputScoring
+from .stacking import Judge
+
 __all__ = ["Checkpoint", "digest_of", "scoring_facts"]
 
 
@@ -37,18 +40,18 @@ def digest_of(*items: Any) -> str:
     return made.hexdigest()
 
 
-def scoring_facts(kind: Any, judge: Any) -> str:
+def scoring_facts(scoring: OutputScoring, judge: Judge) -> str:
     """Return a text for the scoring of a search, the same in another process.
 
     A function is known by its name, and by what it says of predictions that are more and more
     wrong: means of the truth of a held-out row and that of the next one.
     """
-    if not callable(kind.scoring):
-        return repr(kind.scoring)
+    if not callable(scoring.scoring):
+        return repr(scoring.scoring)
     truth = np.nan_to_num(judge.truth)
     other = np.roll(truth, 1, axis=0)
     tables = [judge.metric((1.0 - share) * truth + share * other) for share in _WRONG]
-    return f"{kind.metric_name} {np.round(tables, 6).tolist()}"
+    return f"{scoring.metric_name} {np.round(tables, 6).tolist()}"
 
 
 class Checkpoint:

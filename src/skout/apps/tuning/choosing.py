@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .costs import scoring_seconds
-from .kinds import column_scores
+from .scoring import column_scores
 from .search import Search, Trial
 from .stacking import Judge, Votes, choose, cross_fitted, unit
 

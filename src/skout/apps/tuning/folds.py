@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import check_rng, named
+from skout.dev import check_rng, is_gap, named
 
-from ..tables.frames import is_gap
 from .means import is_one_row
 
 __all__ = ["Folds", "make_folds"]

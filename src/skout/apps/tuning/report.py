@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from skout._numerics.extras import axes
+from skout.dev import take
+from skout.kinds import KINDS, Kind
 
 from .space import family
 
@@ -18,20 +20,16 @@ _NAMES = {
     "r2": "R2",
     "accuracy": "accuracy",
 }
-_CONSTANT = {
-    "label_sets": "predicting the most frequent set",
-    "rankings": "the consensus ranking",
-    "numbers": "the mean",
-    "classes": "the most frequent class",
-}
 _NO_SETTINGS = ("rows", "groups")
 
 
-def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
+def baselines_of(
+    kind: Kind, Y: Any, basis: Any, search: Any
+) -> tuple[dict[str, float], int | None]:
     """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
-    folds, T, weights = search.sample.folds, search.sample.T, search.sample.weights
+    folds, weights = search.sample.folds, search.sample.weights
     parts = [
-        np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
+        np.tile(basis.transform(kind.baseline(take(Y, train), weights(train))), (len(held), 1))
         for train, held in folds.splits
     ]
     table = search.judge.metric(np.concatenate(parts).astype(np.float32))
@@ -84,7 +82,7 @@ def line(model: Any) -> str:
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
-    constant = _CONSTANT.get(model.kind_, "the most frequent output")
+    constant = KINDS[model.kind_].baseline_name
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     parts += [part for part in (rows_line(model), _cut_line(model)) if part]
     parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from skout.dev import Spectra, replacing
+from skout.kinds import Smiles
 
 from ...spectra.identify import Hit, Identification
 from ..pages import bar, page_in_one_file
-from .drawings import molecule_svg, spectrum_svg
+from .drawings import spectrum_svg
 from .work import Found
 
 __all__ = ["write_page"]
@@ -80,7 +81,7 @@ def _drawn(hit: Hit) -> str:
     width = f"{100 * hit.confidence:.0f}"
     said = f"{hit.rank}. {hit.name or hit.formula}"
     return (
-        f'<li class="{"in" if hit.in_set else "out"}">{molecule_svg(hit.smiles)}'
+        f'<li class="{"in" if hit.in_set else "out"}">{Smiles().picture(hit.smiles)}'
         f'<div class="name">{escape(said)}</div>'
         f"{bar(hit.confidence, f'confidence {width} %')}"
         f'<div class="dim">{escape(hit.formula)} · {width} % · score {hit.score:.3f}</div>'

@@ -1,4 +1,4 @@
-"""How good decoded predictions of held-out rows are: what alpha, or an epoch, is chosen by."""
+"""How good predicted objects are: by the metric of their kind, by a name, or by a function."""
 
 from __future__ import annotations
 
@@ -7,34 +7,91 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import take
+from .._numerics.objects import Objects, Rows
 from .._numerics.validation import resolve
+from ..decoding import CandidateSets, EmbeddedPool
+from ..decoding.base import FittedOutputs, able, keys_of
+from ..decoding.pools import are_lists
+from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank
-from ..metrics.scoring import METRICS, metric_of, score_objects
+from ..metrics.scoring import METRICS
 from ..rows import Reduction
-from .base import FittedOutputs, able, keys_of
-from .pools import EmbeddedPool, are_lists
-from .sets import CandidateSets
+from .base import Kind
+from .labels import LabelSets
+from .registry import KINDS
 
 __all__ = [
     "COORDINATES",
     "RECIPROCAL_RANK",
     "DecodedScore",
+    "Scoring",
     "can_be_scored",
     "check_scoring",
+    "metric_of",
+    "metrics",
     "object_score",
+    "score_objects",
 ]
 
-#: Names of `scoring` beside those of METRICS: the squared error in coordinates, and the mean
-#: reciprocal rank of the truth among the candidates.
+#: None, the name of a metric, or a function of true and predicted objects.
+Scoring = str | Callable[..., float] | None
+#: What `scoring` may be beside the names of `metrics`: the squared error in coordinates, and the
+#: mean reciprocal rank of the truth among the candidates.
 COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
 # Training outputs that are candidates while alpha is chosen; of more, a sample.
 _MOST_CANDIDATES = 20_000
+# What kernels compare that is of no kind: it may be an input as well.
+_OTHERS = {"vectors": "r2", "curves": "curve_r2"}
 
 
-def check_scoring(scoring: Any) -> None:
+def metrics() -> dict[str, Callable[..., float]]:
+    """Return what `scoring` may name: the metric of each kind, and those of objects of any kind.
+
+    All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
+    """
+    return {kind.metric: _without_kernel(kind) for kind in KINDS.values()} | METRICS
+
+
+def _without_kernel(kind: Kind) -> Callable[..., float]:
+    return lambda kernel, *outputs, **weights: kind.score(*outputs, **weights)
+
+
+def metric_of(kernel: Kernel, rows: Objects) -> str:
+    """Return the name of the metric of what a kernel compares: that of its kind, if it has one.
+
+    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
+    """
+    name = kernel.compares
+    if name == "vectors" and _is_binary(rows):
+        name = LabelSets.name
+    return KINDS[name].metric if name in KINDS else _OTHERS.get(name, "exact_matches")
+
+
+def _is_binary(rows: Objects) -> bool:
+    if isinstance(rows, Rows):
+        return False
+    values = rows.data if sparse.issparse(rows) else rows
+    return bool(np.all((values == 0) | (values == 1)))
+
+
+def score_objects(
+    scoring: Scoring, kernel: Kernel, rows: Objects, Y_true: Objects, Y_pred: Objects
+) -> float:
+    """Return how good predicted objects are, by the name of a metric or a function of both.
+
+    None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
+    """
+    if callable(scoring):
+        return float(scoring(Y_true, Y_pred))
+    name = metric_of(kernel, rows) if scoring is None else scoring
+    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+
+
+def check_scoring(scoring: Scoring) -> None:
     """Raise unless it is None, a function, or a name that `scoring` takes."""
     if scoring is None or callable(scoring):
         return
@@ -43,10 +100,10 @@ def check_scoring(scoring: Any) -> None:
             "scoring must be None, the name of a metric or a function (Y, predictions) -> number. "
             f"Got {scoring!r} instead."
         )
-    resolve(scoring, {**METRICS, COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
+    resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
 
 
-def can_be_scored(found: FittedOutputs, scoring: Any, candidates: Any) -> bool:
+def can_be_scored(found: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
     has_pool = candidates is not None or found.are_known
     if isinstance(scoring, str) and scoring == COORDINATES:
@@ -62,9 +119,9 @@ def can_be_scored(found: FittedOutputs, scoring: Any, candidates: Any) -> bool:
 
 
 def object_score(
-    scoring: Any,
+    scoring: Scoring,
     basis: Any,
-    Y: Any,
+    Y: Objects,
     candidates: Any,
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
@@ -94,7 +151,7 @@ class DecodedScore:
         self,
         found: FittedOutputs,
         decoder: Any,  # fitted on all outputs
-        scoring: Any,  # see `object_score`
+        scoring: Scoring,  # see `object_score`
         splits: Any,  # pairs (train, test)
         held: list[np.ndarray],  # of each split the rows that are looked at, increasing
         candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
