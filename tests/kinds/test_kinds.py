@@ -1,10 +1,14 @@
 """Kinds of outputs: the conformance checks of all that are registered, what is recognized."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from extras import extra
 from scipy import sparse
 
+import skout
 from skout.kinds import KINDS, Kind, guess_kind, kinds_of, metrics
 from skout.testing import check_kind
 
@@ -111,3 +115,15 @@ def test_the_consensus_agrees_best():
     every = RNG.permuted(np.tile(np.arange(3), (200, 1)), axis=1)
     scores = [KINDS["rankings"].score(Y, np.tile(one, (5, 1))) for one in every]
     assert KINDS["rankings"].score(Y, np.tile(consensus, (5, 1))) == pytest.approx(max(scores))
+
+
+def test_few_files_name_a_kind():
+    """All others ask the kind: a table by kinds elsewhere would be a second registry."""
+    sources = Path(skout.__file__).parent.rglob("*.py")
+    naming = {
+        path
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in ("label_sets", "rankings")
+    }
+    assert 0 < len(naming) <= 5, naming  # the kinds, kernels on them, decoders; it only falls

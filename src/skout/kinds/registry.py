@@ -37,7 +37,8 @@ def guess_kind(Y: Objects) -> str:
     names = kinds_of(Y)
     if len(names) == 1:
         return names[0]
-    raise ValueError(f"kind is None, and Y may be {either(names or KINDS)}: say which.")
+    what = "kind is None, and Y may be" if names else "Y must be outputs whose kind can be told, or"
+    raise ValueError(f"{what} {either(names or KINDS)}: say which.")
 
 
 def either(names: Iterable[str]) -> str:

@@ -13,14 +13,13 @@ from sklearn.base import clone
 from .._numerics.arrays import take
 from .._numerics.objects import Objects, Rows
 from .._numerics.validation import resolve
-from ..decoding import CandidateSets, EmbeddedPool
+from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
 from ..decoding.pools import are_lists
 from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import METRICS
 from ..rows import Reduction
-from .base import Kind
 from .labels import LabelSets
 from .registry import KINDS
 
@@ -53,11 +52,11 @@ def metrics() -> dict[str, Callable[..., float]]:
 
     All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
     """
-    return {kind.metric: _without_kernel(kind) for kind in KINDS.values()} | METRICS
-
-
-def _without_kernel(kind: Kind) -> Callable[..., float]:
-    return lambda kernel, *outputs, **weights: kind.score(*outputs, **weights)
+    own = {
+        kind.metric: lambda kernel, *outputs, kind=kind, **weights: kind.score(*outputs, **weights)
+        for kind in KINDS.values()
+    }
+    return own | METRICS
 
 
 def metric_of(kernel: Kernel, rows: Objects) -> str:
@@ -66,16 +65,10 @@ def metric_of(kernel: Kernel, rows: Objects) -> str:
     If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
     """
     name = kernel.compares
-    if name == "vectors" and _is_binary(rows):
-        name = LabelSets.name
+    if name == "vectors" and not isinstance(rows, Rows):
+        values = rows.data if sparse.issparse(rows) else rows
+        name = LabelSets.name if np.all((values == 0) | (values == 1)) else name
     return KINDS[name].metric if name in KINDS else _OTHERS.get(name, "exact_matches")
-
-
-def _is_binary(rows: Objects) -> bool:
-    if isinstance(rows, Rows):
-        return False
-    values = rows.data if sparse.issparse(rows) else rows
-    return bool(np.all((values == 0) | (values == 1)))
 
 
 def score_objects(
@@ -156,7 +149,7 @@ class DecodedScore:
         held: list[np.ndarray],  # of each split the rows that are looked at, increasing
         candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
-        self.found, self.decoder, self.scoring, self.held = found, decoder, scoring, held
+        self.found, self.decoder, self.held = found, decoder, held
         n = len(found.outputs)
         self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
         self.some = np.unique(np.concatenate(held))
@@ -166,21 +159,23 @@ class DecodedScore:
             self.candidates = self._embedded(candidates)
         elif hasattr(decoder, "embed"):
             self.pool = decoder.embed(None)
-            self.first = self._first_of_splits()
+            rows = found.outputs if found.rows is None else found.rows
+            seen = np.zeros((n, len(self.train)), dtype=bool)
+            for k, train in enumerate(self.train):
+                seen[train, k] = True
+            # (n_splits, n_distinct): where an output first is in the training rows of a split, or n
+            self.first = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
             # equal rows may be of different objects: a split has those that it saw
             self.places = np.unique(self.first[self.first < n])
             self.objects = found.outputs.take(self.places)
-
-    @property
-    def name(self) -> str:
-        """What the scores are."""
-        if callable(self.scoring):
-            return getattr(self.scoring, "__name__", repr(self.scoring))
-        if self.scoring is not None:
-            return self.scoring
-        if getattr(self.candidates, "is_per_query", False):
-            return RECIPROCAL_RANK
-        return metric_of(self.found.basis.kernel_, self.found.basis.landmarks_)
+        if scoring is None:
+            per_query = getattr(self.candidates, "is_per_query", False)
+            basis = found.basis
+            scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
+        self.scoring = scoring
+        self.name = (
+            scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+        )
 
     def _embedded(self, candidates: Any) -> Any:
         """Return candidates, embedded if the decoder can: of sets only those of rows looked at."""
@@ -195,18 +190,6 @@ class DecodedScore:
                 )
             candidates = candidates.of_queries(self.some)
         return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
-
-    def _first_of_splits(self) -> np.ndarray:
-        """Return where each distinct output first appears in the training rows of each split.
-
-        Shape (n_splits, n_distinct); n where it does not.
-        """
-        n = len(self.found.outputs)
-        rows = self.found.outputs if self.found.rows is None else self.found.rows
-        seen = np.zeros((n, len(self.train)), dtype=bool)
-        for k, train in enumerate(self.train):
-            seen[train, k] = True
-        return np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
 
     def __call__(self, k: int, F: np.ndarray) -> list[float]:
         """Return the score of each alpha; F has shape (n_alphas, h, p)."""
@@ -240,10 +223,8 @@ class DecodedScore:
             return self.decoder, replace(self.candidates, objects=own)
         if self.pool is None:
             return self.found.subset(self.train[k]).fitted(clone(self.decoder)), None
-        return self.decoder, self._among(self.pool, self.first[k])
-
-    def _among(self, pool: EmbeddedPool, first: np.ndarray) -> EmbeddedPool:
-        """Return the candidates that a split's training rows have, as they appear there."""
+        # the candidates that its training rows have, as they appear there
+        first = self.first[k]
         seen = np.flatnonzero(first < len(self.found.outputs))
         if len(seen) > _MOST_CANDIDATES:
             # any sample will do, the same for all alphas
@@ -251,7 +232,7 @@ class DecodedScore:
             seen = np.sort(some)
         seen = seen[np.argsort(first[seen])]
         objects = take(self.objects, np.searchsorted(self.places, first[seen]))
-        return pool.of_numbers(seen, objects)
+        return self.decoder, self.pool.of_numbers(seen, objects)
 
 
 class _FirstSeen(Reduction):

@@ -49,7 +49,6 @@ class Smiles(Strings):
     name = "smiles"
     kernel = Mapped(fingerprints, Tanimoto())
     metric = "fingerprint_similarity"
-    modules = (fingerprints,)
 
     @property
     def plural(self) -> str:

@@ -68,7 +68,8 @@ def choose_columns(
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
-    unused = {name: _why(name, seen[name]) for name in asked if name not in used}
+    left = [name for name in asked if name not in used]
+    unused = {name: "id" if is_row_number(name) else str(seen[name]) for name in left}
     unused |= dict.fromkeys(empty, "no value at all")
     return inputs, outputs, unused
 
@@ -286,7 +287,3 @@ def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:
                 f"rows. If it is one, leave it out: --drop {name!r}.",
                 stacklevel=2,
             )
-
-
-def _why(name: str, content: Content) -> str:
-    return "id" if is_row_number(name) else str(content)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skout import TableEncoder, Tuned, save
 from skout.dev import join
-from skout.kinds import KINDS, Kind
+from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
@@ -94,7 +94,14 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
 def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
-        return tuned_model(*_joined(pairs), pairs.outputs.kind, settings)
+        tuned = Tuned(
+            pairs.outputs.kind.name,
+            budget=check_budget(settings.budget),
+            random_state=settings.seed,
+            encoder=TableEncoder(day_first=settings.day_first, strict=settings.strict),
+            verbose=is_terminal(),
+        )
+        return tuned.fit(*_joined(pairs))
     if pairs.parts is not None:
         return model.fit(*_joined(pairs))
     return model.fit(Blocks(pairs, n))
@@ -195,15 +202,6 @@ def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | Non
     return None
 
 
-def tuned_model(X: Any, Y: Any, kind: Kind, settings: Settings) -> Tuned:
-    """Return the model that does best on held-out rows, fitted on all."""
-    budget = check_budget(settings.budget)
-    encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
-    seed, verbose = settings.seed, is_terminal()
-    model = Tuned(kind.name, budget=budget, random_state=seed, encoder=encoder, verbose=verbose)
-    return model.fit(X, Y)
-
-
 def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
@@ -215,7 +213,10 @@ def validation(model: Tuned) -> dict[str, Any]:
         "fits": len([row for row in model.results_ if row["map"] != "constant"]),
         "interrupted": model.interrupted_,
         "chosen": [
-            {name: value if _is_plain(value) else repr(value) for name, value in one.items()}
+            {
+                name: value if isinstance(value, str | int | float | bool | None) else repr(value)
+                for name, value in one.items()
+            }
             for one in model.best_settings_
         ],
     }
@@ -225,10 +226,6 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool | None)
-
-
 def for_people(found: dict[str, Any]) -> dict[str, Any]:
     """Return what `skout fit` did, in few words."""
     if "validation" not in found:
@@ -236,13 +233,8 @@ def for_people(found: dict[str, Any]) -> dict[str, Any]:
     shown = {name: found[name] for name in found if name not in ("standardize", "validation")}
     weights: Counter[str] = Counter()
     for one in found["validation"]["chosen"]:
-        weights[_named(one)] += one["weight"]
+        kernel = f"{one['kernel']} " if one.get("kernel") is not None else ""
+        weights[f"{kernel}{one['map']}"] += one["weight"]
     shown["chosen"] = [f"{name} {weight:.0%}" for name, weight in weights.most_common()]
     shown["validation"] = found["validation"]["summary"]
     return shown
-
-
-def _named(settings: dict[str, Any]) -> str:
-    """Return the map of some settings, and its kernel."""
-    kernel = settings.get("kernel")
-    return settings["map"] if kernel is None else f"{kernel} {settings['map']}"

@@ -28,17 +28,10 @@ from skout.sketches import SKETCHES
 
 from .columns import known_kind
 
-__all__ = ["MODULES", "Settings", "build_model", "merge"]
+__all__ = ["Settings", "build_model", "merge"]
 
-#: Functions that models of the command line use, for `skout.load`.
-MODULES = (fingerprints,)
-
-# Kernels that take strings, and those that take SMILES as they are; others see fingerprints.
-_ON_STRINGS = ("ngram",)
-_ON_GRAPHS = (
-    *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
-    "neighborhood_subgraph",
-)
+# What kernels compare that take texts: strings, or SMILES as they are; others see fingerprints.
+_ON_TEXTS = ("strings", "graphs")
 # Kernels that change with the scale of single columns, and take any numbers.
 _OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
 # Of inputs, where no kernel is given.
@@ -107,7 +100,8 @@ class Settings:
     @property
     def wants_text(self) -> bool:
         """Whether the input kernel is one of strings or graphs."""
-        return _name(self.input_kernel or "") in (*_ON_STRINGS, *_ON_GRAPHS)
+        kernel = parse(self.input_kernel or _ON_NUMBERS, KERNELS, "kernel", "--input-kernel")
+        return kernel.compares in _ON_TEXTS
 
     @property
     def standardizes(self) -> bool:
@@ -204,10 +198,9 @@ def _kernel(text: str, option: str, on_text: bool) -> Any:
     kernel = parse(text, KERNELS, "kernel", option)
     if not on_text:
         return kernel
-    name = _name(text)
-    if name in (*_ON_STRINGS, *_ON_GRAPHS):
-        return kernel if kernel.normalized else Normalized(kernel)
-    return Mapped(fingerprints, kernel)
+    if kernel.compares not in _ON_TEXTS:
+        return Mapped(fingerprints, kernel)
+    return kernel if kernel.normalized else Normalized(kernel)
 
 
 def parse_sketch(text: str, option: str) -> Any:
@@ -251,10 +244,6 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
             f"{option}: {text!r} does not fit {name}, which takes: {takes} ({error})."
         ) from None
     return make(*values, **named)
-
-
-def _name(text: str) -> str:
-    return KERNELS.spelled(text.partition(":")[0].strip())
 
 
 def _value(word: str) -> Any:

@@ -3,7 +3,6 @@
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,6 @@ from skout.persistence import FileError, describe
 from ..tables.files import Part, Table, is_table, listed, select
 from .columns import Inputs, Outputs, wanted
 from .progress import opened, progress
-from .settings import MODULES
 
 __all__ = [
     "Judged",
@@ -105,26 +103,15 @@ class Saved:
     inputs: Inputs
     outputs: Outputs
 
-    @cached_property
+    @property
     def chooser(self) -> Any:
-        """The model as one that chooses among candidates; a tuned one may build its outputs."""
-        searcher = getattr(self.model, "searcher_", None)
-        if searcher is None:
-            return self.model
-        chooser = copy(self.model.best_estimator_)
-        chooser.decoder_ = searcher
-        return chooser
+        """What chooses among candidates; a tuned model may build its outputs."""
+        return getattr(self.model, "searcher_", getattr(self.model, "decoder_", None))
 
     def predict(self, X: Any, candidates: Any) -> Any:
         """Return the output of each row, among candidates if there are any."""
-        if candidates is None:
-            return self.model.predict(X)
-        return self.chooser.predict(self.rows(X), candidates=candidates)
-
-    def rows(self, X: Any) -> Any:
-        """Return what the chooser takes: the numbers of a table, or X."""
-        encoder = getattr(self.model, "encoder_", None)
-        return X if encoder is None else encoder.transform(X)
+        more = {} if candidates is None else {"candidates": candidates}
+        return self.model.predict(X, **more)
 
     def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
         """Return the candidates of a table or of `skout embed`; None for the training outputs."""
@@ -139,7 +126,7 @@ class Saved:
         """Return how many candidates there are, 0 for a model that has none."""
         if candidates is not None:
             return n_rows(candidates.objects)
-        pool = getattr(getattr(self.chooser, "decoder_", None), "pool_", None)
+        pool = getattr(self.chooser, "pool_", None)
         return 0 if pool is None else n_rows(pool)
 
     def scores(self, truth: Any, found: Any) -> Scores:
@@ -162,8 +149,11 @@ class Saved:
             if len(wrong) < len(part):
                 right = np.delete(np.arange(len(part)), wrong).tolist()
                 found.append(outputs.read(table, part.take(right) if wrong else part, True))
+        what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
+        if not found:
+            raise ValueError(f"{what}: {listed(skipped)}. None is left.")
         if skipped:
-            _tell_of(skipped, n, path)
+            warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=2)
         try:
             pool: EmbeddedPool = self.chooser.embed(join(found))
         except ValueError as error:
@@ -193,13 +183,6 @@ class Saved:
 def _shown(outputs: Outputs, part: Part, i: int) -> str:
     cell = f"{part.texts[outputs.columns[0]][i]!r} in " if outputs.is_text else ""
     return f"{cell}row {part.start + i}"
-
-
-def _tell_of(skipped: list[str], n: int, path: Path) -> None:
-    what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
-    if len(skipped) == n:
-        raise ValueError(f"{what}: {listed(skipped)}. None is left.")
-    warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=3)
 
 
 def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
@@ -239,7 +222,7 @@ def open_model(path: Path) -> Saved:
             raise TypeError("columns have names that are no text")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
-    return Saved(load(path, modules={*MODULES, *outputs.kind.modules}), inputs, outputs)
+    return Saved(load(path, modules=outputs.kind.modules), inputs, outputs)
 
 
 def opened_files(
@@ -287,9 +270,8 @@ def rank_part(
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
         raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
-    model = saved.chooser
-    indices, scores = model.rank(saved.rows(saved.inputs.read(table, part)), candidates, k=k)
-    pool = model.decoder_.pool_ if candidates is None else candidates.objects
+    indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
+    pool = saved.chooser.pool_ if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
     words = saved.outputs.kind.write(take(pool, found))
     n, width = indices.shape

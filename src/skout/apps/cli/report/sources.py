@@ -119,8 +119,12 @@ def learning_curve(subject: Subject) -> list[Point]:
         return []
     X, Y = subject.train
     saved, n = subject.saved, n_rows(Y)
-    rows, base = saved.rows(X), getattr(saved.model, "best_estimator_", saved.model)
-    inputs, order = saved.rows(subject.X), np.random.default_rng(0).permutation(n)
+    base, encoder = (
+        getattr(saved.model, name, other)
+        for name, other in (("best_estimator_", saved.model), ("encoder_", None))
+    )
+    rows, inputs = (one if encoder is None else encoder.transform(one) for one in (X, subject.X))
+    order = np.random.default_rng(0).permutation(n)
     pool = getattr(subject.candidates, "objects", subject.candidates)
     more = {} if pool is None else {"candidates": pool}
     points, most = [], min(n, _TRAIN_ROWS)

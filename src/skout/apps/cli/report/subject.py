@@ -110,14 +110,19 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
     facts = [
         ("Model", str(about.get("class", ""))),
         ("Chosen", chosen),
-        ("Predicts", f"{saved.outputs.kind.plural}: {listed(saved.outputs.columns)}"),
-        ("From", f"{len(saved.inputs.columns)} columns: {listed(saved.inputs.columns)}"),
+        *_columns_of(saved),
         ("Fitted on", f"{rows:,} rows" if isinstance(rows, int) else ""),
         ("Saved", str(about.get("saved", ""))),
     ]
     if isinstance(versions, Mapping):
         facts.append(("Versions", ", ".join(f"{name} {one}" for name, one in versions.items())))
     return [(name, value) for name, value in facts if value]
+
+
+def _columns_of(saved: Saved) -> Facts:
+    inputs, outputs = saved.inputs.columns, saved.outputs
+    what = ("Predicts", f"{outputs.kind.plural}: {listed(outputs.columns)}")
+    return [what, ("From", f"{len(inputs)} columns: {listed(inputs)}")]
 
 
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
@@ -156,11 +161,7 @@ def subject_of_rows(
     return Subject(
         saved=saved,
         title=f"{type(model).__name__} on {n:,} rows",
-        facts=[
-            ("Model", repr(model)),
-            ("Predicts", f"{known.plural}: {listed(outputs.columns)}"),
-            ("From", f"{len(inputs.columns)} columns: {listed(inputs.columns)}"),
-        ],
+        facts=[("Model", repr(model)), *_columns_of(saved)],
         evaluation=saved.evaluation(truth, found),
         X=X,
         truth=truth,

@@ -3,7 +3,7 @@
 import math
 from html import escape
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
@@ -40,13 +40,9 @@ def write_page(found: Found, path: Path) -> None:
     before, _, after = page.partition(_MARK)
     with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(before)
-        _write_sections(found, file)
+        for i, one in enumerate(found.results):
+            file.write(_section(one, found.table.spectra[i : i + 1], found))
         file.write(after)
-
-
-def _write_sections(found: Found, file: TextIO) -> None:
-    for i, one in enumerate(found.results):
-        file.write(_section(one, found.table.spectra[i : i + 1], found))
 
 
 def _section(one: Identification, spectrum: Spectra, found: Found) -> str:
