@@ -222,14 +222,21 @@ def test_mistakes_are_one_line(words, message, table, call):
 @pytest.mark.parametrize(
     ("column", "cells", "words", "said"),
     [
-        ("few", WHICH, [], "few: taken for numbers. If not, say --output classes."),
+        ("few", WHICH, [], "few: taken for classes. If not, say --output numbers."),
         ("bit_*", BITS, [], "bit_1, bit_2: taken for label_sets. If not, say --output numbers."),
         ("few", WHICH, ["--output", "numbers"], ""),
         ("many", range(N), [], ""),
         (
             "tags",
             [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
-            ["--output", "label_sets"],
+            [],
+            "tags: taken for label_sets (3 labels, separated by ', '). If not, say --output "
+            "classes or strings.",
+        ),
+        (
+            "tags",
+            [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
+            ["--output", "label_sets", "--separators", ";"],
             "'a, b' is taken for one label; --separators ',' makes several of it.",
         ),
         ("tags", ["Rome, Italy", "Nice"] * (N // 2), ["--output", "label_sets"], ""),

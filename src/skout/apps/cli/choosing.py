@@ -3,7 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from skout.kinds import (
 
 from ..tables.files import Reading, Table, listed, select
 from ..tables.kinds import Content, are_smiles, is_row_number, look_at, may_be_id
-from ..tables.numerals import ANY_WORD, MISSING, PLAIN, Writing, is_missing
+from ..tables.numerals import ANY_WORD, MISSING, PLAIN, Writing, is_missing, is_plain
 from .columns import Inputs, Outputs, first_rows, known_kind
 from .progress import note, progress
 from .settings import Settings
@@ -107,7 +107,7 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
 def _writings(names: Sequence[str], writings: dict[str, Writing]) -> dict[str, dict[str, Any]]:
     """Return how numbers are written that are not plain."""
     odd = {name: writings[name] for name in names if writings.get(name, PLAIN) != PLAIN}
-    return {name: asdict(writing) for name, writing in odd.items()}
+    return {name: writing.record() for name, writing in odd.items()}
 
 
 def _outputs(
@@ -128,8 +128,7 @@ def _outputs(
     if settings.separators and hasattr(kind, "separators"):
         kind = replace(kind, separators=settings.separators)
     elif settings.output and hasattr(kind, "separators") and len(columns) == 1:
-        separator = look_at("", _texts(table, columns[0])).separator
-        kind = replace(kind, separators=separator) if separator else kind
+        kind = _separated(kind, look_at("", _texts(table, columns[0])).separator)
     dates = [name for name in columns if isinstance(kind, Numbers) and seen[name].kind == "date"]
     if dates:
         note(f"{listed(dates)}: dates are predicted as years with decimals, such as 1993.37")
@@ -191,12 +190,18 @@ def _kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
     else:
         look = look_at("", cells)
         if look.kind == "set":
-            kind = replace(KINDS[LabelSets.name], separators=look.separator)
+            kind = _separated(KINDS[LabelSets.name], look.separator)
         elif look.kind != "text" and len(filled) >= _RECUR * len(set(filled)):
             kind = KINDS[Classes.name]
         else:
             kind = KINDS[Strings.name]
     return kind, [other for other in texts if other != kind.name]
+
+
+def _separated(kind: LabelSets, separator: str) -> LabelSets:
+    """Return label sets with what separates them; candidates may have ; and | both."""
+    separators = {"": kind.separators, ";": ";|", "|": "|;"}.get(separator, separator)
+    return replace(kind, separators=separators)
 
 
 def _are_rankings(cells: list[str]) -> bool:
@@ -226,7 +231,7 @@ def _true_words(table: Table, columns: list[str]) -> dict[str, tuple[str, ...]]:
         values = {cell.strip().lower() for cell in cells}.difference(_NOTHING)
         if values <= _YES | _NO:
             words[name] = tuple(sorted(values & _YES))
-        elif len(values) == 1:
+        elif len(values) == 1 and not any(map(is_plain, values)):
             words[name] = tuple(values)
         else:
             others.append(name)

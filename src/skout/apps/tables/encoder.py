@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +162,7 @@ class TableEncoder(TransformerMixin, OnPages):
         if not self.kinds_:
             why = "; ".join(f"{name} ({why})" for name, why in self.left_out_.items())
             raise ValueError(f"X has no column that says anything: {why}.")
-        self._writings = {name: asdict(looks[name].writing) for name in self.kinds_}
+        self._writings = {name: looks[name].writing.record() for name in self.kinds_}
         self._day_first: dict[str, dict[str, bool]] = {}
         columns, self._day_first = self._read(X, table)
         self._numbers = [name for name, kind in self.kinds_.items() if kind == "number"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ _MOST_WORDS = 1000
 # people that this was measured on, sets have shares of 0.4 to 1, and names ("Auerbach, Frank"),
 # places ("Chicago, IL"), prose and paths 0.36 at most.
 _MET, _MOST_ELEMENTS, _ELSEWHERE = 1.5, 5000, 0.4
+# Signs that names and prose rarely have: elements that are met so often are enough.
+_CLEAR, _MET_OFTEN = ";|", 3.0
 # Characters of names and keys.
 _LETTERS = 30
 # Text: words in a cell on average, and the share of different cells.
@@ -306,8 +309,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         in_places = (first & later) | (first & alone) | (later & alone)
         occurrences = [word in in_places for row in several for word in row]
         are_elsewhere = sum(occurrences) >= max(1, _ELSEWHERE * len(occurrences))
-        total = sum(counts.values())
-        if are_elsewhere and total >= _MET * len(counts) and len(counts) <= _MOST_ELEMENTS:
+        least = _MET if are_elsewhere else _MET_OFTEN if sign in _CLEAR else math.inf
+        if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
             return sign
     return ""
 

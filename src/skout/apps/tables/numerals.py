@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,6 +98,10 @@ class Writing:
     percent: float = 1.0  # what "1%" is: 0.01 in a column of shares
     true: Sequence[str] = ()  # words that mean 1, in lower case, if all other cells mean 0
     are_dates: bool = False  # which become years, with decimals
+
+    def record(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {**asdict(self), "true": list(self.true)}
 
 
 #: As programs do.
