@@ -1,4 +1,4 @@
-"""The path of the data gets no longer: what a call passes through, by benchmarks/trace.py."""
+"""The path of the data gets no longer: what a call passes through, by benchmarks.trace."""
 
 import importlib.util
 import sys
