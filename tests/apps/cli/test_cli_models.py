@@ -283,6 +283,19 @@ def test_rank_writes_a_row_a_query_and_rank(labels_model, tables, tmp_path, call
     assert [row["query"] for row in found] == np.repeat(range(1, N - N_TRAIN + 1), 3).tolist()
 
 
+def test_a_model_that_builds_its_outputs_takes_no_candidates(tables, tmp_path, call):
+    path, pool = tmp_path / "model.skout", tmp_path / "pool.csv"
+    words = ["--target", "tags", "--output", "label_sets", "--inputs", "x*", *SKETCHED, "-o", path]
+    assert call("fit", tables / "train.csv", *words, "--decoder", "label_sets")[0] == 0
+    pool.write_text("tags\nt0\nt1;t2\n")
+    code, _, err = call("rank", path, tables / "test.csv", "--candidates", pool)
+    assert code == 1
+    assert "embed needs a decoder with embed, and LabelSetDecoder has none" in err
+    code, _, err = call("rank", path, tables / "test.csv")
+    assert code == 1
+    assert "LabelSetDecoder builds objects instead of ranking candidates" in err
+
+
 def test_rank_without_candidates_takes_training_outputs(labels_model, tables, call):
     code, out, _ = call("rank", labels_model, tables / "test.csv", "-k", "1000")
     assert code == 0

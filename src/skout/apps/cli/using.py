@@ -104,9 +104,14 @@ class Saved:
     outputs: Outputs
 
     @property
-    def chooser(self) -> Any:
-        """What chooses among candidates; a tuned model may build its outputs."""
-        return getattr(self.model, "searcher_", getattr(self.model, "decoder_", None))
+    def _chooser(self) -> Any:
+        """What embeds candidates; a tuned model may build its outputs, and has another decoder."""
+        return getattr(self.model, "searcher_", self.model)
+
+    @property
+    def pool(self) -> Any:
+        """The training outputs that are chosen from, None where there are none."""
+        return getattr(getattr(self._chooser, "decoder_", self._chooser), "pool_", None)
 
     def predict(self, X: Any, candidates: Any) -> Any:
         """Return the output of each row, among candidates if there are any."""
@@ -126,8 +131,7 @@ class Saved:
         """Return how many candidates there are, 0 for a model that has none."""
         if candidates is not None:
             return n_rows(candidates.objects)
-        pool = getattr(self.chooser, "pool_", None)
-        return 0 if pool is None else n_rows(pool)
+        return 0 if self.pool is None else n_rows(self.pool)
 
     def scores(self, truth: Any, found: Any) -> Scores:
         """Return how good predictions are."""
@@ -155,7 +159,7 @@ class Saved:
         if skipped:
             warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=2)
         try:
-            pool: EmbeddedPool = self.chooser.embed(join(found))
+            pool: EmbeddedPool = self._chooser.embed(join(found))
         except ValueError as error:
             raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
         return pool
@@ -171,7 +175,7 @@ class Saved:
                 f"which holds a {type(pool).__name__}."
             )
         try:
-            self.chooser.embed(pool)
+            self._chooser.embed(pool)
         except ValueError as error:
             raise ValueError(
                 f"{path} was embedded by another model, whose coordinates mean something else: "
@@ -271,7 +275,7 @@ def rank_part(
         what = saved.outputs.kind.plural
         raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
     indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
-    pool = saved.chooser.pool_ if candidates is None else candidates.objects
+    pool = saved.pool if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
     words = saved.outputs.kind.write(take(pool, found))
     n, width = indices.shape
