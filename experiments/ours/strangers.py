@@ -148,6 +148,7 @@ def ours(place: Path, target: str, drop: str, budget: str) -> dict[str, Any]:
         "kind": fitted["output"],
         "evaluation": json.loads(out),
         "chosen": fitted.get("validation", {}).get("summary", ""),
+        "baselines": fitted.get("validation", {}).get("baselines", {}),  # in validation
         "said": said,
         "seconds": seconds,
     }
@@ -226,12 +227,11 @@ def compare(table: str, target: str, kind: str, drop: str, budget: str) -> dict[
 
 def main_score(result: dict[str, Any]) -> tuple[float, float]:
     """Return the score of skout and that of the constant prediction, NaN where there is none."""
-    about = result.get("evaluation", {})
     names = {NUMBERS: "r2", CLASSES: "accuracy", SETS: "example_f1", RANKINGS: "kendall_tau"}
     name = names.get(result.get("kind", ""), "")
-    baseline = about.get("baseline", {})
-    plain = baseline.get(name) if isinstance(baseline, dict) else None
-    value = about.get(name)
+    value = result.get("evaluation", {}).get("metrics", {}).get(name)
+    constants = [v for k, v in result.get("baselines", {}).items() if "forest" not in k]
+    plain = constants[0] if constants else None
     return (np.nan if value is None else value), (np.nan if plain is None else plain)
 
 

@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 pytest.importorskip("typer.testing")
 
 import skout
-from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.using import open_model
 from skout.apps.tables.files import open_table, select
@@ -30,19 +29,6 @@ from skout.sketches import PSparsified, SubSample
 
 N, N_TRAIN = 120, 90
 FOLDER = os.environ.get("SKOUT_DATA")
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def make_columns():

@@ -11,7 +11,6 @@ import stat
 import sys
 import time
 import tracemalloc
-import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,21 +31,6 @@ from skout.readers import Limits
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
 TAGS = [";".join(t for t, x in zip("ab", row, strict=True) if x > 0) for row in X]
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            with pytest.raises(SystemExit) as end:
-                cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def write(path, **columns):

@@ -14,7 +14,6 @@ pytest.importorskip("typer.testing")
 
 import skout
 from skout import Tuned
-from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.settings import check_budget
 from skout.apps.tuning import Map
@@ -35,19 +34,6 @@ COLUMNS = {
     "mol": [("CCO", "c1ccccc1")[j] for j in WHICH],
     "y": (X[:, 0] * X[:, 1]).tolist(),
 }
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture
