@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.types import Array, Floats, Weights
 from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
 from ..kernels import as_kernel
+from ..kernels.precomputed import is_precomputed
 from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows
 from .engine import Engine, span_of
@@ -274,6 +275,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -29,6 +29,7 @@ from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
+from ..kernels.precomputed import is_precomputed
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
@@ -395,6 +396,7 @@ class KernelMachineBase(PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
 

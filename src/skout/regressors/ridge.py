@@ -32,6 +32,7 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
+from ..kernels.precomputed import is_precomputed
 from ..rows import (
     Memory,
     Source,
@@ -683,4 +684,5 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
