@@ -96,5 +96,5 @@ class Precomputed(Kernel):
 
 
 def is_precomputed(kernel: Any) -> bool:
-    """Whether X is a kernel matrix, so that cross-validation must take its columns with its rows."""
+    """Whether X is a kernel matrix, so that splits must take its columns with its rows."""
     return kernel == "precomputed" if isinstance(kernel, str) else isinstance(kernel, Precomputed)
