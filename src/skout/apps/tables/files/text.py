@@ -275,6 +275,8 @@ class Delimited(Table):
         self.decimal = self._dialect.decimal
         records = [cells for _, _, cells in islice(self._records(), _RECORDS)]
         header, self._header_rows, more = _header(records, path.name)
+        if text is not None and more:  # nobody would see what was made of it
+            header, self._header_rows, more = records[0], 1, []
         super().__init__(path, header, [*notes, *self._dialect.notes, *more])
         if has_odd_quotes:
             self._check_rows()
