@@ -46,8 +46,8 @@ STEPS: list[Step] = [
     ("", "", ["head -4 train.csv", "skout --version"]),
     (
         "Fit",
-        "Name the column to predict; the other columns are the inputs. `skout look` shows what each "
-        "column is taken for, and `--output` overrules it for the target. Kernels "
+        "Name the column to predict; the other columns are the inputs. `skout look` shows what "
+        "each column is taken for, and `--output` overrules it for the target. Kernels "
         "and their widths, penalties, forests, boosting and averages of them are compared on rows "
         "that are held out ({py:class}`skout.Tuned`), and the best is fitted on all rows. That "
         "takes a minute, or the `--budget`: seconds, or a number of fits. The score on held-out "

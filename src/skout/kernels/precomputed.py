@@ -11,7 +11,7 @@ from .._numerics.objects import Rows
 from ..rows.encode import check_matrix
 from .base import Block, Kernel
 
-__all__ = ["GramRows", "Precomputed", "is_precomputed"]
+__all__ = ["GramRows", "Precomputed"]
 
 
 class GramRows(Rows):
@@ -93,8 +93,3 @@ class Precomputed(Kernel):
         if np.any(A.positions < 0):
             raise ValueError("k(x, x) of new rows is not in a precomputed kernel matrix.")
         return A.matrix[np.arange(len(A)), A.positions].astype(np.float64)
-
-
-def is_precomputed(kernel: Any) -> bool:
-    """Whether X is a kernel matrix, so that splits must take its columns with its rows."""
-    return kernel == "precomputed" if isinstance(kernel, str) else isinstance(kernel, Precomputed)

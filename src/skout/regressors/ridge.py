@@ -24,8 +24,7 @@ from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import TrainingSample
-from ..kernels import Kernel, as_kernel
-from ..kernels.precomputed import is_precomputed
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..rows import (
     Memory,
     Source,
@@ -686,5 +685,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         return tags
