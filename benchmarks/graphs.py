@@ -26,7 +26,7 @@ from measure import fastest, measure, peak_megabytes, print_table, write_record
 from skout._numerics.arrays import row_slices
 from skout._numerics.threads import map_blocks
 from skout.datasets import load
-from skout.kernels.graph_read import read_graphs
+from skout.kernels.graph_rows import read_graphs
 from skout.kernels.graphs import (
     Core,
     NeighborhoodSubgraph,

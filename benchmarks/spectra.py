@@ -28,8 +28,7 @@ from measure import fastest, measure, print_table, write_record
 from skout._numerics.threads import n_threads
 from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Kernel, Normalized, spectra
-from skout.kernels.spectra import PeakCosine, ProbabilityProduct
-from skout.kernels.spectrum_rows import Spectra
+from skout.kernels.spectra import PeakCosine, ProbabilityProduct, Spectra
 from skout.rows import Memory
 
 N_LANDMARKS, N_TIMED, N_CHECKED, REPEATS = 1500, 20_000, 200, 3

@@ -40,7 +40,7 @@ from skout._numerics.arrays import row_slices, unique
 from skout.basis.moments import Moments
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
-from skout.kernels.packed import PackedBits
+from skout.kernels.bits import PackedBits
 from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import PivotedCholesky, PSparsified, SubSample

@@ -36,7 +36,7 @@ from skout import CandidateSets, KernelBasis, iokr
 from skout.basis.moments import Moments
 from skout.decoding import CandidateDecoder
 from skout.kernels import GaussianTanimoto, PackedBits
-from skout.kernels.spectrum_rows import Spectra
+from skout.kernels.spectra import Spectra
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.ridge import dual_ridge, ridge
 

@@ -23,8 +23,8 @@ from ._numerics.validation import (
     no_frames,
     resolve,
 )
-from .kernels.smiles import chemistry
-from .kernels.spectrum_rows import Spectra
+from .kernels.molecules import chemistry
+from .kernels.spectra import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, named
 from .rows.stream import join

@@ -344,7 +344,7 @@ DOCUMENTED = {
 }
 # Who still crosses the boundary, and for what, both without "skout."; the list only gets shorter.
 CROSSINGS = """
-apps.cli.columns kernels.smiles.molecules
+apps.cli.columns kernels.molecules.molecules
 apps.cli.report.subject _numerics.validation.column_names
 apps.cli.settings _numerics.validation.check_alphas
 apps.spectra.identify.calibration decoding.search.TIE
@@ -364,8 +364,8 @@ apps.spectra.identify.validation predictors.weighing.WayScores
 apps.spectra.identify.validation predictors.weighing.options_for
 apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
-apps.spectra.pools.standard kernels.smiles.molecules
-apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
+apps.spectra.pools.standard kernels.molecules.molecules
+apps.spectra.readers.tables kernels.spectra.read_spectra
 apps.tuning.given _numerics.arrays.has_rows
 apps.tuning.given rows.encode.beside
 apps.tuning.given rows.encode.check_weights

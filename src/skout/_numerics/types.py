@@ -12,7 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Floats", "Index", "Ints", "Matrix", "RandomState", "Rows", "Weights"]
+__all__ = [
+    *("Array", "Floats", "Index", "Ints", "Matrix", "Objects", "RandomState", "Rng", "Rows"),
+    "Weights",
+]
 
 #: Numbers on the host in double precision, and positions.
 Floats: TypeAlias = NDArray[np.float64]
@@ -21,6 +24,8 @@ Ints: TypeAlias = NDArray[np.intp]
 Array: TypeAlias = Any
 #: A NumPy array or a CSR matrix.
 Matrix: TypeAlias = Any
+#: What users pass as data: a list, an array, a data frame, a CSR matrix, rows that are encoded.
+Objects: TypeAlias = Any
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
 Rows: TypeAlias = Any
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
@@ -29,3 +34,4 @@ Weights: TypeAlias = Any
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Rng: TypeAlias = np.random.Generator

@@ -17,7 +17,7 @@ from .._numerics.arrays import n_rows
 from .._numerics.extras import extra
 from .._numerics.objects import stack
 from ..decoding import CandidateSets
-from ..kernels.spectrum_rows import Spectra
+from ..kernels.spectra import Spectra
 from .arff import read_arff
 from .catalogue import DatasetEntry
 

@@ -24,8 +24,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import row_slices
 from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
-from ..kernels.graph_read import read_graphs
-from ..kernels.graph_rows import Graphs
+from ..kernels.graph_rows import Graphs, read_graphs
 
 __all__ = ["graph_edit_distance"]
 

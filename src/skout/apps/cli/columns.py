@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from skout.dev import Registry
-from skout.kernels.smiles import molecules
+from skout.kernels.molecules import molecules
 
 from ..tables.files import Part, Reading, Table
 from ..tables.frames import SomeRows
