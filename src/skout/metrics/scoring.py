@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._numerics.arrays import row_keys
-from .._numerics.objects import Rows
+from .._numerics.objects import Rows as ObjectRows
+from .._numerics.types import Matrix, Objects, Rows
 from .._numerics.validation import resolve
-from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
+from ..kernels import F1, Kernel, NGram, PeakCosine, WeisfeilerLehman, as_kernel
+from ..kernels.base import KernelLike
 from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape, check_weights, weighted_mean
-from .labels import subset_accuracy
-from .objects import kernel_similarity
-from .rankings import kendall_tau
+from .objects import kendall_tau, kernel_similarity, subset_accuracy
 
 __all__ = [
     "METRICS",
     "METRIC_OF_KIND",
+    "ScoringLike",
     "curve_r2",
     "exact_matches",
     "metric_of",
@@ -29,9 +31,12 @@ __all__ = [
     "score_objects",
 ]
 
-#: What predicted objects are measured by where nothing is asked for, by what their kernel compares
-#: (`Kernel.compares`). None depends on a parameter of the kernel, so that all can be tuned by it.
-#: Where each query has candidates of its own, it is the mean reciprocal rank of the truth.
+#: The name of a metric, or a function (Y_true, Y_pred) -> score; None is the metric of the kind.
+ScoringLike: TypeAlias = str | Callable[[Objects, Objects], float] | None
+
+#: The default metric of predicted objects, by what their kernel compares (`Kernel.compares`). None
+#: depends on a parameter of the kernel, so that all of these can be tuned by it. Where each query
+#: has its own candidates, it is the mean reciprocal rank of the truth.
 METRIC_OF_KIND: dict[str, str] = {
     "sets": "example_f1",
     "rankings": "kendall_tau",
@@ -44,8 +49,10 @@ METRIC_OF_KIND: dict[str, str] = {
 }
 
 
-def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the share of predictions that are the truth: of which a kernel makes equal rows.
+def exact_matches(
+    kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return the share of predictions that are the truth: their kernel encodes both as equal rows.
 
     Examples
     --------
@@ -61,7 +68,7 @@ def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = No
     return weighted_mean(matches, sample_weight)
 
 
-def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+def r_squared(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None = None) -> float:
     """Return 1 - squared error / squared deviation from the mean, over all columns together.
 
     This is `sklearn.metrics.r2_score` with multioutput="variance_weighted", for sparse matrices
@@ -89,7 +96,9 @@ def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
 
 
-def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+def curve_r2(
+    kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
+) -> float:
     """Return 1 - integrated squared error / that of the mean curve, on the grid of a kernel.
 
     Examples
@@ -107,14 +116,14 @@ def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -
 
 
 def _of_curves(kernel: Any) -> Any:
-    """Return the kernel on curves that a kernel is made of, None if there is none."""
+    """Return the kernel with a grid of points that a kernel is made of, None if there is none."""
     if hasattr(kernel, "points"):
         return kernel
-    found = (_of_curves(kernel._part(name)) for name in kernel.parts)
-    return next((one for one in found if one is not None), None)
+    parts = (_of_curves(kernel._part(name)) for name in kernel.parts)
+    return next((part for part in parts if part is not None), None)
 
 
-def _sum_of_squares(values: Any, weights: np.ndarray | None) -> float:
+def _sum_of_squares(values: Matrix, weights: np.ndarray | None) -> float:
     if weights is not None:
         squares = values.multiply(values) if sparse.issparse(values) else values**2
         return float(weights @ np.asarray(squares.sum(axis=1)).ravel())
@@ -127,13 +136,13 @@ def _by_rows(metric: Callable[..., float]) -> Callable[..., float]:
     return lambda kernel, Y_true, Y_pred, **weights: metric(Y_true, Y_pred, **weights)
 
 
-def _by_kernel(kernel: Any) -> Callable[..., float]:
+def _by_kernel(kernel: Kernel) -> Callable[..., float]:
     """Return the similarity by a kernel that does not change with the model's."""
     return _by_rows(partial(kernel_similarity, kernel))
 
 
-#: Names that `scoring` takes: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater
-#: the better.
+#: Names that `scoring` takes: (kernel, Y_true, Y_pred, sample_weight=None) -> float, higher is
+#: better.
 METRICS: dict[str, Callable[..., float]] = {
     "example_f1": _by_kernel(F1()),  # which takes counts and packed bits, too
     "subset_accuracy": _by_rows(subset_accuracy),
@@ -148,10 +157,10 @@ METRICS: dict[str, Callable[..., float]] = {
 }
 
 
-def metric_of(kernel: Any, rows: Any) -> str:
+def metric_of(kernel: Kernel, rows: Rows) -> str:
     """Return the name of the metric that belongs to what a kernel compares.
 
-    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
+    If `rows`, encoded training outputs, are vectors of 0 and 1 alone, they are label sets.
 
     Examples
     --------
@@ -165,15 +174,17 @@ def metric_of(kernel: Any, rows: Any) -> str:
     return METRIC_OF_KIND["sets" if kind == "vectors" and _is_binary(rows) else kind]
 
 
-def _is_binary(rows: Any) -> bool:
-    if isinstance(rows, Rows):
+def _is_binary(rows: Rows) -> bool:
+    if isinstance(rows, ObjectRows):
         return False
     values = rows.data if sparse.issparse(rows) else rows
     return bool(np.all((values == 0) | (values == 1)))
 
 
-def score_objects(scoring: Any, kernel: Any, rows: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return how good predicted objects are, by the name of a metric or a function of both.
+def score_objects(
+    scoring: ScoringLike, kernel: Kernel, rows: Rows, Y_true: Objects, Y_pred: Objects
+) -> float:
+    """Return the score of predicted objects, by the name of a metric or a function of both.
 
     None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
 
