@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Rows
 
 __all__ = ["Dataset"]
 
@@ -71,7 +72,7 @@ class Dataset:
         parts = (f"{part} {self._size(part)}" for part in self.split)
         return f"Dataset({', '.join([repr(self.name), *sides, *parts])})"
 
-    def part(self, name: str) -> tuple[Any, Any]:
+    def part(self, name: str) -> tuple[Rows, Rows]:
         """Return the inputs and the outputs of an official part.
 
         Parameters
@@ -92,12 +93,12 @@ class Dataset:
         return self.X[rows], self.Y[rows]
 
     @property
-    def train(self) -> tuple[Any, Any]:
+    def train(self) -> tuple[Rows, Rows]:
         """Inputs and outputs of the official training part."""
         return self.part("train")
 
     @property
-    def test(self) -> tuple[Any, Any]:
+    def test(self) -> tuple[Rows, Rows]:
         """Inputs and outputs of the official test part."""
         return self.part("test")
 
@@ -105,5 +106,5 @@ class Dataset:
         return len(np.arange(len(self))[self.split[part]])
 
 
-def _shape(rows: Any) -> tuple[int, ...]:
+def _shape(rows: Rows) -> tuple[int, ...]:
     return tuple(getattr(rows, "shape", (n_rows(rows),)))
