@@ -66,14 +66,14 @@ HOUSE = (
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
-        ("theory", "datasets"),
+        ("theory", "datasets", "testing"),
     ),
+    (("regressors", "kinds"), "x to coordinates;  what an output is", ()),
     (
-        ("regressors", "decoding"),
-        "x to coordinates;  coordinates to objects",
-        ("testing",),
+        ("solvers", "decoding"),
+        "ridge regression, any convex loss;  coordinates back to objects",
+        (),
     ),
-    (("solvers",), "ridge regression, however it is held; any convex loss", ()),
     (
         ("basis",),
         "kernel + sketch to coordinates; the one pass over blocks",
@@ -108,6 +108,41 @@ def house() -> Figure:
     axes.text(-0.25, len(HOUSE) / 2, "imports", rotation=90, ha="center", va="center", fontsize=9)
     axes.text(0.2, len(HOUSE) + 0.2, "the path of the data", fontsize=9)
     axes.text(8.75, len(HOUSE) + 0.2, "beside it, on the same floors", fontsize=9, color=GREY)
+    return figure
+
+
+# What `KernelRidge.fit` calls, in order: the function, its module, what it returns, and in words.
+FLOW = (
+    ("KernelRidge._read", "regressors.ridge", "TrainingSample", "rows, targets, weights, encoded"),
+    ("KernelRidge._options", "regressors.ridge", "RidgeOptions", "the parameters of solvers"),
+    ("KernelRidge._search", "regressors.ridge", "AlphaSearch", "alphas, and folds to choose by"),
+    ("span_of", "basis.engine", "Span", "landmarks of the sketch, or all distinct rows"),
+    ("decide", "solvers.ridge.system", "Decision", "moments, rows, products, device or gram"),
+    ("MomentSystem.of", "solvers.ridge.moments", "System", "one pass: Z'Z and Z'T of each fold"),
+    ("choose", "solvers.folds", "ChosenAlpha", "total minus a fold trains; the fold is held out"),
+    ("MomentSystem.solve", "solvers.ridge.moments", "Fit", "(Z'Z + n alpha I)^-1 Z'T, of all rows"),
+    ("KernelRidge._take", "regressors.ridge", "", "the only place that writes attributes"),
+)
+
+
+def flow() -> Figure:
+    """How a fit flows: each step is a call that returns what the next ones need."""
+    figure, axes = plt.subplots(figsize=(8.6, 5.0))
+    axes.set(xlim=(0, 12.4), ylim=(-0.1, len(FLOW)))
+    axes.axis("off")
+    arrow = {"arrowstyle": "->", "lw": 1.3, "color": "black"}
+    for step, (function, module, result, words) in enumerate(reversed(FLOW)):
+        color = ORANGE if function == "decide" else BLUE
+        axes.add_patch(plt.Rectangle((0.1, step), 7.4, 0.74, fc="white", ec=color, lw=1.3))
+        axes.text(0.25, step + 0.5, function, va="center", color=color, weight="bold")
+        axes.text(0.25, step + 0.19, words, va="center", fontsize=8.5)
+        file = f"{module.replace('.', '/')}.py"
+        axes.text(7.35, step + 0.5, file, va="center", ha="right", fontsize=8.5, color=GREY)
+        if result:
+            axes.annotate("", (8.6, step + 0.37), (7.55, step + 0.37), arrowprops=arrow)
+            axes.text(8.7, step + 0.37, result, va="center", fontsize=9.5)
+        if step:
+            axes.annotate("", (1.0, step - 0.24), (1.0, step - 0.02), arrowprops=arrow)
     return figure
 
 
@@ -213,6 +248,7 @@ def _plane(axes: Axes, places: np.ndarray, guess: np.ndarray, best: int) -> None
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "path": path,
     "house": house,
+    "flow": flow,
     "induced_loss": induced_loss,
     "sketches": sketches,
     "basis": basis,

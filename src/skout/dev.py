@@ -4,11 +4,12 @@ What kernels, decoders, estimators and commands of your own need so as to treat 
 files and threads as those of skout do. The page on extending says what each name is for.
 """
 
-from ._numerics.arrays import n_rows, row_slices, take, unique
-from ._numerics.extras import extra
+from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
+from ._numerics.checkpoints import Checkpoint, digest
+from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import stack
+from ._numerics.objects import is_categorical, is_gap, stack
 from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
@@ -23,32 +24,45 @@ from ._numerics.validation import (
     no_frames,
     resolve,
 )
+from .basis.moments import outputs_by_rows
 from .kernels.molecules import chemistry
 from .kernels.spectra import Spectra
 from .rows import Source
-from .rows.encode import check_matrix, named
+from .rows.encode import check_matrix, in_memory, named
+from .rows.local import Local
 from .rows.stream import join
+from .solvers.folds import deal
+from .solvers.ridge import FoldMoments
 
 __all__ = [
     "DAMAGED",
     "PACKED",
+    "Checkpoint",
     "FileError",
+    "FoldMoments",
     "LimitError",
+    "Local",
     "OnPages",
     "PartsByName",
     "Registry",
     "Source",
     "Spectra",
     "all_at_once",
+    "axes",
     "check_choice",
     "check_matrix",
     "check_number",
     "check_place",
     "check_rng",
     "chemistry",
+    "deal",
+    "digest",
     "ending",
     "extra",
     "frames_out",
+    "in_memory",
+    "is_categorical",
+    "is_gap",
     "join",
     "map_blocks",
     "n_rows",
@@ -56,6 +70,7 @@ __all__ = [
     "named",
     "no_frames",
     "opened",
+    "outputs_by_rows",
     "replacing",
     "resolve",
     "row_slices",
@@ -64,4 +79,5 @@ __all__ = [
     "symmetric_eigen",
     "take",
     "unique",
+    "unique_columns",
 ]

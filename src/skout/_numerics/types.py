@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     *("Array", "Floats", "Index", "Ints", "Matrix", "Objects", "RandomState", "Rng", "Rows"),
+    "TorchDevice",
     "Weights",
 ]
 
@@ -24,12 +25,14 @@ Ints: TypeAlias = NDArray[np.intp]
 Array: TypeAlias = Any
 #: A NumPy array or a CSR matrix.
 Matrix: TypeAlias = Any
-#: What users pass as data: a list, an array, a data frame, a CSR matrix, rows that are encoded.
-Objects: TypeAlias = Any
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
 Rows: TypeAlias = Any
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
 Weights: TypeAlias = Any
+#: Rows as users give them: an array, a matrix, a data frame, a list of objects.
+Objects: TypeAlias = Any
+#: A device of PyTorch; None is the host.
+TorchDevice: TypeAlias = Any
 #: Positions of rows, a mask of them, or a slice.
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.

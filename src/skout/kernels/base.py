@@ -112,8 +112,8 @@ class Kernel(ABC, PartsByName):
     is_linear: bool = False
     #: k(y, y) = 1 for every y.
     normalized: bool = False
-    #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs",
-    #: "spectra" or "curves". Predictions are measured accordingly, see `skout.metrics.scoring`.
+    #: What it compares: the name of a kind of output in `skout.kinds.KINDS`, by whose metric
+    #: predictions are scored; or "vectors", "curves" or "objects".
     compares: str = "objects"
     #: It learns from outputs before it is used, see `LearnedMetric`.
     learns: bool = False

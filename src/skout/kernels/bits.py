@@ -322,7 +322,7 @@ class _SetKernel(VectorKernel):
 
     runs_on_device = True
     normalized = True
-    compares = "sets"
+    compares = "label_sets"
     #: (|a and b|, |a|, |b|) -> numerator and denominator
     _parts: Parts
 

@@ -49,8 +49,8 @@ def example_f1(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None =
     >>> example_f1([[1, 1, 0], [0, 0, 0]], [[0, 1, 1], [0, 0, 0]])
     0.75
     """
-    common, total, _ = _overlap(Y_true, Y_pred)
-    return weighted_mean(np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0), sample_weight)
+    common, total, _ = overlap(Y_true, Y_pred)
+    return weighted_mean(f1_scores(common, total), sample_weight)
 
 
 def hamming_loss(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None = None) -> float:
@@ -68,7 +68,7 @@ def hamming_loss(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None
     >>> hamming_loss([[1, 1, 0, 0], [0, 0, 0, 1]], [[0, 1, 1, 0], [0, 0, 0, 1]])
     0.25
     """
-    common, total, n_labels = _overlap(Y_true, Y_pred)
+    common, total, n_labels = overlap(Y_true, Y_pred)
     return weighted_mean((total - 2 * common) / n_labels, sample_weight)
 
 
@@ -89,11 +89,16 @@ def subset_accuracy(
     >>> subset_accuracy([[1, 1, 0], [0, 0, 1]], [[0, 1, 1], [0, 0, 1]])
     0.5
     """
-    common, total, _ = _overlap(Y_true, Y_pred)
+    common, total, _ = overlap(Y_true, Y_pred)
     return weighted_mean(total == 2 * common, sample_weight)
 
 
-def _overlap(Y_true: Matrix, Y_pred: Matrix) -> tuple[np.ndarray, np.ndarray, int]:
+def f1_scores(common: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Return 2 |a ∩ b| / (|a| + |b|) of each row, 1 for two empty sets."""
+    return np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0)
+
+
+def overlap(Y_true: Matrix, Y_pred: Matrix) -> tuple[np.ndarray, np.ndarray, int]:
     """Return |a ∩ b| and |a| + |b| of each row, and L."""
     true, pred = _label_sets(Y_true, "Y_true"), _label_sets(Y_pred, "Y_pred")
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
@@ -153,6 +158,11 @@ def kendall_tau(
     >>> kendall_tau([[0, 1, 2], [0, 1, 2]], [[0, 1, 2], [2, 1, 0]])
     0.0
     """
+    return weighted_mean(row_taus(R_true, R_pred), sample_weight)
+
+
+def row_taus(R_true: ArrayLike, R_pred: ArrayLike) -> np.ndarray:
+    """Return Kendall's tau-b of each row, shape (n,), see `kendall_tau`."""
     true = check_numbers(R_true, "R_true", "(n, d)")
     pred = check_numbers(R_pred, "R_pred", "(n, d)")
     check_same_shape(true, pred, ("R_true", "R_pred"))
@@ -164,7 +174,7 @@ def kendall_tau(
         agreement, true_pairs, pred_pairs = _pair_counts(true[rows], pred[rows])
         norm = np.sqrt(true_pairs.astype(np.float64) * pred_pairs)
         taus[rows] = agreement / np.where(norm > 0.0, norm, 1.0)  # 0 / 1 where all is tied
-    return weighted_mean(taus, sample_weight)
+    return taus
 
 
 def _pair_counts(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -224,11 +234,15 @@ def kernel_similarity(
     >>> kernel_similarity("tanimoto", [[1, 1, 0]], [[0, 1, 0]])
     0.5
     """
+    return weighted_mean(similarities(kernel, Y_true, Y_pred), sample_weight)
+
+
+def similarities(kernel: KernelLike, Y_true: Objects, Y_pred: Objects) -> np.ndarray:
+    """Return k(y, y') / sqrt(k(y, y) k(y', y')) of each pair, shape (n,); 1 where both are 0."""
     cross, true, pred = _three_kernels(kernel, Y_true, Y_pred)
     norm = np.sqrt(true * pred)
     both_zero = (true == 0) & (pred == 0)
-    alike = np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)
-    return weighted_mean(alike, sample_weight)
+    return np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)
 
 
 def _three_kernels(

@@ -29,11 +29,14 @@ __all__ = ["Bins", "BoostedTrees", "converted"]
 # Where classes of version 1 are now: the first that has one of the name.
 _ROOMS = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
-    *(".regressors", "._numerics", ".persistence.older", ".apps.tuning", ".apps.tables"),
+    *(".regressors", "._numerics", ".persistence.older", ".kinds", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
-_RENAMED = {"_Images": "Images", "HoledMoments": "MaskedMoments"}
+_RENAMED = {
+    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
+    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
+}
 # What `Kept` calls the private attributes that a `KernelRidge` had.
 _KEPT = {
     **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},

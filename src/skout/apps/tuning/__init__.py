@@ -1,36 +1,32 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler
-from .learnt import AlignedRidge, LearntRidge
-from .logistic import LogisticOutputs
-from .maps import Averaged, ByOutput, Centred, LeafForest, PrincipalOutputs
-from .outputs import (
-    BordaDecoder,
-    ClassCodes,
-    CodeDecoder,
-    LabelFeatures,
-    PairOrders,
-    SetDecoder,
-    StandardTargets,
+from .maps import (
+    MAPS,
+    ByOutput,
+    Centered,
+    LeafForest,
+    LearnedRidge,
+    LogisticOutputs,
+    Map,
+    PrincipalOutputs,
 )
+from .samples import Profile, Sample
 
 __all__ = [
-    "AlignedRidge",
+    "MAPS",
     "Averaged",
-    "BordaDecoder",
     "ByOutput",
-    "Centred",
-    "ClassCodes",
-    "CodeDecoder",
+    "Centered",
     "ColumnScaler",
-    "LabelFeatures",
     "LeafForest",
-    "LearntRidge",
+    "LearnedRidge",
     "LogisticOutputs",
-    "PairOrders",
+    "Map",
     "PrincipalOutputs",
-    "SetDecoder",
-    "StandardTargets",
+    "Profile",
+    "Sample",
     "Tuned",
 ]

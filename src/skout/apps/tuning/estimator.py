@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from skout import StructuredPredictor
 from skout.decoding import CandidateDecoder
 from skout.dev import (
+    Checkpoint,
     OnPages,
     all_at_once,
     check_rng,
+    digest,
     frames_out,
     n_rows,
     named,
@@ -26,37 +29,65 @@ from skout.dev import (
     take,
     unique,
 )
+from skout.kinds import KINDS, Kind, guess_kind
 
 from ..tables.encoder import TableEncoder
-from .checkpoint import Checkpoint, digest_of, scoring_facts
+from .averages import Averaged, Merit
 from .choosing import Chosen, choice_of, last_sizes
-from .clock import Clock, plain_interrupt
+from .clock import Clock
 from .folds import make_folds
-from .given import Given, check_lengths, counted
+from .given import Given, counted, observed_rows
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
-from .kinds import KINDS, Kind, guess_kind
-from .maps import Averaged, build
+from .maps import MAPS, Map
 from .means import is_one_row, weighed
 from .report import baselines_of, drawn, line, rows_line, rows_of
-from .search import Budget, Search, as_budget
-from .space import left_out, profile_of
-from .stacking import Judge
-from .trials import Sample
+from .samples import Sample, profile_of
+from .scoring import OutputScoring
+from .search import Budget, ModelSearch, as_budget
 
 __all__ = ["Tuned"]
 
 _LEAST_ROWS = 10
-# Kinds whose coordinates stand for probabilities.
-_LIKELY = ("classes", "label_sets")
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
+# Shares of the truth of another row in predictions that tell one metric from another.
+_WRONG = (0.1, 0.3, 0.5, 1.0)
+
+
+def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
+    """Return the maps to try, or say what is wrong with them."""
+    if isinstance(maps, str) or (maps is not None and not len(maps)):
+        raise ValueError(f"maps must be a list of maps, at least one. Got {maps!r} instead.")
+    kinds = [resolve(one, MAPS, "map") if isinstance(one, str) else one for one in maps or MAPS]
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Map)):
+            raise TypeError(f"maps must be names, or subclasses of Map. Got {kind!r} instead.")
+    return kinds
+
+
+def _scoring_facts(scoring: OutputScoring, merit: Merit) -> str:
+    """Return a text for the scoring of a search, the same in another process.
+
+    A function is known by its name, and by what it says of predictions that are more and more
+    wrong: means of the truth of a held-out row and that of the next one.
+    """
+    if not callable(scoring.scoring):
+        return repr(scoring.scoring)
+    truth = np.nan_to_num(merit.truth)
+    other = np.roll(truth, 1, axis=0)
+    tables = [merit.metric((1.0 - share) * truth + share * other) for share in _WRONG]
+    return f"{scoring.metric_name} {np.round(tables, 6).tolist()}"
 
 
 def _has_probabilities(model: Tuned) -> bool:
-    kind = getattr(model, "kind_", model.kind)
-    if isinstance(kind, str) and KINDS.spelled(kind) in _LIKELY:
+    kind = _kind_of(model)
+    if kind is not None and kind.has_probabilities:
         return True
-    raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
+    raise AttributeError(f"Only classes and label sets have probabilities. kind is {model.kind!r}.")
+
+
+def _kind_of(model: Tuned) -> Kind | None:
+    return KINDS.get(KINDS.spelled(str(getattr(model, "kind_", model.kind))))
 
 
 @frames_out
@@ -64,7 +95,7 @@ class Tuned(OnPages):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
-    itself (kernel ridge, forests, boosting, neighbours), decoders and averages of the best are
+    itself (kernel ridge, forests, boosting, neighbors), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
     averaged is decoded once. The plan follows the cost of trials on a reference machine, so that
     the same seed makes the same choice; the clock only cuts off what there is no time for.
@@ -72,12 +103,12 @@ class Tuned(OnPages):
     Parameters
     ----------
     kind : str, optional
-        What the outputs are: "label_sets", "rankings", "numbers", "classes", "strings", "smiles",
-        "graphs" or "spectra". None tells the first three from what Y holds, and classes where they
-        are booleans or of a categorical type, and asks where that is not clear.
+        What the outputs are, a name in `skout.kinds.KINDS`: label_sets, rankings, classes, numbers,
+        strings, smiles, graphs, spectra, or one of your own. None guesses it from what Y holds, and
+        asks where that is not clear.
     scoring : None, str or callable (Y, predictions) -> float, default None
         None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
-        mean over columns of R2 for numbers. Names are those of `skout.metrics.scoring.METRICS`.
+        mean over columns of R2 for numbers. Names are those of `skout.kinds.metrics`.
         With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
         metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
@@ -93,8 +124,9 @@ class Tuned(OnPages):
     ensemble : bool, default True
         Whether an average of the best trials may be chosen; it is where held-out rows say so.
     checkpoint : path, optional
-        A folder that keeps finished trials. A search that was killed goes on from there, with the
-        same choice; it needs a random_state that is an int. It is emptied when the fit is done.
+        A file that keeps finished trials, written every half minute. A search that was killed goes
+        on from there, with the same choice; it needs a random_state that is an int. The file is
+        deleted when the fit is done.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use, and all cores for forests.
     verbose : bool, default False
@@ -103,6 +135,8 @@ class Tuned(OnPages):
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+    maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
+        The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
 
     Attributes
     ----------
@@ -132,7 +166,7 @@ class Tuned(OnPages):
     cut_ : int
         Trials that the clock stopped, left out or made smaller; 0 where all went as planned.
     left_out_ : dict
-        Maps that were not tried, and why: with weights, neighbours.
+        Maps that were not tried, and why: with weights, neighbors.
     classes_ : ndarray
         Of classes, in the order of `predict_proba`.
     kind_ : str
@@ -169,6 +203,7 @@ class Tuned(OnPages):
         verbose: bool = False,
         device: str | None = None,
         encoder: TableEncoder | None = None,
+        maps: Sequence[str | type[Map]] | None = None,
     ) -> None:
         self.kind = kind
         self.scoring = scoring
@@ -182,10 +217,11 @@ class Tuned(OnPages):
         self.verbose = verbose
         self.device = device
         self.encoder = encoder
+        self.maps = maps
 
     @all_at_once
     def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
-        """Search, and fit the winner on all rows.
+        """ModelSearch, and fit the winner on all rows.
 
         Parameters
         ----------
@@ -214,36 +250,41 @@ class Tuned(OnPages):
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
-        with plain_interrupt("Tuned.fit was interrupted before it had a model."):
+        try:
             return self._fit(counted(X, Y, groups, sample_weight), budget, seed, clock)
+        except KeyboardInterrupt:
+            text = "Tuned.fit was interrupted before it had a model."
+            raise KeyboardInterrupt(text) from None
 
     def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
-        kind, rows, given = self._checked(given)
+        scoring, rows, given = self._checked(given)
+        kind = scoring.kind
         if is_one_row(given.weights):
             text = "sample_weight: one row counts more than all others together, in scores too."
             warnings.warn(text, UserWarning, stacklevel=5)
         self.kind_ = kind.name
-        self._kind = kind.metric_name
-        search, basis = self._searched(kind, rows, given, budget, seed, clock)
-        chosen = choice_of(search, kind.by_column, self.ensemble)
+        self._kind = scoring.metric_name
+        search, basis = self._searched(scoring, rows, given, budget, seed, clock)
+        chosen = choice_of(search, scoring.by_column, self.ensemble)
         winner = self._winner(search, chosen, seed)
-        model = StructuredPredictor(winner, clone(basis), kind.decoder(chosen.decoder))
+        decoder = kind.decoders(given.Y)[chosen.decoder["decoder"]]
+        model = StructuredPredictor(winner, clone(basis), decoder)
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
             self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
-        self._describe(kind, search, chosen, winner.rows)
+        self._describe(kind, given.Y, basis, search, chosen, winner.rows)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
             self.outer_scores_ = self._outer(given, seed)
         return self
 
-    def _checked(self, given: Given) -> tuple[Kind, Any, Given]:
-        """Return the kind of outputs, rows as models take them, and what else was given."""
+    def _checked(self, given: Given) -> tuple[OutputScoring, Any, Given]:
+        """Return the scoring of the outputs, rows as models take them, and what else was given."""
         name = guess_kind(given.Y) if self.kind is None else self.kind
-        kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
+        scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         with named("X"):
             self.encoder_, rows = first_inputs(given.X, self.encoder)
             names = names_of(given.X)
@@ -252,78 +293,104 @@ class Tuned(OnPages):
         if width_of(rows) is not None:
             self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
-            given = replace(given, Y=kind.checked(given.Y))
-        check_lengths(rows, given.Y)
+            given = replace(given, Y=scoring.check(given.Y))
         if given.weights is not None:
-            kind.check_weights()
-        known = kind.known(given.Y)
-        if known is not None and not known.all():
-            rows, given = take(rows, np.flatnonzero(known)), given.at(np.flatnonzero(known))
+            scoring.check_weights()
+        kept = observed_rows(given.Y)
+        if len(kept) < n_rows(rows):
+            rows, given = take(rows, kept), given.at(kept)
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
         check_spread(rows)
-        return kind, rows, given
+        return scoring, rows, given
 
     def _searched(
-        self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
-    ) -> tuple[Search, Any]:
+        self, scoring: OutputScoring, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
+    ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
-        Y, basis = given.Y, kind.basis(given.Y, seed)
+        kind, Y = scoring.kind, given.Y
+        basis: Any = kind.basis(Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
-        how = {"groups": given.groups, "weights": given.weights, "place": given.place}
-        folds = make_folds(n_rows(X), seed, cv=self.cv, width=T.shape[1], y=Y, **how)
+        folds = make_folds(
+            n_rows(X),
+            seed,
+            cv=self.cv,
+            groups=given.groups,
+            width=T.shape[1],
+            y=Y,
+            weights=given.weights,
+            place=given.place,
+        )
         sample = Sample(X, T, folds, seed, self.n_jobs, clock)
         outputs = sample.outputs()
         profile = profile_of(
             X,
             folds.n_train,
-            max(own.T.shape[1] for _, own in outputs),
-            is_binary=kind.is_binary,
+            max(part.T.shape[1] for _, part in outputs),
+            is_binary=kind.is_binary(Y),
             groups=column_groups(self.encoder_),
             is_weighted=given.weights is not None,
-            n_models=sum(own.folds.n_train for _, own in outputs) / folds.n_train,
+            n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
         )
-        self.left_out_ = left_out(profile)
-        judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
-        checkpoint = None
-        if self.checkpoint is not None:
-            facts = [X, T, seed, self.kind_, str(self.budget), scoring_facts(kind, judge)]
-            if given.weights is not None:
-                facts.append(given.weights)
-            if self.cv is not None or given.groups is not None:
-                facts += [rows for split in folds.splits for rows in split]
-            checkpoint = Checkpoint(self.checkpoint, digest_of(*facts))
-        search = Search(sample, profile, judge, kind.decoders(), budget, checkpoint, self.verbose)
+        metric = scoring.on_folds(basis, Y, folds)
+        merit = Merit(metric, T[folds.held].astype(np.float32), folds)
+        checkpoint = self._opened(sample, scoring, merit)
+        maps = checked_maps(self.maps)
+        decoders = [{"decoder": name} for name in kind.decoders(Y)]
+        search = ModelSearch(
+            sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
+        )
         search.run()
         if not search.trials:
-            why = search.failed[0]["error"] if search.failed else "the budget has no room for any"
+            why = search.failed[0] if search.failed else "the budget has no room for any"
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
-    def _winner(self, search: Search, chosen: Chosen, seed: int) -> Averaged:
+    def _opened(self, sample: Sample, scoring: OutputScoring, merit: Merit) -> Checkpoint | None:
+        """Return the checkpoint, if there is to be one, with all that the choice depends on."""
+        if self.checkpoint is None:
+            return None
+        folds = sample.folds
+        return Checkpoint(
+            self.checkpoint,
+            data=digest(sample.X, sample.T),
+            sample_weight=digest(folds.row_weights),
+            splits=digest(*(rows for split in folds.splits for rows in split)),
+            random_state=self.random_state,
+            kind=scoring.kind.name,
+            budget=self.budget,
+            scoring=_scoring_facts(scoring, merit),
+            maps=[one.name for one in checked_maps(self.maps)],
+        )
+
+    def _winner(self, search: ModelSearch, chosen: Chosen, seed: int) -> Averaged:
         """Return the chosen members as a map to fit, on all rows or on those there is time for."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
-        members = [build(one, seed, self.n_jobs, self.device, has_gaps) for one in sizes]
-        rows = [one.get("rows") for one in sizes]
+        built = [one.build(seed, self.n_jobs, self.device) for one in sizes]
+        members = [one.estimator(model, has_gaps) for one, model in zip(sizes, built, strict=True)]
+        rows = [one.rows for one in sizes]
         is_whole = all(most is None for most in rows)
         return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
 
-    def _describe(self, kind: Kind, search: Search, chosen: Chosen, rows: Any) -> None:
+    def _describe(
+        self, kind: Kind, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen, rows: Any
+    ) -> None:
         """Note what was chosen, the results of all trials and the baselines."""
         self.score_, self.score_error_ = chosen.score, chosen.error
         means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
         rows = rows or [None] * len(means)
         self.best_settings_ = [
-            {**one.settings, "rows": most, **chosen.decoder, "weight": weight}
-            for one, most, weight in zip(chosen.trials, rows, means, strict=True)
+            {**trial.settings.settings(), "rows": most, **chosen.decoder, "weight": weight}
+            for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
-        self.baselines_, self._forest_rows = baselines_of(kind, search)
+        self.baselines_, self._forest_rows = baselines_of(kind, Y, basis, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
         self.n_splits_ = len(search.sample.folds.splits)
+        self.left_out_ = search.left_out
         self.interrupted_, self.cut_ = search.interrupted, search.cut + chosen.cut
         self.n_rows_ = n_rows(search.sample.X)
         some = rows_line(self)
@@ -371,12 +438,11 @@ class Tuned(OnPages):
     def _rows(self, X: Any) -> Any:
         """Return what the models take of X."""
         check_is_fitted(self)
-        encoder = getattr(self, "encoder_", None)  # older files have none
-        rows = read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
-        known = getattr(self, "n_features_in_", None)
-        if encoder is None and known is not None and width_of(rows) != known:
-            given = width_of(rows) or f"a {type(X).__name__} of objects"
-            raise ValueError(f"X must have {known} columns, as in fit. Got {given}.")
+        rows = read_inputs(X, self.encoder_, getattr(self, "feature_names_in_", None))
+        width = getattr(self, "n_features_in_", None)
+        if self.encoder_ is None and width is not None and width_of(rows) != width:
+            what = width_of(rows) or f"a {type(X).__name__} of objects"
+            raise ValueError(f"X must have {width} columns, as in fit. Got {what}.")
         return rows
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -459,16 +525,15 @@ class Tuned(OnPages):
         score : float
         """
         check_is_fitted(self)
-        kind: Kind = KINDS[self.kind_](self.scoring)
-        metric = kind.measured(self.best_estimator_.output_basis_)
+        scoring = OutputScoring(resolve(self.kind_, KINDS, "kind"), self.scoring)
+        metric = scoring.metric(self.best_estimator_.output_basis_)
         with named("Y"):
-            Y = kind.checked(Y)
+            Y = scoring.check(Y)
         found = self.predict(X, candidates)
         given = counted(found, Y, None, sample_weight)
-        check_lengths(found, Y)
         if given.weights is not None:
-            kind.check_weights()
-        given = given.with_outputs(kind)
+            scoring.check_weights()
+        given = given.with_outputs()
         return float(metric(given.Y, given.X, **weighed(given.weights)))
 
     def summary(self) -> str:
@@ -498,7 +563,8 @@ class Tuned(OnPages):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if getattr(self, "kind_", self.kind) == "classes":
+        kind = _kind_of(self)
+        if kind is not None and kind.estimator_type == "classifier":
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

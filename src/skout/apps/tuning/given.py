@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from skout._numerics.arrays import has_rows
-from skout.dev import n_rows, take
-from skout.rows.encode import beside, check_weights, unpacked
+from skout.dev import in_memory, n_rows, take
 
-__all__ = ["Given", "check_lengths", "counted"]
+__all__ = ["Given", "counted", "observed_rows"]
 
 
 @dataclass(frozen=True)
@@ -34,28 +33,19 @@ class Given:
         number[rows] = np.arange(len(rows))
         return Given(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
 
-    def with_outputs(self, kind: Any) -> Given:
-        """Return the rows that have an output of this kind, or a part of one."""
-        known = kind.known(self.Y)
-        return self if known is None or known.all() else self.at(np.flatnonzero(known))
+    def with_outputs(self) -> Given:
+        """Return the rows that have an output, or a part of one."""
+        rows = observed_rows(self.Y)
+        return self if len(rows) == n_rows(self.Y) else self.at(rows)
 
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
-    blocks = X
-    X, Y, sample_weight = unpacked(X, Y, sample_weight)
-    if X is not blocks:  # models are compared on rows in memory
-        X, Y = X.here(), None if Y is None else Y.here()
-    if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
-        raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
-    if has_rows(X) and not (groups is None and sample_weight is None):
-        check_lengths(X, Y)
+    X, Y, weights = in_memory(X, Y, sample_weight)
     if groups is not None and np.shape(groups) != (n_rows(Y),):
         raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
-    if sample_weight is None:
+    if weights is None:
         return Given(X, Y, groups)
-    weights = check_weights(beside(sample_weight, "sample_weight").here(), Y)
-    assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0
     given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
@@ -66,7 +56,9 @@ def _of_mean_one(weights: np.ndarray) -> np.ndarray:
     return weights / weights.mean()
 
 
-def check_lengths(rows: Any, Y: Any) -> None:
-    """Raise unless there is an output for each row."""
-    if n_rows(rows) != n_rows(Y):
-        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")
+def observed_rows(Y: Any) -> np.ndarray:
+    """Return the numbers of the rows that have an output, or a part of one that is not NaN."""
+    if getattr(Y, "dtype", np.dtype(object)).kind != "f" or sparse.issparse(Y):
+        return np.arange(n_rows(Y))
+    missing = np.isnan(Y if np.ndim(Y) > 1 else Y[:, None])
+    return np.flatnonzero(~missing.all(axis=1) | ~missing.any(axis=1))  # also without columns
