@@ -32,7 +32,6 @@ __all__ = [
     "PSparsified",
     "PivotedCholesky",
     "Sketch",
-    "SketchLike",
     "SubSample",
     "as_sketch",
 ]

@@ -18,12 +18,12 @@ from .graphs import (
     VertexHistogram,
     WeisfeilerLehman,
 )
-from .metric import Curves, Learnt, Mahalanobis, OnColumns, align_columns
+from .metric import Curves, Fourier, Learnt, Mahalanobis, OnColumns, align_columns
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .spectra import Spectra as Spectra
 from .strings import NGram
-from .vectors import Fourier, Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
+from .vectors import Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
 
 __all__ = [
     "F1",

@@ -53,9 +53,6 @@ _KEPT_BYTES = 2**28
 _EXACT, _EXACT_HALF = 2**24, 2**11
 
 
-# Rows of bits ---------------------------------------------------------------------------------
-
-
 class PackedBits(ObjectRows):
     """Rows of 0 and 1, packed: 64 columns in a word, 1/64 of the memory of float64.
 
@@ -201,9 +198,6 @@ def _count_ones(words: np.ndarray) -> np.ndarray:
     for rows in row_slices(len(words), max(1, _AT_ONCE // (64 * words.shape[1]))):
         sizes[rows] = _ONES[words[rows].view(np.uint8)].sum(axis=1)
     return sizes
-
-
-# Packing ----------------------------------------------------------------------------------------
 
 
 def pack_matrix(matrix: Matrix) -> PackedBits | None:

@@ -1,4 +1,4 @@
-"""Kernels of vectors after a map: in a metric, given or learned at fit; of columns; of curves."""
+"""Kernels of vectors after a map: in a metric, given or learned; of columns; of curves; Fourier."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
-from .._numerics.arrays import cast, constant, float_dtype
+from .._numerics.arrays import cast, constant, float_dtype, n_rows, namespace, ones
 from .._numerics.types import Array, Objects, RandomState, Rng, Rows, Weights
 from .._numerics.validation import check_choice, check_number
 from ..rows import Survey
 from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
 from .combine import align
 
-__all__ = ["Curves", "Learnt", "Mahalanobis", "OnColumns", "Transformed", "align_columns"]
+__all__ = [
+    *("Curves", "Fourier", "Learnt", "Mahalanobis", "OnColumns", "Transformed", "align_columns"),
+]
 
 
 class _OfVectors(Wrapper):
@@ -416,3 +418,68 @@ def _are_pairs(objects: Objects) -> bool:
         return False
     first = objects[0]
     return isinstance(first, tuple | list) and len(first) == 2 and np.ndim(first[0]) == 1
+
+
+class Fourier(Wrapper):
+    """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
+
+    The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
+    unbiased estimate. It has m features, so any sketch of more rows loses nothing, and they do not
+    depend on the data, which `PrivateRidge` needs.
+
+    Parameters
+    ----------
+    kernel : Gaussian, Matern, Laplacian or their names, default "gaussian"
+        Words such as gamma="scale" are resolved on the training rows.
+    size : int, default 1000
+        m, the number of features; even.
+    seed : int, default 0
+        Of the waves: equal seeds, sizes and widths are equal kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Fourier, Gaussian
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.5]])
+    >>> kernel = Gaussian(gamma=0.5)
+    >>> bool(abs(Fourier(kernel, size=20_000)(X) - kernel(X)).max() < 0.02)
+    True
+    """
+
+    def __init__(self, kernel: KernelLike = "gaussian", size: int = 1000, seed: int = 0) -> None:
+        self.kernel = kernel
+        self.size = size
+        self.seed = seed
+
+    def encode(self, objects: Objects) -> Rows:
+        kernel = self._part("kernel")
+        if not hasattr(kernel, "waves"):
+            raise TypeError(
+                "Fourier features are of a kernel of the distance: Gaussian, Matern, Laplacian, "
+                f"or one that has `waves`. Got {kernel!r} instead."
+            )
+        return kernel.encode(objects)
+
+    def transform(self, A: Rows) -> Rows:
+        """Return the features sqrt(2 / m) (cos(w_1 . x), ..., sin(w_1 . x), ...), shape (n, m)."""
+        half = int(check_number(self.size, "size", low=2, integer=True)) // 2
+        rng = np.random.default_rng(self.seed)
+        kernel: Any = self._part("kernel")  # which has `waves`, as `encode` says
+        W = kernel.waves(rng.standard_normal((A.shape[1], half)), rng)
+        if sparse.issparse(A):
+            phase = np.asarray(A @ W.astype(float_dtype(A)))
+        else:
+            phase = A @ cast(constant(W, A), float_dtype(A))
+        xp = namespace(phase)
+        return xp.concatenate([xp.cos(phase), xp.sin(phase)], 1) * half**-0.5
+
+    def against(self, B: Rows) -> Block:
+        right = self.transform(B).T
+
+        def block(A: Rows, out: Array | None = None) -> Array:
+            return namespace(right).matmul(self.transform(A), right, out=out)
+
+        return block
+
+    def diag(self, A: Rows) -> Array:
+        return ones(n_rows(A), A)

@@ -1,5 +1,4 @@
-"""Kernels on vectors: their distances and widths; Gaussian, Laplacian, Matern, linear, polynomial;
-random Fourier features.
+"""Kernels on vectors: their distances and widths; Gaussian, Laplacian, Matern, linear, polynomial.
 
 Vectors are dense or CSR, float32 or float64. The width of a kernel is one over a distance.
 """
@@ -9,7 +8,6 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,24 +20,12 @@ from .._numerics.types import Array, Objects, Rng, Rows, Weights
 from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Reduction, Survey
 from ..rows.encode import check_matrix
-from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
+from .base import Block, Kernel, Resolved, RowFunction
 
 __all__ = [
-    "DistanceKernel",
-    "Fourier",
-    "Gaussian",
-    "Laplacian",
-    "Linear",
-    "Matern",
-    "Polynomial",
-    "RadialKernel",
-    "SquaredDistances",
-    "VectorKernel",
-    "WithGamma",
-    "block_buffer",
-    "median_of_pairs",
-    "sampled_positions",
-    "squared_norms",
+    *("DistanceKernel", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "RadialKernel"),
+    *("SquaredDistances", "VectorKernel", "WithGamma", "block_buffer", "median_of_pairs"),
+    *("sampled_positions", "squared_norms"),
 ]
 
 # Rows that a median distance is taken over: half a million pairs; more would hardly change it.
@@ -387,17 +373,9 @@ class RadialKernel(DistanceKernel):
         """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
 
     def gradients(self, B: Rows, coef: Array) -> RowFunction:
-        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
+        """Return A -> gradients at rows A of the q functions f(x) = sum_j coef_j k(x, b_j).
 
-        Parameters
-        ----------
-        B : array, tensor or CSR matrix of shape (m, d)
-        coef : array or tensor of shape (m, q)
-
-        Returns
-        -------
-        gradients : callable
-            From rows A, (b, d), to an array of shape (b, q, d).
+        B has the shape (m, d), coef (m, q), rows A (b, d), and their gradients (b, q, d).
         """
         # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
         slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
@@ -616,10 +594,7 @@ class Laplacian(DistanceKernel):
         return self._width() * normal / rng.standard_normal(normal.shape)
 
     def gradients(self, B: Rows, coef: Array) -> RowFunction:
-        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
-
-        Parameters and result as those of `Gaussian.gradients`.
-        """
+        """Return A -> gradients at rows A of the q functions sum_j coef_j k(., b_j), (b, q, d)."""
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
         block, gamma, dense = self.against(B), self._width(), _dense(B)
         coef = arrays.cast(coef, float_dtype(B))
@@ -714,77 +689,3 @@ class Matern(RadialKernel):
             return S if self.nu == 1.5 else S * (1.0 + U) / 3.0
 
         return block
-
-
-class Fourier(Wrapper):
-    """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
-
-    The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
-    unbiased estimate. It has m features, so any sketch of more rows loses nothing, and they do not
-    depend on the data, which `PrivateRidge` needs.
-
-    Parameters
-    ----------
-    kernel : Gaussian, Matern, Laplacian or their names, default "gaussian"
-        Words such as gamma="scale" are resolved on the training rows.
-    size : int, default 1000
-        m, the number of features; even.
-    seed : int, default 0
-        Of the waves: equal seeds, sizes and widths are equal kernels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Fourier, Gaussian
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.5]])
-    >>> kernel = Gaussian(gamma=0.5)
-    >>> bool(abs(Fourier(kernel, size=20_000)(X) - kernel(X)).max() < 0.02)
-    True
-    """
-
-    def __init__(self, kernel: KernelLike = "gaussian", size: int = 1000, seed: int = 0) -> None:
-        self.kernel = kernel
-        self.size = size
-        self.seed = seed
-
-    def encode(self, objects: Objects) -> Rows:
-        kernel = self._part("kernel")
-        if not hasattr(kernel, "waves"):
-            raise TypeError(
-                "Fourier features are of a kernel of the distance: Gaussian, Matern, Laplacian, "
-                f"or one that has `waves`. Got {kernel!r} instead."
-            )
-        return kernel.encode(objects)
-
-    def transform(self, A: Rows) -> Rows:
-        """Return the features sqrt(2 / m) (cos(w_1 . x), ..., sin(w_1 . x), ...).
-
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        features : array or tensor of shape (n, m), rows of norm 1
-        """
-        half = int(check_number(self.size, "size", low=2, integer=True)) // 2
-        rng = np.random.default_rng(self.seed)
-        kernel: Any = self._part("kernel")  # which has `waves`, as `encode` says
-        W = kernel.waves(rng.standard_normal((A.shape[1], half)), rng)
-        if sparse.issparse(A):
-            phase = np.asarray(A @ W.astype(float_dtype(A)))
-        else:
-            phase = A @ arrays.cast(arrays.constant(W, A), float_dtype(A))
-        xp = namespace(phase)
-        return xp.concatenate([xp.cos(phase), xp.sin(phase)], 1) * half**-0.5
-
-    def against(self, B: Rows) -> Block:
-        right = self.transform(B).T
-
-        def block(A: Rows, out: Array | None = None) -> Array:
-            return namespace(right).matmul(self.transform(A), right, out=out)
-
-        return block
-
-    def diag(self, A: Rows) -> Array:
-        return arrays.ones(n_rows(A), A)
