@@ -20,12 +20,13 @@ from .base import Block, Kernel
 
 __all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]
 
-# Features that at least this share of the landmarks has are multiplied as a dense matrix: BLAS is
-# faster there than sparse products.
+# Features that at least this share of the landmarks has are multiplied as a dense matrix. Half and
+# double: 0.94 and 1.33 times as long for 2,000 small graphs, 0.87 and 1.07 for 3,000 strings.
 _DENSE_SHARE = 0.1
 # Numbers of that dense matrix, at most: 256 MB.
 _DENSE_LIMIT = 2**25
-# Numbers of a Gram block, or of its dense features, that are made at a time: 8 MB.
+# Numbers of a Gram block, or of its dense features, that are made at a time: 8 MB. A quarter takes
+# 1.17 times as long, more gains nothing.
 _PRODUCT = 2**20
 # Rows are sorted as a table if that has at most so many times more cells than there are values.
 _PADDING = 4

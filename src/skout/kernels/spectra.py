@@ -33,7 +33,8 @@ _FORMS = (
 # Pairs of peaks that weigh less than this, of a pair that matches perfectly, are left out: a kernel
 # matrix is positive semi-definite up to as much. 1e-6 would make windows 0.7 times as wide.
 _NEGLIGIBLE = 1e-12
-# Pairs of peaks that are held at a time, without numba: arrays of 1 MB stay in cache.
+# Pairs of peaks that are held at a time, without numba: arrays of 1 MB. A quarter takes 1.07 times
+# as long, four times as many 1.1.
 _PAIRS = 2**17
 
 # (mass difference, value of one peak, value of the other, two constants) -> what the pair adds
