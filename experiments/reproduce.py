@@ -27,7 +27,7 @@ from experiments.common import clock, kept_in
 from experiments.page import word, write
 from experiments.papers.entries import CONFIGS, Config, by_name
 from experiments.pieces import BRIEF, Plan, Size, carry_out
-from skout.datasets import CATALOGUE, available
+from skout.datasets import CATALOG, available
 
 
 def reproduce(configs: list[Config], size: Size = "brief", again: bool = False) -> dict[str, str]:
@@ -61,7 +61,7 @@ def missing_data(configs: list[Config]) -> list[str]:
     needs = " ".join(config.needs for config in configs if config.plan is not None)
     patterns = [word.strip(",") for word in needs.split() if "." in word]
     lines = []
-    for source in CATALOGUE.values():
+    for source in CATALOG.values():
         names = [file.name for file in source.files]
         wanted = any(fnmatch(name, pattern) for name in names for pattern in patterns)
         if not wanted or available(source):

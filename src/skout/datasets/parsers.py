@@ -20,7 +20,7 @@ from .._numerics.types import Objects, Rows
 from ..decoding import CandidateSets
 from ..kernels.spectra import Spectra
 from .arff import read_arff
-from .catalogue import DatasetEntry
+from .catalog import DatasetEntry
 
 __all__ = ["PARSERS", "parse"]
 
@@ -204,8 +204,8 @@ def _strings(values: Iterable[str]) -> np.ndarray:
 
 
 def _split(parts: np.ndarray) -> dict[str, np.ndarray]:
-    known = ("train", "validation", "test")
-    return {part: np.flatnonzero(parts == part) for part in known if (parts == part).any()}
+    names = ("train", "validation", "test")
+    return {part: np.flatnonzero(parts == part) for part in names if (parts == part).any()}
 
 
 def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
@@ -218,8 +218,8 @@ def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
 def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
     """Captions to SMILES of one of the sources; a second file is the pool of candidates."""
     table = _columns(paths[0])
-    own = table["source"] == entry.name
-    table = {name: column[own] for name, column in table.items()}
+    is_of_entry = table["source"] == entry.name
+    table = {name: column[is_of_entry] for name, column in table.items()}
     fields: Fields = {"X": table["description"], "Y": table["smiles"]}
     fields |= {"split": _split(table["split"]), "extra": {"cid": table["cid"].astype(np.int64)}}
     if len(paths) > 1:

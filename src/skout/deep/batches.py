@@ -77,8 +77,8 @@ class _Array(BatchSource):
         if sparse.issparse(X):
             self._rows: Any = X.tocsr()
         else:
-            given = isinstance(X, Tensor)
-            self._rows = _floats(X, module) if given else _tensor(X, _takes_integers(module))
+            is_tensor = isinstance(X, Tensor)
+            self._rows = _floats(X, module) if is_tensor else _tensor(X, _takes_integers(module))
             if self._rows.numel() <= _RESIDENT:
                 self._rows = self._rows.to(device)
         self._device = device

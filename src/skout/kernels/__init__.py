@@ -18,7 +18,7 @@ from .graphs import (
     VertexHistogram,
     WeisfeilerLehman,
 )
-from .metric import Curves, Fourier, Learnt, Mahalanobis, OnColumns, align_columns
+from .metric import Curves, Fourier, LearnedMetric, Mahalanobis, OnColumns, align_columns
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .spectra import Spectra as Spectra
@@ -38,7 +38,7 @@ __all__ = [
     "Kendall",
     "Kernel",
     "Laplacian",
-    "Learnt",
+    "LearnedMetric",
     "Lehmer",
     "Linear",
     "Mahalanobis",
@@ -80,7 +80,7 @@ KERNELS.update(
         "laplacian": Laplacian,
         "matern": Matern,
         "cosine": Cosine,
-        "learnt": Learnt,
+        "learned_metric": LearnedMetric,
         "tanimoto": Tanimoto,
         "gaussian_tanimoto": GaussianTanimoto,
         "f1": F1,

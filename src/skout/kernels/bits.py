@@ -152,8 +152,8 @@ class PackedBits(ObjectRows):
             dense = (part.toarray() if hasattr(part, "toarray") else part for part in parts)
             return np.concatenate([np.asarray(part) for part in dense])
         if len({part.n_bits for part in parts}) > 1:
-            given = ", ".join(str(part.n_bits) for part in parts)
-            raise ValueError(f"Packed bits must have the same number of columns. Got {given}.")
+            counts = ", ".join(str(part.n_bits) for part in parts)
+            raise ValueError(f"Packed bits must have the same number of columns. Got {counts}.")
         words = np.concatenate([part.words for part in parts])
         sizes = np.concatenate([part.sizes for part in parts])
         dtype = np.result_type(*(part.dtype for part in parts))
@@ -223,9 +223,9 @@ def pack_matrix(matrix: Matrix) -> PackedBits | None:
 
 def _words(octets: np.ndarray) -> np.ndarray:
     """Return rows of bytes, lowest bits first, as rows of words."""
-    n, given = octets.shape
-    padded = np.zeros((n, max(8, -(-given // 8) * 8)), dtype=np.uint8)
-    padded[:, :given] = octets
+    n, width = octets.shape
+    padded = np.zeros((n, max(8, -(-width // 8) * 8)), dtype=np.uint8)
+    padded[:, :width] = octets
     return padded.view(_WORD).astype(np.uint64, copy=False)
 
 

@@ -19,7 +19,15 @@ from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
 from .combine import align
 
 __all__ = [
-    *("Curves", "Fourier", "Learnt", "Mahalanobis", "OnColumns", "Transformed", "align_columns"),
+    *(
+        "Curves",
+        "Fourier",
+        "LearnedMetric",
+        "Mahalanobis",
+        "OnColumns",
+        "Transformed",
+        "align_columns",
+    ),
 ]
 
 
@@ -120,7 +128,7 @@ class Mahalanobis(_OfVectors, Transformed):
         return lambda A: base(self.transform(A))
 
 
-class Learnt(_OfVectors):
+class LearnedMetric(_OfVectors):
     """A kernel whose metric is learned at fit: directions along which outputs change count more.
 
     Recursive feature machines (Radhakrishnan et al., Science 2024) with landmarks. A round fits
@@ -165,13 +173,14 @@ class Learnt(_OfVectors):
     --------
     >>> import numpy as np
     >>> from skout import KernelRidge
-    >>> from skout.kernels import Learnt
+    >>> from skout.kernels import LearnedMetric
     >>> X = np.random.default_rng(0).standard_normal((600, 10))
     >>> y = np.sin(3.0 * X[:, 0])  # nine features say nothing
-    >>> plain, learnt = KernelRidge("matern", alpha=1e-5), KernelRidge(Learnt(), alpha=1e-5)
+    >>> plain = KernelRidge("matern", alpha=1e-5)
+    >>> learned = KernelRidge(LearnedMetric(), alpha=1e-5)
     >>> bool(plain.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.6)
     False
-    >>> bool(learnt.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.9)
+    >>> bool(learned.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.9)
     True
     """
 
@@ -207,19 +216,19 @@ class Learnt(_OfVectors):
         return Mahalanobis(self._part("kernel"), scale, self.width)
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        raise ValueError(_UNLEARNT)
+        raise ValueError(_UNLEARNED)
 
     def against(self, B: Rows) -> Block:
-        raise ValueError(_UNLEARNT)
+        raise ValueError(_UNLEARNED)
 
     def diag(self, A: Rows) -> Array:
         return self._part("kernel").diag(A)
 
 
-_UNLEARNT = (
-    "Learnt has no metric yet: it is learned from outputs. Give it as the kernel of KernelRidge, a "
-    "kernel machine, iokr or sisokr, not within a sum or as the kernel of a KernelBasis. After fit "
-    "their kernel_ is the kernel in the learned metric."
+_UNLEARNED = (
+    "LearnedMetric has no metric yet: it is learned from outputs. Give it as the kernel of "
+    "KernelRidge, a kernel machine, iokr or sisokr, not within a sum or as the kernel of a "
+    "KernelBasis. After fit their kernel_ is the kernel in the learned metric."
 )
 
 

@@ -68,10 +68,10 @@ class NGram(BagKernel):
     @property
     def lengths(self) -> tuple[int, ...]:
         """The different lengths of n-grams, increasing."""
-        given = self.n if isinstance(self.n, list | tuple | range | np.ndarray) else [self.n]
-        if given is not self.n and not isinstance(self.n, Integral):
+        sizes = self.n if isinstance(self.n, list | tuple | range | np.ndarray) else [self.n]
+        if sizes is not self.n and not isinstance(self.n, Integral):
             raise TypeError(f"n must be an int or a sequence of ints. Got {self.n!r} instead.")
-        lengths = [int(check_number(n, "n", low=1, integer=True)) for n in given]
+        lengths = [int(check_number(n, "n", low=1, integer=True)) for n in sizes]
         if not lengths or len(set(lengths)) < len(lengths):
             raise ValueError(f"n must have at least one length, each once. Got {self.n!r} instead.")
         return tuple(sorted(lengths))

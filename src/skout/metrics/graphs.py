@@ -129,11 +129,11 @@ def _read(a: Graph, b: Graph) -> tuple[Graphs, bool]:
         raise
 
 
-def _is_graph(given: object) -> bool:
+def _is_graph(item: object) -> bool:
     """Return whether this is one graph, not a list of them."""
-    if isinstance(given, tuple):
-        return len(given) == 3 and not _is_graph(given[0])
-    return isinstance(given, str) or hasattr(given, "is_directed") or hasattr(given, "GetAtoms")
+    if isinstance(item, tuple):
+        return len(item) == 3 and not _is_graph(item[0])
+    return isinstance(item, str) or hasattr(item, "is_directed") or hasattr(item, "GetAtoms")
 
 
 def _blame(name: str, graphs: list[Graph]) -> None:

@@ -54,7 +54,7 @@ _SCALES = 100
 
 
 def spectrum(kernel: KernelLike, Z: Objects) -> np.ndarray:
-    """Return the eigenvalues of K / n, largest first.
+    """Return the n eigenvalues of K / n, largest first; what is negative by rounding is 0.
 
     They estimate those of the covariance operator C = E[psi(z) psi(z)'].
 
@@ -63,11 +63,6 @@ def spectrum(kernel: KernelLike, Z: Objects) -> np.ndarray:
     kernel : kernel, str or callable
         Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
-
-    Returns
-    -------
-    eigenvalues : ndarray of shape (n,)
-        What is negative by rounding is 0.
 
     Examples
     --------
@@ -158,17 +153,12 @@ def critical_radius(eigenvalues: Spectrum) -> float:
 
 
 def statistical_dimension(eigenvalues: Spectrum) -> int:
-    """Return d_n, the first j with mu_j <= delta_n^2, or n if there is none.
+    """Return d_n, from 1 to n: the first j with mu_j <= delta_n^2, or n if there is none.
 
     Parameters
     ----------
     eigenvalues : array of shape (n,), Gram matrix K or pair (kernel, Z)
         All n eigenvalues mu of K / n.
-
-    Returns
-    -------
-    dimension : int
-        From 1 to n.
 
     Examples
     --------
