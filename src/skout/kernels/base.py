@@ -17,11 +17,12 @@ from sklearn.base import clone
 
 from .._numerics import arrays
 from .._numerics.arrays import float_dtype, is_tensor, n_rows, row_slices, take
+from .._numerics.estimators import PartsByName
 from .._numerics.objects import Joint, as_objects
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.threads import check_memory, map_blocks, spare_threads
 from .._numerics.types import Array, Objects, Rng, Rows, Weights
-from .._numerics.validation import PartsByName, Registry, check_number, resolve
+from .._numerics.validation import Registry, check_number, resolve
 from ..rows import Memory, Survey
 from ..rows.encode import check_matrix
 

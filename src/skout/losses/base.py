@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots
-from .._numerics.pages import OnPages
+from .._numerics.estimators import PartsByName
 from .._numerics.types import Array
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
@@ -50,7 +50,7 @@ class Ramp(NamedTuple):
     high: Array
 
 
-class Loss(OnPages, ABC):
+class Loss(PartsByName, ABC):
     """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
 
     Where it has kinks the gradient is a subgradient, and there is no curvature.

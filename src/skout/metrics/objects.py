@@ -14,7 +14,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.objects import column_of
 from .._numerics.types import Matrix, Objects
-from ..kernels import as_kernel
+from ..kernels import Kernel, as_kernel
 from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ._checks import as_real, check_numbers, check_rows_given, check_same_shape, weighted_mean
@@ -249,7 +249,7 @@ def _three_kernels(
     kernel: KernelLike, Y_true: Objects, Y_pred: Objects
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return k(y, y'), k(y, y) and k(y', y') for each pair."""
-    kernel = as_kernel(kernel)
+    kernel = kernel if isinstance(kernel, Kernel) else as_kernel(kernel)
     with named("Y_true"):
         true = kernel.encode(column_of(Y_true))
     with named("Y_pred"):
