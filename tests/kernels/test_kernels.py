@@ -293,8 +293,9 @@ CONFORMANCE_DATA = {
 }
 
 
-# a kernel that learns from outputs is none before, see test_metric.py
-VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors and name != "learned_metric"]
+# a kernel that learns from outputs is none before, see test_metric.py, and a matrix is not vectors
+APART = ("learned_metric", "precomputed")
+VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors and name not in APART]
 GRAPHS = [
     ([(0, 1), (1, 2)], ["C", "C", "O"], [1, 2]),
     ([(0, 1), (1, 2), (2, 0)], ["C", "C", "O"], [1, 1, 1]),

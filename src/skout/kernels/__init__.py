@@ -19,6 +19,8 @@ from .graphs import (
     WeisfeilerLehman,
 )
 from .metric import Curves, Fourier, LearnedMetric, Mahalanobis, OnColumns, align_columns
+from .precomputed import GramRows as GramRows
+from .precomputed import Precomputed
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .spectra import Spectra as Spectra
@@ -52,6 +54,7 @@ __all__ = [
     "PairwiseFunction",
     "PeakCosine",
     "Polynomial",
+    "Precomputed",
     "ProbabilityProduct",
     "Product",
     "Ragged",
@@ -97,5 +100,6 @@ KERNELS.update(
         "kendall": Kendall,
         "rank_hamming": RankHamming,
         "lehmer": Lehmer,
+        "precomputed": Precomputed,
     }
 )
