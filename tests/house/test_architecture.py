@@ -366,8 +366,8 @@ apps.spectra.identify.validation predictors.weighing.WayScores
 apps.spectra.identify.validation predictors.weighing.options_for
 apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
-apps.spectra.pools.standard kernels.smiles.molecules
-apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
+apps.spectra.pools.standard kernels.molecules.molecules
+apps.spectra.readers.tables kernels.spectra.read_spectra
 """
 ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
 

@@ -30,7 +30,7 @@ KERNELS = {
     "sum": kernels.Gaussian(0.1) + 2.0 * kernels.Linear(),
     "product": kernels.OnColumns("gaussian", 0, 2) * kernels.OnColumns("laplacian", 2, None),
     "mahalanobis": kernels.Mahalanobis(kernels.Gaussian(0.3), [1.0, 2.0, 0.0, 0.5]),
-    "learnt": kernels.Learnt(rounds=1),
+    "learnt": kernels.LearnedMetric(rounds=1),
 }
 
 

@@ -30,7 +30,7 @@ from skout.kernels import (
     GaussianTanimoto,
     Kernel,
     Laplacian,
-    Learnt,
+    LearnedMetric,
     Linear,
     Mahalanobis,
     Mapped,
@@ -133,7 +133,7 @@ def test_counts_are_exact_in_float16():
     """As on a card, whose float16 sums are exact up to 2048."""
     rng = np.random.default_rng(0)
     A, B = (Tanimoto().encode(rng.random((9, 5000)) < 0.9) for _ in range(2))
-    with mock.patch("skout.kernels.bits.is_on_card", return_value=True):
+    with mock.patch("skout._numerics.arrays.is_on_card", return_value=True):
         block = Tanimoto().against(to_device(B, "cpu"))
         found = block(to_device(A, "cpu"))
     assert_allclose(found.numpy(), Tanimoto().against(B)(A), rtol=1e-15)
@@ -163,7 +163,7 @@ def test_a_metric_learnt_on_a_card_is_that_of_the_cpu(kernel, diagonal):
     y, weights = np.sin(2.0 * X[:, 0]) + X[:, 1], rng.uniform(0.5, 1.0, 400)
     here, there = (
         KernelRidge(
-            Learnt(kernel, diagonal=diagonal, landmarks=60, rounds=2, width=2.0),
+            LearnedMetric(kernel, diagonal=diagonal, landmarks=60, rounds=2, width=2.0),
             SubSample(60),
             alpha=[1e-5, 1e-3],
             random_state=0,

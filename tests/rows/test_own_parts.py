@@ -897,7 +897,7 @@ def crafted(path, change):
     ("change", "message"),
     [
         (lambda node: node["state"].update({"against": 1}), "'against' is no attribute"),
-        (lambda node: node["state"].update({"normalized": True}), "'normalized' is no attribute"),
+        (lambda node: node["state"].update({"_by_name": True}), "'_by_name' is no attribute"),
         (lambda node: node["state"].update({"__class__": 1}), "'__class__' is no attribute"),
         (lambda node: node["state"].update({"__dict__": 1}), "'__dict__' is no attribute"),
         (lambda node: node.update({"class": "Jaccard"}), "without saying that it needs it"),

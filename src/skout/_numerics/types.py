@@ -13,14 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Array",
-    "Floats",
-    "Index",
-    "Ints",
-    "Matrix",
-    "Objects",
-    "RandomState",
-    "Rows",
+    *("Array", "Floats", "Index", "Ints", "Matrix", "Objects", "RandomState", "Rng", "Rows"),
     "Table",
     "TorchDevice",
     "Weights",
@@ -47,3 +40,4 @@ TorchDevice: TypeAlias = Any
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Rng: TypeAlias = np.random.Generator

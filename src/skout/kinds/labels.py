@@ -18,7 +18,7 @@ from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
 from ..kernels import F1
-from ..metrics.labels import f1_scores, overlap
+from ..metrics.objects import f1_scores, overlap
 from .base import Cells, Coordinates, Kind, values_of
 
 __all__ = ["LabelFeatures", "LabelSets", "SetDecoder"]

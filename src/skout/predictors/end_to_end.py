@@ -113,7 +113,7 @@ class EndToEnd(StructuredPredictor):
         -------
         self : EndToEnd
         """
-        from ..deep.listwise import train_together  # PyTorch is imported here, not with skout
+        from ..deep.regressor import train_together  # PyTorch is imported here, not with skout
 
         model = self._checked()
         model.fit(X, Y, groups=groups, candidates=candidates, **fit_params)

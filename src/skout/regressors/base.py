@@ -39,7 +39,7 @@ from ..solvers.design import coordinates_of
 from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
 from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
-from .learning import LearnedMetric, learned_kernel
+from .learning import MetricRounds, learned_kernel
 
 # Targets below this leave the solver, which smooths losses, without digits.
 _SMALLEST = 1e-130
@@ -59,7 +59,7 @@ class MachineFit:
     kernel: Kernel  # as it was given
     engine: Engine
     chosen: ChosenAlpha
-    metric: LearnedMetric | None
+    metric: MetricRounds | None
     coef: Floats  # of the coordinates, A included, (p, d)
     matrix: Floats  # the same of the features, (m, d)
     intercept: Floats  # (d,)
@@ -270,7 +270,7 @@ class KernelMachineBase(PartsByName):
         rows: Source,
         d: int,
         chosen: ChosenAlpha,
-        metric: LearnedMetric | None,
+        metric: MetricRounds | None,
     ) -> MachineFit:
         """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
         coef, intercept = np.empty((engine.rank, d)), np.empty(d)

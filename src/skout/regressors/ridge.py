@@ -52,7 +52,7 @@ from ..solvers.ridge import (
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
-from .learning import LearnedMetric, learned_kernel, search_after
+from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
@@ -169,7 +169,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
-        Of a kernel whose metric is learned, see `skout.kernels.Learnt`.
+        Of a kernel whose metric is learned, see `skout.kernels.LearnedMetric`.
     n_features_in_ : int
 
     Examples
@@ -380,7 +380,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         self,
         alphas: list[float],
         sample: TrainingSample,
-        metric: LearnedMetric | None,
+        metric: MetricRounds | None,
         groups: ArrayLike | None,
         scorer: Scorer | None,
     ) -> tuple[AlphaSearch, Table | None]:
@@ -407,7 +407,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _take(
         self,
         fit: Fit,
-        metric: LearnedMetric | None = None,
+        metric: MetricRounds | None = None,
         table: Table | None = None,
         grown: GrowingMoments | None = None,
     ) -> None:
