@@ -34,7 +34,7 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
 # An old scikit-learn imports less, so that there the import of skout takes a larger share.
 RANGE := test,ann,chem,cli,dask,disk,excel,fast,onnx,plot,save,serve
-NETWORKS := predictor.dsokr predictors.autoencoder.Autoencoder predictors.end_to_end.EndToEnd
+NETWORKS := predictor.dsokr predictors.end_to_end.EndToEnd
 # The file of a class: its dots, but the last, are slashes.
 NETWORKS := $(foreach name,$(NETWORKS),--deselect src/skout/$(subst .,/,$(basename $(name))).py::skout.$(name))
 WITHOUT := SKOUT_WITHOUT=deep

@@ -25,24 +25,24 @@ from sklearn import datasets as of_sklearn
 
 from skout import Tuned
 from skout._numerics.arrays import n_rows, take
-from skout.datasets import load_label_ranking, load_multilabel, load_multioutput
+from skout.datasets import load
 
 Table = tuple[str, Any, Any]  # kind, X, Y
 COLUMNS = ["table", "shape", "kind", "budget", "wall", "ratio", "validation", "test", "trials"]
 
 
 def _labels(name: str) -> Table:
-    data = load_multilabel(name)
+    data = load(name, "multilabel")
     return "label_sets", data.X, data.Y
 
 
 def _ranks(name: str) -> Table:
-    data = load_label_ranking(name)
+    data = load(name, "ranking")
     return "rankings", data.X, data.Y
 
 
 def _targets(name: str) -> Table:
-    data = load_multioutput(name)
+    data = load(name, "multioutput")
     known = ~np.isnan(np.asarray(data.X)).any(axis=1)
     return "numbers", data.X[known], data.Y[known]
 

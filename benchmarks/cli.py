@@ -30,7 +30,7 @@ from measure import print_table, write_record
 from tqdm import tqdm
 
 import skout
-from skout.datasets import load_bibtex
+from skout.datasets import load
 from skout.kernels import F1, Gaussian
 from skout.metrics import example_f1
 from skout.sketches import PSparsified, SubSample
@@ -176,7 +176,7 @@ def export(path: Path, X: Any, Y: Any) -> None:
 
 def bibtex() -> list[dict[str, Any]]:
     """Return the F1 of the command line, by `evaluate` and by `rank`, and that of Python."""
-    data = load_bibtex()
+    data = load("bibtex")
     model = skout.sisokr(
         Gaussian(BIBTEX["gamma"]),
         F1(),

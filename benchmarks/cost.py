@@ -400,7 +400,7 @@ and output there, and says so before it starts if they do not fit.
 ## Choosing m
 
 m^2 is what costs. Try m = 500, 1,000, 2,000 on a hundred thousand rows and stop where the
-validation error stops falling (`skout.selection.sketch_size_search`), or use PivotedCholesky with a
+validation error stops falling (`skout.theory.sketch_size_search`), or use PivotedCholesky with a
 tolerance, which finds its own m. Twice the rows cost twice, twice the landmarks four times as much.
 """
 

@@ -25,7 +25,7 @@ from measure import fastest, measure, peak_megabytes, print_table, write_record
 
 from skout._numerics.arrays import row_slices
 from skout._numerics.threads import map_blocks
-from skout.datasets import load_qm9
+from skout.datasets import load
 from skout.kernels.graph_read import read_graphs
 from skout.kernels.graphs import (
     Core,
@@ -42,7 +42,7 @@ _REPEATS = 2
 
 def smiles() -> list[str]:
     """Return the molecules of QM9, in one random order."""
-    found = load_qm9().X
+    found = load("qm9").X
     return [found[i] for i in np.random.default_rng(0).permutation(len(found))]
 
 

@@ -43,8 +43,8 @@ from cli import BIBTEX, SKOUT, export
 from measure import print_table, write_record
 from tqdm import tqdm
 
+from skout import datasets
 from skout.apps.cli.serve.server import open_served
-from skout.datasets import load_bibtex
 
 SEED, POOL, CLIENTS, REQUESTS, TOP = 0, 100_000, 8, 500, 10
 PARTS = ["bibtex", "pool", "load"]
@@ -361,7 +361,7 @@ def on_hostile(seconds: float) -> list[dict[str, Any]]:
 
 def prepare(folder: Path, n_pool: int) -> tuple[Path, Path, np.ndarray]:
     """Fit bibtex by the command line, embed a pool, and return both files and rows to ask."""
-    data = load_bibtex()
+    data = datasets.load("bibtex")
     train, model, pool = folder / "train.csv", folder / "model.skout", folder / "pool.skpool"
     export(train, *data.train)
     words = ["--target", "labels", "--output", "label_sets", "--output-kernel", "f1"]

@@ -23,7 +23,7 @@ from skout import KernelBasis
 from skout._numerics.arrays import row_slices
 from skout._numerics.threads import map_blocks
 from skout.basis.features import LandmarkFeatures
-from skout.datasets import load_qm9
+from skout.datasets import load
 from skout.decoding import StringDecoder
 from skout.kernels import NGram
 from skout.sketches import SubSample
@@ -33,7 +33,7 @@ N, LANDMARKS, ROWS = 3, 3000, 4096
 
 def smiles() -> list[str]:
     """Return the SMILES of QM9."""
-    return load_qm9().X.tolist()
+    return load("qm9").X.tolist()
 
 
 def ngrams(texts: Iterable[str]) -> Counter[str]:

@@ -23,7 +23,7 @@ import numpy as np
 from measure import fastest, gemm_rate, measure, peak_megabytes, print_table, write_record
 
 from skout import CandidateSets, KernelBasis, iokr
-from skout.datasets import load_bibtex
+from skout.datasets import load
 from skout.decoding import CandidateDecoder
 from skout.decoding.search import top_k
 from skout.kernels import Gaussian, Tanimoto
@@ -107,7 +107,7 @@ def library(method: str, X: Any, Y: np.ndarray, X_test: Any) -> Any:
 
 def bibtex(repeats: int) -> list[dict[str, Any]]:
     """Time the four methods, both ways."""
-    data = load_bibtex()
+    data = load("bibtex")
     (X, Y), (X_test, Y_test) = data.train, data.test
     Y, Y_test = Y.astype(np.float64), Y_test.astype(np.float64)  # products of integers are slow
     rows = []

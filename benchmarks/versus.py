@@ -87,7 +87,7 @@ def machine(loss: str) -> Call:
 
 def _bibtex(method: str) -> tuple[Any, Any]:
     from skout import iokr
-    from skout.datasets import load_bibtex
+    from skout.datasets import load
     from skout.kernels import Gaussian
     from skout.sketches import PSparsified, SubSample
 
@@ -95,7 +95,7 @@ def _bibtex(method: str) -> tuple[Any, Any]:
     outputs = PSparsified(200, distribution="gaussian") if "SO" in method else None
     kernels = Gaussian(0.5e-2), Gaussian(0.5e-4)
     sketches = {"input_sketch": inputs.get(method), "output_sketch": outputs}
-    return iokr(*kernels, **sketches, alpha=1e-5, random_state=0), load_bibtex()
+    return iokr(*kernels, **sketches, alpha=1e-5, random_state=0), load("bibtex")
 
 
 def bibtex_fit(method: str) -> Call:

@@ -204,10 +204,10 @@ def write_tables(folder: Path) -> None:
 
 def write_spectra(folder: Path) -> None:
     """Write a library of 300 spectra of MassBank, two more without names, and candidates."""
-    from skout.datasets import load_massbank
+    from skout.datasets import load
     from skout.readers import spectra_table, write_mgf
 
-    data = load_massbank(sample=True)
+    data = load("massbank-sample")
     rows = np.flatnonzero(data.candidates.sizes > 2)
     rows = np.random.default_rng(0).permutation(rows)[:302]
     known, adduct = data.Y[rows], "[M+H]+"

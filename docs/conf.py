@@ -18,7 +18,6 @@ import skout
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY = PROJECT.get("urls", {}).get("repository") or os.environ.get("SKOUT_REPOSITORY")
-KINDS = {"feature": "New", "change": "Changed", "fix": "Fixed", "doc": "Documentation"}
 
 project = "skout"
 author = "skout developers"
@@ -37,7 +36,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "generated/changes.md", "generated/records.md"]
+exclude_patterns = ["_build", "generated/records.md"]
 default_role = "py:obj"
 smartquotes = False  # quotes in these texts are those of code
 suppress_warnings = ["config.cache"]
@@ -106,16 +105,6 @@ html_theme_options = {
 }
 
 
-def collect_changes(app) -> None:
-    """Write one page of the fragments that wait for a release, newest kind of change first."""
-    lines = []
-    for kind, title in KINDS.items():
-        paths = sorted((HERE.parent / "changelog.d").glob(f"*.{kind}.md"))
-        texts = [" ".join(path.read_text(encoding="utf-8").split()) for path in paths]
-        lines += [f"## {title}", "", *(f"- {text}" for text in texts), ""] if texts else []
-    write("changes", lines)
-
-
 def collect_records(app) -> None:
     """Write the table of the records: when each was run, and how far the library has gone since."""
     later = changes_since()
@@ -173,6 +162,5 @@ def prepare(app, docname: str, source: list[str]) -> None:
 
 def setup(app) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")  # no bars among the outputs of examples
-    app.connect("builder-inited", collect_changes, priority=1)
     app.connect("builder-inited", collect_records, priority=1)
     app.connect("source-read", prepare)

@@ -66,12 +66,12 @@ HOUSE = (
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
-        ("selection", "datasets"),
+        ("theory", "datasets"),
     ),
     (
         ("regressors", "decoding"),
         "x to coordinates;  coordinates to objects",
-        ("diagnostics", "testing"),
+        ("testing",),
     ),
     (("solvers",), "ridge regression, however it is held; any convex loss", ()),
     (

@@ -24,8 +24,8 @@ from sklearn.svm import SVC
 from skout import sisokr
 from skout.kernels import Gaussian
 from skout.metrics import kernel_similarity
-from skout.selection import choose_sketch_size, perfect_h_curve
 from skout.sketches import SubSample
+from skout.theory import choose_sketch_size, perfect_h_curve
 
 images, digits = load_digits(return_X_y=True)
 images = images / 16.0

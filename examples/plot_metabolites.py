@@ -10,7 +10,7 @@ spectra.
 
 It needs ``pip install skout[chem,disk,plot]``. The spectra come with skout: 2,298 records of
 `MassBank <https://massbank.eu>`_ (Horai and others, 2010) under CC BY 4.0 and CC0, one a molecule;
-``data.extra`` names the contributor of each. ``load_massbank()``, without ``sample=True``, loads
+``data.extra`` names the contributor of each. ``load("massbank")`` loads
 44,054 of them from files of yours.
 """
 
@@ -32,12 +32,12 @@ from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 
 from skout import CandidateSets, ConformalSets, Reranker, TwoWay, sisokr
-from skout.datasets import load_massbank
+from skout.datasets import load
 from skout.kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
 from skout.molecules import fingerprints
 from skout.sketches import SubSample
 
-data = load_massbank(sample=True)
+data = load("massbank-sample")
 skeleton = np.array([key[:14] for key in data.extra["inchikey"]])
 rng = np.random.default_rng(0)
 rows = rng.permutation(np.flatnonzero(skeleton != "COLNVLDHVKWLRT"))

@@ -16,7 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skout import KernelBasis, KernelRidge
-from skout.diagnostics import (
+from skout.kernels import Gaussian
+from skout.sketches import PSparsified, SubSample
+from skout.theory import (
     critical_radius,
     eigen_decay,
     k_satisfiability,
@@ -27,8 +29,6 @@ from skout.diagnostics import (
     theorem_3_19_size,
     theorem_4_9_size,
 )
-from skout.kernels import Gaussian
-from skout.sketches import PSparsified, SubSample
 
 rng = np.random.default_rng(0)
 n = 200

@@ -27,11 +27,7 @@ from skout import datasets, iokr
 from skout.metrics import kendall_tau
 
 KINDS = {"sets": ("ml", "f1"), "rankings": ("lr", "kendall"), "targets": ("mtr", "gaussian")}
-LOADERS = {
-    "sets": datasets.load_multilabel,
-    "rankings": datasets.load_label_ranking,
-    "targets": datasets.load_multioutput,
-}
+IN_CATALOGUE = {"sets": "multilabel", "rankings": "ranking", "targets": "multioutput"}
 DEFAULT = 1e-3
 ALPHAS = tuple(10.0 ** np.arange(-7.0, 1.0))
 MOST_TRAIN, MOST_TEST, N_SEEDS = 600, 1000, 2
@@ -61,7 +57,7 @@ def row_scores(kind: str, Y: np.ndarray, P: np.ndarray, mean: np.ndarray) -> np.
 
 
 def prepared(kind: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    data = LOADERS[kind](name)
+    data = datasets.load(name, IN_CATALOGUE[kind])
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
     return X.astype(np.float64), np.asarray(data.Y).astype(np.float64)
 

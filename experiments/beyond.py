@@ -304,16 +304,6 @@ def two_way_others() -> str:
     return markdown(["task, metric", *names], rows)
 
 
-def sides_table() -> str:
-    columns = ("top-1 %", "top-5 %", "top-10 %")
-    rows = [
-        [row["forward way"], row["normalisation"], *(f"{row[c]:.1f}" for c in columns)]
-        + [f"{row['MRR']:.3f}"]
-        for row in read_record("two_way_sides")["results"]
-    ]
-    return markdown(["forward way from", "normalisation", *columns, "MRR"], rows)
-
-
 def last_word_table() -> str:
     columns = {"top-1 %": 1, "top-5 %": 1, "top-10 %": 1, "MRR": 3}
     draws, rows = read_record("last_word")["results"], []
@@ -363,7 +353,6 @@ def page_text() -> str:
         "{HUBS}": hubs_table(),
         "{TWO WAYS}": two_way_table(),
         "{OTHER TASKS}": two_way_others(),
-        "{SIDES}": sides_table(),
         "{LAST WORD}": last_word_table(),
         **seconds(),
         "{WAY DRAWS}": str(len(read_record("two_way_spectra")["results"])),
@@ -525,17 +514,6 @@ of the training rows:
 
 Draws: 3; after each mean stands the standard deviation over them. The standard error is that of the
 best single way over test rows.
-
-Does the forward way gain by side inputs, here the energy of collision and the kind of instrument?
-One draw, the forward way alone with ALIGNF, on validation molecules; side inputs have four
-coordinates.
-
-{SIDES}
-
-By distance they gain 1.3 points of top-1, which one draw and 273 molecules cannot tell from noise.
-Cosines do better without: no search can take them at the side inputs of the query, only at the mean
-of all. To learn from all molecules is worth more than both. So the other tables are without side
-inputs.
 
 ## A last word
 

@@ -43,21 +43,21 @@ __all__ = [
 
 def load_numbers(name: str) -> tuple[np.ndarray, np.ndarray, int | None]:
     """Return inputs, one target, and the rows of the official training part, if there is one."""
-    data = datasets.load_regression(name)
+    data = datasets.load(name, "regression")
     official = set(data.split or ()) == {"train", "test"} and name != "boston"
     return np.asarray(data.X), np.ravel(data.Y), len(data.train[0]) if official else None
 
 
 def load_targets(name: str) -> tuple[np.ndarray, np.ndarray, int, list[str]]:
     """Return inputs with NaN where missing, targets, n_train, names of targets."""
-    data = datasets.load_multioutput(name)
+    data = datasets.load(name, "multioutput")
     names = [str(name).split("_")[0].lower() for name in data.names["outputs"]]
     return data.X, data.Y, len(data.train[0]), names
 
 
 def load_labels(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     """Return training inputs (CSR) and label sets (0/1), then those of the official test part."""
-    data = datasets.load_multilabel(name)
+    data = datasets.load(name, "multilabel")
     (X, Y), (X_test, Y_test) = data.train, data.test
     return X, Y.astype(np.float64), X_test, Y_test.astype(np.float64)
 

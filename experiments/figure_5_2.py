@@ -29,8 +29,8 @@ from pieces import Plan, alone, joined
 from skout import KernelBasis
 from skout.datasets import make_subspace_regression
 from skout.deep import MLP, NeuralRegressor, Training
-from skout.selection import leverage_scores
 from skout.sketches import GaussianSketch, SubSample
+from skout.theory import leverage_scores
 
 SIZES = (25, 50, 75, 100, 200, 400)
 LARGE = 1000

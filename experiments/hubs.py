@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 from skout import sisokr, without_hubs
-from skout.datasets import load_usps
+from skout.datasets import load
 from skout.kernels import F1, Gaussian
 from skout.metrics import example_f1, hits_at_k, mean_reciprocal_rank
 from skout.sketches import SubSample
@@ -35,7 +35,7 @@ HALVES = {"digits": (1200, 400), "USPS": (4000, 800)}  # training images, landma
 
 def halves(data: str, seed: int) -> dict[str, list[float]]:
     """Return the ranks of lower halves of images."""
-    images = load_digits().data / 16.0 if data == "digits" else np.asarray(load_usps().X)
+    images = load_digits().data / 16.0 if data == "digits" else np.asarray(load("usps").X)
     order = np.random.default_rng(seed).permutation(len(images))
     n, m = HALVES[data]
     images = images[order[: n + 1500]]

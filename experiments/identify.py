@@ -34,9 +34,8 @@ from common import RECORDS, read_record, surroundings
 from massbank import CACHE, Problem, judge, ranks_of
 from two_way import few
 
-from skout import load
+from skout import datasets, load
 from skout.apps.spectra.identify.design import Design, combined_kernel
-from skout.datasets import load_massbank
 from skout.molecules import MoleculePool
 from skout.readers import read_mgf
 
@@ -49,7 +48,7 @@ N_SEARCHED, MOST, TOP, PPM = 1000, 6, 25, 10.0
 
 def files() -> None:
     """Write all spectra but those of the test molecules, and spectra of these without names."""
-    problem, data = Problem(), load_massbank()
+    problem, data = Problem(), datasets.load("massbank")
     test = few(problem, problem.unseen, MOST)
     asked = np.sort(np.random.default_rng(0).permutation(test)[:N_SEARCHED])
     known = np.setdiff1d(np.arange(len(problem.keys)), problem.unseen)

@@ -44,7 +44,7 @@ def names() -> list[str]:
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and targets in columns, rows with a target only."""
     kind, short = name.split("_", 1)
-    data = (datasets.load_regression if kind == "reg" else datasets.load_multioutput)(short)
+    data = datasets.load(short, "regression" if kind == "reg" else "multioutput")
     X, Y = (np.asarray(part, dtype=np.float64) for part in (data.X, data.Y))
     Y = Y.reshape(len(Y), -1)
     known = ~np.isnan(Y).any(axis=1)

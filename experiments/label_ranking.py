@@ -34,9 +34,8 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.neighbors import NearestNeighbors
 from tqdm import tqdm
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor
+from skout import KernelBasis, KernelRidge, StructuredPredictor, datasets
 from skout.basis.moments import Moments
-from skout.datasets import load_label_ranking
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
 from skout.kernels import Gaussian, Kendall, Laplacian, Lehmer, Matern, RankHamming
 from skout.metrics import kendall_tau
@@ -222,7 +221,7 @@ def kendall_forest(forest: Any) -> StructuredPredictor:
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs (n, p) and ranks (n, d), 0 for the best item."""
-    data = load_label_ranking(name)
+    data = datasets.load(name, "ranking")
     return data.X, data.Y
 
 

@@ -2,7 +2,6 @@
 
     python experiments/massbank.py prepare --moses WHEEL         candidates and fingerprints; once
     python experiments/massbank_mass.py prepare --pool POOL      candidates by mass; once
-    python experiments/last_word.py sides [--quick]              side inputs, by validation; record
     python experiments/last_word.py run [--seeds] [--protocols]  draws of all sketches; record
     python experiments/last_word.py collect                      the record of draws that are there
     python experiments/last_word.py table                        the records, as markdown
@@ -15,15 +14,12 @@ molecules. The prior of a candidate, a column of the user, says by its fingerpri
 is as a molecule of MassBank; it is learnt from training molecules and others of their formulas.
 
 Candidates: of the formula; of the formula with those of MOSES; within 10 ppm of the mass.
-
-Side inputs: the energy of collision, as a share of what the mass calls for, and the instrument.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from copy import copy
 from dataclasses import replace
@@ -34,7 +30,6 @@ import two_way
 from common import mean_sd, print_table, read_record, write_record
 from massbank import CACHE, Problem, judge, spectrum_kernels
 from massbank_mass import ByMass
-from tqdm import tqdm
 
 from skout import (
     KernelBasis,
@@ -47,14 +42,12 @@ from skout import (
     save,
 )
 from skout.decoding import CandidateDecoder
-from skout.kernels import Gaussian, GaussianTanimoto, align
-from skout.predictors.joint import JointBasis, JointRegressor, scaled, scaling
-from skout.predictors.sides import SideInputs, fit_sides
+from skout.kernels import GaussianTanimoto, align
+from skout.predictors.joint import JointBasis, JointRegressor, scaled
 from skout.predictors.weighing import Option, WayScores, reciprocal_ranks
 from skout.sketches import SubSample
 
 N_DRAWS, M_X, M_Y = 5, 3000, 1500
-N_SIDES, M_SIDES, M_X_SIDES = 4, 700, 1500
 # Of the prior: rivals of a formula, landmarks, folds.
 N_RIVALS, M_PRIOR, N_FOLDS = 8, 1500, 5
 # Candidates from which on a set counts as large.
@@ -281,87 +274,6 @@ def collect() -> None:
     write_record("last_word", settings, rows)
 
 
-# Side inputs -----------------------------------------------------------------------------------
-
-
-def energy(text: str, mass: float, instrument: str) -> float:
-    """Return the energy of collision in percent of what the mass calls for; nan without one."""
-    found = [float(one) for one in re.findall(r"\d+\.?\d*", text)]
-    if not found:
-        return np.nan
-    is_range = len(found) > 1 and re.search(r"\d\s*-\s*\d|ramp|/", text, re.IGNORECASE)
-    value = float(np.mean(found[:2])) if is_range else found[0]
-    is_share = "%" in text or "NCE" in text.upper() or ("FT" in instrument and "eV" not in text)
-    return value if is_share else value * 500.0 / mass
-
-
-def settings_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
-    """Return log energy (0 without one), whether there is none, and three kinds of instruments."""
-    extra = problem.data.extra
-    kinds = [str(extra["instrument_type"][i]) for i in rows]
-    masses = [float(extra["exact_mass"][i]) for i in rows]
-    texts = [str(extra["collision_energy"][i]) for i in rows]
-    found = np.array([energy(*one) for one in zip(texts, masses, kinds, strict=True)])
-    missing = np.isnan(found)
-    logs = np.log(np.where(missing, 40.0, np.maximum(found, 5.0)) / 40.0)
-    columns = [[name in kind for kind in kinds] for name in ("TOF", "ITFT", "QQ")]
-    return np.column_stack([logs, missing, *columns]).astype(np.float64)
-
-
-class Known:
-    """A basis whose coordinates of training and of new rows are known."""
-
-    def __init__(self, first: np.ndarray, then: np.ndarray) -> None:
-        self.first, self.then = first, then
-
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        return self.first
-
-    def transform(self, X: Any) -> np.ndarray:
-        return self.then
-
-
-def sides(quick: bool) -> None:
-    """Compare forward ways alone, with and without side inputs, on validation molecules."""
-    problem = Problem(moses=False)
-    train, val, _ = two_way.parts_of(problem, quick)
-    (X, Y), (X_val, Y_val) = (two_way.pair(problem, some) for some in (train, val))
-    sets = problem.sets(val)
-    _, gamma, alpha = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
-    inputs = KernelBasis(aligned(X, Y, 0.25, 0), SubSample(M_X_SIDES), random_state=2000)
-    coordinates = Known(inputs.fit_transform(X), inputs.transform(X_val))
-    outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
-    rows = []
-
-    def add(name: str, regressor: Any, queries: Any) -> None:
-        Z = queries.transform(X_val)
-        for cosine in (False, True):
-            basis = JointBasis(outputs, regressor, Z.shape[1], np.inf, cosine)
-            decoder = CandidateDecoder().fit(basis, outputs.landmarks_[:1])
-            F = scaling(queries)(Z, np.inf, cosine)
-            found = judge(problem, decoder.truth_ranks(F, Y_val, sets), val)
-            how = "cosine" if cosine else "distance"
-            rows.append({"forward way": name, "normalisation": how} | found)
-            tqdm.write(f"{rows[-1]}")
-
-    exact = KernelRidge(GaussianTanimoto(gamma), alpha=alpha).fit(Y, coordinates.first)
-    add("all molecules", exact, coordinates)
-    made = [settings_of(problem, s) for s in (train, val)]
-    basis = KernelBasis(Gaussian(1.0), SubSample(N_SIDES), random_state=0)
-    known = Known(basis.fit_transform(made[0]), basis.transform(made[1]))
-    constant = Known(np.ones((len(train), 1)), np.ones((len(val), 1)))
-    ahead = StructuredPredictor(
-        KernelRidge(GaussianTanimoto(gamma), SubSample(M_SIDES), alpha=alpha, random_state=5),
-        coordinates,
-    )
-    for name, side in (("without", constant), ("with side inputs", known)):
-        regressor, queries = fit_sides(ahead, side, coordinates, X, Y, [])
-        queries = SideInputs(coordinates, side, queries.coef)
-        add(f"{M_SIDES} molecules, {name}", regressor, queries)
-    if not quick:
-        write_record("two_way_sides", {"m_x": M_X_SIDES, "m": M_SIDES, "n_sides": N_SIDES}, rows)
-
-
 # Tables ----------------------------------------------------------------------------------------
 
 
@@ -385,13 +297,11 @@ def table() -> None:
             ],
             ["way", *columns],
         )
-    rows = read_record("two_way_sides")["results"]
-    print_table(rows, ["forward way", "normalisation", *columns])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("sides", "run", "collect", "table"))
+    parser.add_argument("part", choices=("run", "collect", "table"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(N_DRAWS)))
     parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
@@ -400,10 +310,8 @@ def main() -> None:
         table()
     elif options.part == "collect":
         collect()
-    elif options.part == "run":
-        run(options.quick, options.seeds, options.protocols)
     else:
-        sides(options.quick)
+        run(options.quick, options.seeds, options.protocols)
 
 
 if __name__ == "__main__":

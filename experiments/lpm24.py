@@ -35,10 +35,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from tqdm import tqdm
 
-from skout import KernelBasis, sisokr
+from skout import KernelBasis, datasets, sisokr
 from skout._numerics.arrays import row_slices, unique
 from skout.basis.moments import Moments
-from skout.datasets import load_lpm24
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
 from skout.kernels.packed import PackedBits
@@ -72,7 +71,7 @@ QUICK = 4000  # fingerprints
 
 def prepare() -> None:
     """Write the fingerprints of the molecules, and which of them RDKit can read."""
-    smiles = load_lpm24().X
+    smiles = datasets.load("lpm24").X
     parts, valid = [], []
     for some in tqdm(list(row_slices(len(smiles), AT_ONCE)), desc="fingerprints"):
         molecules = parse_smiles(smiles[some], on_error="none")
@@ -121,7 +120,7 @@ def load(n_most: int | None) -> dict[str, Part]:
     stored = np.load(CACHE)
     # single precision: coordinates of 135,000 label sets take half the memory
     X = PackedBits(stored["words"], int(stored["n_bits"]), np.float32)
-    Y = load_lpm24().Y[stored["valid"]].astype(np.float32)
+    Y = datasets.load("lpm24").Y[stored["valid"]].astype(np.float32)
     first, number = unique(X)
     order = np.random.default_rng(SEED).permutation(len(first))[:n_most]
     place = np.full(len(first), -1)

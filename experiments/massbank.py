@@ -50,7 +50,7 @@ from common import (
 from tqdm import tqdm
 
 from skout import CandidateSets, KernelBasis, StructuredPredictor, iokr
-from skout.datasets import load_massbank
+from skout.datasets import load
 from skout.kernels import (
     GaussianTanimoto,
     Normalized,
@@ -83,7 +83,7 @@ def prepare(wheel: Path | None) -> None:
     from skout.molecules import fingerprints
 
     RDLogger.DisableLog("rdApp.*")
-    data = load_massbank()
+    data = load("massbank")
     flat = {text: _flat(Chem, text) for text in set(map(str, data.Y))}
     truth = [flat[str(text)] for text in data.Y]
     formula = [str(name) for name in data.extra["formula"]]
@@ -179,7 +179,7 @@ class Problem:
     """Spectra, the molecules behind them, candidates, and the parts of the split."""
 
     def __init__(self, seed: int = 0, *, moses: bool = True) -> None:
-        self.data = data = load_massbank()
+        self.data = data = load("massbank")
         with np.load(CACHE / "massbank.npz") as file:
             z = {name: file[name] for name in file.files}
         z = z if moses else without_moses(z)

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from skout.datasets import SOURCES
+from skout.datasets import CATALOGUE
 from skout.datasets.files import SHIPPED, locate
 
 SEED = 0
 LICENCES = ["CC BY", "CC0"]
-SOURCES_OF_CANDIDATES = "massbank|chebi20|qm9"
+CATALOGUE_OF_CANDIDATES = "massbank|chebi20|qm9"
 MAX_CANDIDATES, MAX_PEAKS = 100, 40
 COLUMNS = (
     ["accession", "contributor", "name", "inchikey", "smiles", "formula", "precursor_mz"]
@@ -32,7 +32,7 @@ COLUMNS = (
 def candidates(path: Path) -> pa.Table:
     """Return the structures of formulas that do not have too many."""
     table = parquet.read_table(path)
-    table = table.filter(compute.match_substring_regex(table["sources"], SOURCES_OF_CANDIDATES))
+    table = table.filter(compute.match_substring_regex(table["sources"], CATALOGUE_OF_CANDIDATES))
     names, counts = np.unique(table["formula"].to_pylist(), return_counts=True)
     few = pa.array(names[counts <= MAX_CANDIDATES])
     return table.filter(compute.is_in(table["formula"], few)).select(["formula", "smiles_2d"])
@@ -68,7 +68,7 @@ def strongest(table: pa.Table) -> pa.Table:
 
 
 def main() -> None:
-    peaks, structures = locate(SOURCES["spectra", "massbank"])
+    peaks, structures = locate(CATALOGUE["spectra", "massbank"])
     pool = candidates(structures)
     found = spectra(peaks, compute.unique(pool["formula"]))
     pool = pool.filter(compute.is_in(pool["formula"], compute.unique(found["formula"])))

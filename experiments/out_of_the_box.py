@@ -25,7 +25,7 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skout import sisokr
-from skout.datasets import load_multilabel
+from skout.datasets import load
 from skout.metrics import example_f1
 
 DATA = ("birds", "cal500", "emotions", "flags", "foodtruck", "genbase", "medical")
@@ -36,7 +36,7 @@ N_SEEDS, N_FOLDS, TRAINING_SHARE = 3, 3, 0.7
 
 def parts(name: str, seed: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     """Return inputs and label sets to train on, and those to test."""
-    data = load_multilabel(name)
+    data = load(name, "multilabel")
     if data.split:
         (X, Y), (X_test, Y_test) = data.train, data.test
     else:

@@ -17,8 +17,7 @@ import numpy as np
 from common import Scaler, load_labels, mean_sd, print_table, write_record
 from tqdm import tqdm
 
-from skout import ConformalSets, iokr
-from skout.datasets import load_label_ranking
+from skout import ConformalSets, datasets, iokr
 from skout.kernels import F1, Gaussian, Kendall
 
 SEED, N_SPLITS, COVERAGES = 0, 20, (0.8, 0.9, 0.95)
@@ -28,7 +27,7 @@ ALPHAS = tuple(10.0 ** np.arange(-6.0, 0.1, 1.0))
 def load(name: str) -> tuple[np.ndarray, np.ndarray, Any]:
     """Return inputs, outputs and the output kernel."""
     if name == "vehicle":
-        data = load_label_ranking(name)
+        data = datasets.load(name, "ranking")
         return data.X, data.Y, Kendall()
     X, Y, X_test, Y_test = load_labels(name)
     return np.vstack([X.toarray(), X_test.toarray()]), np.vstack([Y, Y_test]).astype(int), F1()

@@ -23,8 +23,7 @@ from common import FIGURES, mean_sd, print_table, write_record
 from scipy.stats import norm
 from tqdm import tqdm
 
-from skout import KernelRidge, PrivateRidge
-from skout.datasets import load_regression
+from skout import KernelRidge, PrivateRidge, datasets
 from skout.kernels import Fourier, Gaussian
 
 SETS = ("kin40k", "keggundirected")
@@ -34,7 +33,7 @@ FEATURES, DELTA, SEEDS = 200, 1e-6, 10
 
 def load(name: str, n: int | None) -> tuple[np.ndarray, ...]:
     """Return standardised inputs and targets, a tenth of them for testing."""
-    data = load_regression(name)
+    data = datasets.load(name, "regression")
     X, y = data.X[:n], np.ravel(data.Y)[:n]
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
     y = np.clip((y - y.mean()) / y.std(), -3.0, 3.0) / 3.0

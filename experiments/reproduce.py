@@ -23,8 +23,8 @@ from papers import CONFIGS, Config, by_name
 from pieces import carry_out
 from tqdm import tqdm
 
-from skout.datasets.catalogue import SOURCES
-from skout.datasets.originals import at_hand
+from skout.datasets.catalogue import CATALOGUE
+from skout.datasets.files import available
 
 
 def reproduce(configs: list[Config], again: bool = False, quick: bool = False) -> dict[str, str]:
@@ -59,10 +59,10 @@ def missing_data(configs: list[Config]) -> list[str]:
     needs = " ".join(config.needs for config in configs if config.plan is not None)
     patterns = [word.strip(",") for word in needs.split() if "." in word]
     lines = []
-    for source in SOURCES.values():
+    for source in CATALOGUE.values():
         names = [file.name for file in source.files]
         wanted = any(fnmatch(name, pattern) for name in names for pattern in patterns)
-        if not wanted or at_hand(source):
+        if not wanted or available(source):
             continue
         if source.original is None:
             lines.append(f"{source.name}: {', '.join(names)} in SKOUT_DATA, from {source.origin}")

@@ -19,8 +19,7 @@ import torch
 from common import mean_sd, print_table, write_record
 from tqdm import tqdm
 
-from skout import dsokr
-from skout.datasets import load_usps
+from skout import datasets, dsokr
 from skout.deep import MLP, Training
 from skout.kernels import Gaussian
 from skout.losses import EpsilonInsensitive, Huber, Squared
@@ -37,7 +36,7 @@ GRID = {
 
 
 def load() -> tuple[np.ndarray, ...]:
-    data = load_usps()
+    data = datasets.load("usps")
     (X, _), (X_test, _) = data.train, data.test
     return X[:, :128], X[:, 128:], X_test[:, :128], X_test[:, 128:]
 

@@ -324,9 +324,9 @@ def energy(text: str) -> str:
 
 
 def strata_of(held: np.ndarray) -> dict[str, np.ndarray]:
-    from skout.datasets import load_massbank
+    from skout.datasets import load
 
-    extra = load_massbank().extra
+    extra = load("massbank").extra
     kinds = np.array([str(name) for name in extra["instrument_type"]])[held]
     names, counts = np.unique(kinds, return_counts=True)
     rare = names[counts < 100]

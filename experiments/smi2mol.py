@@ -23,7 +23,7 @@ from common import FIGURES, HERE, clock, mean_sd, print_table, write_record
 
 from skout import KernelBasis, StructuredPredictor, sisokr
 from skout._numerics.arrays import unique
-from skout.datasets import load_qm9
+from skout.datasets import load
 from skout.kernels import NeighborhoodSubgraph, NGram, Normalized, WeisfeilerLehman
 from skout.kernels.graph_rows import Graphs
 from skout.sketches import SubSample
@@ -36,7 +36,7 @@ KERNEL = Normalized(WeisfeilerLehman(3)) + Normalized(NeighborhoodSubgraph(3, 4)
 
 
 def load_smiles() -> np.ndarray:
-    return load_qm9().X.astype(str)
+    return load("qm9").X.astype(str)
 
 
 def prepare() -> None:

@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from skout import KernelBasis, iokr
 from skout._numerics.threads import held_blas
-from skout.datasets.catalogue import SOURCES
+from skout.datasets.catalogue import CATALOGUE
 from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian
 from skout.metrics import example_f1
@@ -164,7 +164,7 @@ def seconds(
 
 def plan(quick: bool, data: str = "bibtex") -> Plan:
     draws, repeats = (2, 1) if quick else (N_DRAWS, REPEATS)
-    source = SOURCES["multilabel", data]
+    source = CATALOGUE["multilabel", data]
     exact = not quick and (source.n_train or source.shape[0]) <= MOST_EXACT
     sketched = ("SISOKR",) if quick else ("SIOKR", "SISOKR")
     methods = ("IOKR", *sketched, "ISOKR") if exact else sketched

@@ -26,7 +26,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from skout.datasets import load_chebi20, load_mol2vec, load_text_molecule
+from skout.datasets import load
 
 CACHE = HERE / "cache"
 N_VAL = 500
@@ -44,7 +44,7 @@ def prepare(names: Sequence[Path], definitions: Path | None) -> None:
     definitions : path or None
         A table of definitions of ChEBI: smiles, definition, in_text_molecule_pairs.
     """
-    test_part = load_chebi20()
+    test_part = load("chebi20")
     pool = list(test_part.candidates)
     pairs = [(source, *pair) for source, found in _texts(names, definitions) for pair in found]
     test_texts, test_smiles = test_part.test
@@ -78,7 +78,7 @@ def _texts(
 ) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
     """Yield where texts are from, and pairs of a text and the SMILES of a molecule."""
     for name in ("chebi20", "pubchem324k", "pcdes", "iupac"):
-        data = load_text_molecule(name)
+        data = load(name, "text")
         X, Y = data.part("validation") if name == "chebi20" else (data.X, data.Y)
         yield name, zip(map(str, X), map(str, Y), strict=True)
     if definitions is not None:
@@ -192,7 +192,7 @@ def molecules(smiles: list[str]) -> tuple[list[str], sparse.csr_matrix, sparse.c
     from rdkit.Chem import rdFingerprintGenerator
 
     RDLogger.DisableLog("rdApp.*")
-    tokens = [str(token) for token in load_mol2vec().X]
+    tokens = [str(token) for token in load("mol2vec").X]
     unknown = tokens.index("UNK")
     number = {int(token): i for i, token in enumerate(tokens) if i != unknown}
     plain = rdFingerprintGenerator.GetMorganGenerator(radius=1)
@@ -279,7 +279,7 @@ class Problem:
             z = {name: file[name] for name in file.files}
         counts = _matrix("counts", z)
         counts.data **= damp
-        vectors = counts @ np.asarray(load_mol2vec().Y, dtype=np.float64)
+        vectors = counts @ np.asarray(load("mol2vec").Y, dtype=np.float64)
         pool = vectors[z["pool"]]
         if white > 0.0:
             centre = pool.mean(axis=0)

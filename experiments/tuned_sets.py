@@ -8,6 +8,7 @@ alike; scaling is each method's own affair.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -49,22 +50,26 @@ class Kind:
     more: bool = True
 
 
+def _loader(kind: str) -> Callable[[str], datasets.Dataset]:
+    return functools.partial(datasets.load, kind=kind)
+
+
 KINDS = {
     "labels": Kind(
-        "Label sets", "example F1", tuple(LABELS.split()), datasets.load_multilabel, example_f1
+        "Label sets", "example F1", tuple(LABELS.split()), _loader("multilabel"), example_f1
     ),
     "rankings": Kind(
         "Rankings",
         "Kendall's tau",
         tuple(RANKINGS.split()),
-        datasets.load_label_ranking,
+        _loader("ranking"),
         kendall_tau,
     ),
     "targets": Kind(
         "Several targets",
         "aRRMSE",
         tuple(TARGETS.split()),
-        datasets.load_multioutput,
+        _loader("multioutput"),
         arrmse,
         more=False,
     ),

@@ -45,7 +45,7 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, sisokr
-from skout.datasets import load_chebi20
+from skout.datasets import load
 from skout.decoding import CandidateDecoder
 from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
@@ -280,7 +280,7 @@ def molecules_of_texts(seed: int) -> dict[str, Any]:
 
     from skout.molecules import fingerprints
 
-    data, rng = load_chebi20(), np.random.default_rng(seed)
+    data, rng = load("chebi20"), np.random.default_rng(seed)
     (texts, smiles), (new, truth) = data.part("validation"), data.test
     some = np.sort(rng.permutation(len(texts))[:2000])
     asked = np.sort(rng.permutation(len(new))[:1000])

@@ -58,7 +58,7 @@ def pytest_collection_finish():
 NUMERICS = {
     f"test_{name}.py"
     for name in (
-        *("basis", "classifier", "combine", "conformal", "convex", "design", "diagnostics"),
+        *("basis", "classifier", "combine", "conformal", "convex", "design", "theory"),
         *("estimators", "features", "fitting", "hostile_numbers", "hubs", "induced", "label_sets"),
         *("linalg", "losses", "machine", "metrics", "predictor", "quantile", "rankings"),
         *("ridge", "routing", "sketches", "solvers", "tasks"),

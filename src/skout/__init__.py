@@ -20,7 +20,7 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, diagnostics, molecules, persistence, readers, selection
+    from . import datasets, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
     from .apps.tuning import Tuned
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
         TwoWay,
         without_hubs,
     )
-    from .predictors.autoencoder import Autoencoder
     from .predictors.reranker import Reranker
 
 __all__ = [
-    "Autoencoder",
     "CandidateSets",
     "ConformalSelection",
     "ConformalSets",
@@ -58,7 +56,6 @@ __all__ = [
     "TwoWay",
     "datasets",
     "decoding",
-    "diagnostics",
     "dsokr",
     "graph_task_matrix",
     "iokr",
@@ -72,10 +69,10 @@ __all__ = [
     "quantile_task_matrix",
     "readers",
     "save",
-    "selection",
     "sisokr",
     "sketches",
     "sources",
+    "theory",
     "without_hubs",
 ]
 
@@ -83,7 +80,6 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
 _IN_MODULES = {
-    "Autoencoder": "predictors.autoencoder",
     "Reranker": "predictors.reranker",
     "SpectrumIdentifier": "apps.spectra.identify",
     "TableEncoder": "apps.tables",
@@ -94,7 +90,7 @@ _IN_MODULES = {
     ),
     "without_hubs": "predictors",
 }
-_MODULES = ("datasets", "diagnostics", "molecules", "persistence", "readers", "selection")
+_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
 
 

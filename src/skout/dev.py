@@ -19,6 +19,7 @@ from ._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    frames_out,
     no_frames,
     resolve,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "chemistry",
     "ending",
     "extra",
+    "frames_out",
     "join",
     "map_blocks",
     "n_rows",

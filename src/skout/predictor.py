@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import resolve, spawn_seed
+from ._numerics.validation import frames_out, resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding.base import (
     FittedOutputs,
@@ -53,6 +53,7 @@ def as_basis(spec: Any) -> Any:
     return KernelBasis(as_kernel(spec))
 
 
+@frames_out
 class StructuredPredictor(DecodingPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 
@@ -395,12 +396,7 @@ def sisokr(
     >>> sisokr("gaussian", "tanimoto", random_state=0).fit(X, Y).predict([[1.0]])
     array([[1, 0, 1]])
     """
-    return iokr(
-        input_kernel, output_kernel, input_sketch=input_sketch, output_sketch=output_sketch,
-        alpha=alpha, loss=loss, scoring=scoring, cv=cv, fit_intercept=fit_intercept,
-        task_matrix=task_matrix, solver=solver, decoder=decoder, random_state=random_state,
-        n_jobs=n_jobs, verbose=verbose, device=device, checkpoint=checkpoint,
-    )  # fmt: skip
+    return iokr(**locals())  # all parameters, as they were given
 
 
 def dsokr(
@@ -432,7 +428,7 @@ def dsokr(
         The number of outputs is the rank of the output basis.
     output_kernel : kernel, str or callable
     output_sketch : sketch, str or None, default "subsample"
-        `skout.selection.perfect_h_curve` and `leverage_scores` help to choose its size.
+        `skout.theory.perfect_h_curve` and `leverage_scores` help to choose its size.
     output_rank : int, optional
         Outputs of the network, if fewer than the sketch has: the largest coordinates.
     loss : Loss or str, default "squared"

@@ -23,47 +23,50 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skout import datasets
-from skout.datasets import SOURCES, Dataset, files, loaders, originals, parsers
+from skout.datasets import CATALOGUE, Dataset, files, parsers
 from skout.datasets.arff import read_arff
 from skout.datasets.catalogue import File
-from skout.datasets.molecules import same_formula
+from skout.datasets.parsers import same_formula
 
 FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(
     not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set"
 )
-HASHED = [key for key, source in SOURCES.items() if all(file.sha256 for file in source.files)]
-PUBLIC = sorted(set(SOURCES) - set(HASHED))
+HASHED = [key for key, source in CATALOGUE.items() if all(file.sha256 for file in source.files)]
+PUBLIC = sorted(set(CATALOGUE) - set(HASHED))
 
 
 def load(kind, name):
-    if any(file.name.endswith(".parquet") for file in SOURCES[kind, name].files):
+    if any(file.name.endswith(".parquet") for file in CATALOGUE[kind, name].files):
         pytest.importorskip("pyarrow")
-    return loaders._load(kind, name)
+    return datasets.load(name, kind)
 
 
 # The table of sources ----------------------------------------------------------------------------
 
 
 def test_sources_are_complete():
-    assert len(SOURCES) == 99
+    assert len(CATALOGUE) == 99
     assert {name for _, name in PUBLIC} == {
         *("bookmarks", "mediamill", "rf2", "scm1d", "scm20d", "otoliths")
     }
-    for source in SOURCES.values():
+    for source in CATALOGUE.values():
         assert source.parser in parsers.PARSERS
         assert source.files
         for text in (source.licence, source.citation, source.origin, source.description):
             assert text
         assert "<" not in source.origin
         assert source.n_train is None or 0 <= source.n_train < source.shape[0]
-    hashes = {file.name: file.sha256 for key in HASHED for file in SOURCES[key].files}
+    hashes = {file.name: file.sha256 for key in HASHED for file in CATALOGUE[key].files}
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes.values())
     assert len(set(hashes.values())) == len(hashes)
 
 
 def test_every_parser_is_used():
-    assert {source.parser for source in SOURCES.values()} == set(parsers.PARSERS)
+    named = {
+        part.parser for entry in CATALOGUE.values() for part in (entry, entry.original) if part
+    }
+    assert named == set(parsers.PARSERS)
 
 
 # Real files --------------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ def test_every_parser_is_used():
 @needs_data
 def test_files_have_their_sizes_and_hashes():
     for key in HASHED:
-        for path, file in zip(files.locate(SOURCES[key]), SOURCES[key].files, strict=True):
+        for path, file in zip(files.locate(CATALOGUE[key]), CATALOGUE[key].files, strict=True):
             assert path.parent in (Path(FOLDER), files.SHIPPED)
             assert path.stat().st_size == file.size
             assert hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
@@ -81,7 +84,7 @@ def test_files_have_their_sizes_and_hashes():
 @needs_data
 @pytest.mark.parametrize("key", HASHED, ids="-".join)
 def test_shapes_and_splits(key):
-    source, data = SOURCES[key], load(*key)
+    source, data = CATALOGUE[key], load(*key)
     n, p, d = source.shape
     assert len(data) == data.X.shape[0] == data.Y.shape[0] == n
     assert p in (0, data.X.shape[-1])
@@ -100,21 +103,21 @@ def test_shapes_and_splits(key):
 
 @needs_data
 @pytest.mark.parametrize(
-    ("function", "shown"),
+    ("name", "shown"),
     [
-        ("load_bibtex", "'bibtex', X (7395, 1836), Y (7395, 159), train 4880, test 2515"),
-        ("load_delicious", "'delicious', X (16105, 500), Y (16105, 983), train 12920, test 3185"),
-        ("load_rf1", "'rf1', X (9125, 64), Y (9125, 8), train 4108, test 5017"),
-        ("load_boston", "'boston', X (506, 13), Y (506,)"),
-        ("load_engel", "'engel', X (235, 1), Y (235,)"),
-        ("load_usps", "'usps', X (9298, 256), Y (9298,), train 7291, test 2007"),
-        ("load_qm9", "'qm9', X (130831,), Y (130831,)"),
-        ("load_mol2vec", "'mol2vec', X (3138,), Y (3138, 300)"),
-        ("load_chebi20", "'chebi20', X (6601,), Y (6601,), validation 3301, test 3300"),
+        ("bibtex", "'bibtex', X (7395, 1836), Y (7395, 159), train 4880, test 2515"),
+        ("delicious", "'delicious', X (16105, 500), Y (16105, 983), train 12920, test 3185"),
+        ("rf1", "'rf1', X (9125, 64), Y (9125, 8), train 4108, test 5017"),
+        ("boston", "'boston', X (506, 13), Y (506,)"),
+        ("engel", "'engel', X (235, 1), Y (235,)"),
+        ("usps", "'usps', X (9298, 256), Y (9298,), train 7291, test 2007"),
+        ("qm9", "'qm9', X (130831,), Y (130831,)"),
+        ("mol2vec", "'mol2vec', X (3138,), Y (3138, 300)"),
+        ("chebi20", "'chebi20', X (6601,), Y (6601,), validation 3301, test 3300"),
     ],
 )
-def test_named_loaders(function, shown):
-    assert repr(getattr(datasets, function)()) == f"Dataset({shown})"
+def test_data_sets_by_name(name, shown):
+    assert repr(datasets.load(name)) == f"Dataset({shown})"
 
 
 @needs_data
@@ -123,8 +126,8 @@ def test_label_sets_are_those_of_the_file(name):
     with np.load(Path(FOLDER) / f"ml_{name}.npz") as file:
         n_train, labels, indptr = int(file["n_train"]), file["Y_indices"], file["Y_indptr"]
         total = file["X_data"].sum(dtype=np.float64)
-    data = datasets.load_multilabel(name)
-    assert (n_train if n_train >= 0 else None) == SOURCES["multilabel", name].n_train
+    data = datasets.load(name, "multilabel")
+    assert (n_train if n_train >= 0 else None) == CATALOGUE["multilabel", name].n_train
     assert_array_equal(data.Y.sum(axis=1), np.diff(indptr))
     assert_array_equal(np.flatnonzero(data.Y[7]), np.sort(labels[indptr[7] : indptr[8]]))
     assert_allclose(data.X.sum(), total)
@@ -132,7 +135,7 @@ def test_label_sets_are_those_of_the_file(name):
 
 @needs_data
 def test_cardinality_of_bibtex_is_the_published_one():
-    data = datasets.load_bibtex()
+    data = datasets.load("bibtex")
     assert_allclose(data.Y.sum(axis=1).mean(), 2.402, atol=5e-4)
     X, Y = data.test
     assert_array_equal(Y, data.Y[4880:])
@@ -143,13 +146,13 @@ def test_cardinality_of_bibtex_is_the_published_one():
 @pytest.mark.parametrize("name", ["rf1", "osales", "scpf"])
 def test_missing_values_are_nan(name):
     published = {"rf1": 3264, "osales": 10012, "scpf": 9255}
-    data = datasets.load_multioutput(name)
+    data = datasets.load(name, "multioutput")
     assert np.isnan(data.X).sum() + np.isnan(data.Y).sum() == published[name]
 
 
 @needs_data
 def test_a_test_half_has_no_training_part():
-    data = datasets.load_multioutput("scm20d_testonly")
+    data = datasets.load("scm20d_testonly")
     assert list(data.split) == ["test"]
     with pytest.raises(ValueError, match=r"no official part 'train'; it has: 'test'. Split X"):
         _ = data.train
@@ -161,7 +164,7 @@ def test_folds_partition_the_rows(name):
     with np.load(Path(FOLDER) / f"reg_{name}.npz") as file:
         folds = np.unpackbits(file["test_mask"], axis=0, count=int(file["n"]))
     assert (folds.sum(axis=1) == 1).all()
-    data = datasets.load_regression(name, fold=3)
+    data = datasets.load(name, "regression", fold=3)
     assert_array_equal(data.split["test"], np.flatnonzero(folds[:, 3]))
     assert_array_equal(data.split["train"], np.flatnonzero(1 - folds[:, 3]))
 
@@ -169,14 +172,14 @@ def test_folds_partition_the_rows(name):
 @needs_data
 def test_wrong_folds_are_refused():
     with pytest.raises(ValueError, match=r"'boston' has no official folds: leave fold out"):
-        datasets.load_regression("boston", fold=0)
+        datasets.load("boston", fold=0)
     with pytest.raises(ValueError, match=r"fold must be None or an integer from 0 to 9. Got 10"):
-        datasets.load_regression("airfoil", fold=10)
+        datasets.load("airfoil", fold=10)
 
 
 @needs_data
 def test_boston_is_the_table():
-    data = datasets.load_boston()
+    data = datasets.load("boston")
     table = np.loadtxt(Path(FOLDER) / "qr_boston.csv.gz", delimiter=",", skiprows=1)
     assert_array_equal(np.column_stack([data.X, data.Y]), table)
     assert data.names["outputs"] == ["medv"]
@@ -185,7 +188,7 @@ def test_boston_is_the_table():
 @needs_data
 @pytest.mark.parametrize("name", [name for kind, name in HASHED if kind == "ranking"])
 def test_ranks_are_rankings(name):
-    Y = datasets.load_label_ranking(name).Y
+    Y = datasets.load(name, "ranking").Y
     if name == "algae":  # ties: as many are before a label as the smallest rank says
         for row in Y[:50]:
             assert all((row < rank).sum() == rank for rank in row)
@@ -197,27 +200,27 @@ def test_ranks_are_rankings(name):
 def test_ranks_agree_with_orders():
     with np.load(Path(FOLDER) / "lr_sushi.npz") as file:
         order = file["order"]
-    Y = datasets.load_label_ranking("sushi").Y
+    Y = datasets.load("sushi").Y
     assert_array_equal(np.argsort(Y, axis=1), order)
 
 
 @needs_data
 def test_properties_of_molecules():
     arrow = pytest.importorskip("pyarrow.parquet")
-    data = datasets.load_lpm24()
+    data = datasets.load("lpm24")
     table = arrow.read_table(Path(FOLDER) / "lpm24_train_props.parquet")
     for i in (0, 77, 160_559):
         found = data.names["outputs"][data.Y[i].indices]
         assert sorted(found) == sorted(table["properties"][i].as_py())
     assert_allclose(data.Y.sum() / len(data), 7.41, atol=5e-3)
-    qm9 = datasets.load_qm9(properties=True)
-    assert_array_equal(qm9.X, datasets.load_qm9().X)
+    qm9 = datasets.load("qm9_properties")
+    assert_array_equal(qm9.X, datasets.load("qm9").X)
     assert qm9.names["outputs"][0] == "Dipole_debye"
 
 
 @needs_data
 def test_captions_name_their_molecules():
-    data = datasets.load_chebi20()
+    data = datasets.load("chebi20")
     assert len(data.candidates) == 33_010
     assert "The molecule is" in data.X[0]
     assert set(data.Y) <= set(data.candidates)
@@ -227,7 +230,7 @@ def test_captions_name_their_molecules():
 def test_spectra_and_candidates_of_the_same_formula():
     arrow = pytest.importorskip("pyarrow.parquet")
     chem = pytest.importorskip("rdkit.Chem")
-    data = datasets.load_massbank()
+    data = datasets.load("massbank")
     table = arrow.read_table(Path(FOLDER) / "massbank_ms2_pos_mh.parquet")
     some = np.random.default_rng(0).choice(len(data), 60, replace=False).tolist()
     found = 0
@@ -251,7 +254,7 @@ def test_a_sample_of_the_spectra_comes_with_skout(monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
     monkeypatch.delenv("SKOUT_DATA", raising=False)
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
-    data = datasets.load_massbank(sample=True)
+    data = datasets.load("massbank-sample")
     assert len(data) == len({key[:14] for key in data.extra["inchikey"]}) == 2298
     assert set(data.extra["license"]) == {"CC BY", "CC0"}  # which allow to pass them on
     assert 1 <= data.candidates.sizes.min() < data.candidates.sizes.max() <= 100
@@ -275,9 +278,9 @@ def home(tmp_path, monkeypatch):
     content = gzip.compress(b"a,b,c\n1,2,3\n4,5,6\n", mtime=0)
     file = File("toy.csv.gz", len(content), hashlib.sha256(content).hexdigest())
     source = dataclasses.replace(
-        SOURCES["regression", "engel"], name="toy", files=(file,), shape=(2, 2, 1)
+        CATALOGUE["regression", "engel"], name="toy", files=(file,), shape=(2, 2, 1)
     )
-    monkeypatch.setitem(SOURCES, ("regression", "toy"), source)
+    monkeypatch.setitem(CATALOGUE, ("regression", "toy"), source)
     (tmp_path / "toy.csv.gz").write_bytes(content)
     return tmp_path
 
@@ -314,7 +317,7 @@ def web(home, monkeypatch):
 
 
 def toy():
-    return datasets.load_regression("toy")
+    return datasets.load("toy")
 
 
 def check_toy():
@@ -325,22 +328,22 @@ def check_toy():
 
 @pytest.mark.parametrize("folder", ["data", "cache"])
 def test_a_file_in_either_folder_serves(home, folder):
-    assert not originals.at_hand(SOURCES["regression", "toy"])
+    assert not files.available(CATALOGUE["regression", "toy"])
     put(home, folder)
     check_toy()
-    assert originals.at_hand(SOURCES["regression", "toy"])
+    assert files.available(CATALOGUE["regression", "toy"])
 
 
 def test_the_users_folder_is_first(home):
     put(home, "data", "cache")
-    source = SOURCES["regression", "toy"]
+    source = CATALOGUE["regression", "toy"]
     assert files.locate(source) == [home / "data" / "toy.csv.gz"]
 
 
 def test_offline_says_where_to_get_it_and_where_to_put_it(home):
     with pytest.raises(FileNotFoundError) as caught:
         toy()
-    source, message = SOURCES["regression", "toy"], str(caught.value)
+    source, message = CATALOGUE["regression", "toy"], str(caught.value)
     for part in (
         "The data set 'toy' needs the file toy.csv.gz",
         f"{source.files[0].size} bytes, sha256 {source.files[0].sha256}",
@@ -373,7 +376,7 @@ def test_a_corrupted_file_of_the_user_is_refused_and_stays(home):
     put(home, "cache")
     with pytest.raises(ValueError, match="is corrupted or another version") as caught:
         toy()
-    for part in (str(path), SOURCES["regression", "toy"].files[0].sha256, "left as it is"):
+    for part in (str(path), CATALOGUE["regression", "toy"].files[0].sha256, "left as it is"):
         assert part in str(caught.value)
     assert path.read_bytes() == b"not what it should be"
 
@@ -437,10 +440,10 @@ def test_no_network(monkeypatch):
 
 @pytest.mark.parametrize("key", PUBLIC, ids="-".join)
 def test_files_without_a_known_hash_are_not_downloaded(key, home, web):
-    name = SOURCES[key].files[0].name
+    name = CATALOGUE[key].files[0].name
     (home / "web" / name).write_bytes(b"anything")
     with pytest.raises(FileNotFoundError, match=f"{name} .hash not known.*is not downloaded"):
-        loaders._load(*key)
+        datasets.load(key[1], key[0])
     assert web == []
 
 
@@ -448,45 +451,45 @@ def test_files_without_a_known_hash_are_not_downloaded(key, home, web):
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "message"),
+    ("name", "kind", "message"),
     [
-        ("load_multilabel", "bibtx", "Unknown multi-label data set 'bibtx'. Did you mean 'bibtex'"),
-        ("load_multioutput", "rf3", "Unknown multi-output data set 'rf3'. Did you mean"),
-        ("load_regression", "bikes", "Unknown regression data set 'bikes'. Did you mean 'bike'?"),
-        ("load_label_ranking", "suchi", "Unknown label ranking data set 'suchi'. Did you mean"),
-        ("load_text_molecule", "chebi", "Available: chebi20, iupac, pcdes, pubchem324k."),
+        ("bibtx", None, "Unknown data set 'bibtx'. Did you mean 'bibtex'?"),
+        ("bikes", "regression", "Unknown regression data set 'bikes'. Did you mean 'bike'?"),
+        ("chebi", "text", "Available: chebi20, iupac, pcdes, pubchem324k."),
+        ("wine", None, "several data sets 'wine': say kind='regression' or kind='ranking'."),
+        ("wine", "rankings", "kind must be one of 'multilabel', 'multioutput', "),
     ],
 )
-def test_unknown_names(function, name, message):
+def test_unknown_names(name, kind, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        getattr(datasets, function)(name)
+        datasets.load(name, kind)
 
 
 def test_a_name_is_a_string():
-    with pytest.raises(TypeError, match=r"name must be a string. Got 3 instead"):
-        datasets.load_multilabel(3)
+    with pytest.raises(TypeError, match=r"data set must be a name. Got 3 instead"):
+        datasets.load(3, "multilabel")
 
 
 def test_a_file_of_another_shape_is_refused(home, monkeypatch):
     put(home, "data")
-    other = dataclasses.replace(SOURCES["regression", "toy"], shape=(3, 2, 1))
-    monkeypatch.setitem(SOURCES, ("regression", "toy"), other)
+    other = dataclasses.replace(CATALOGUE["regression", "toy"], shape=(3, 2, 1))
+    monkeypatch.setitem(CATALOGUE, ("regression", "toy"), other)
     with pytest.raises(ValueError, match=r"must have 3 rows, 2 features and 1 outputs. Got 2, 2"):
         toy()
 
 
 def test_missing_pyarrow_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    source = SOURCES["molecules", "lpm24"]
+    source = CATALOGUE["molecules", "lpm24"]
     with pytest.raises(ImportError, match=r"pip install skout\[disk\]"):
-        parsers.parse([tmp_path / "lpm24_train_props.parquet"], source)
+        parsers.parse([tmp_path / "lpm24_train_props.parquet"], source, source.parser)
 
 
 def test_pickles_are_not_read(tmp_path):
     path = tmp_path / "mol2vec.npz"
     np.savez(path, tokens=np.array([{}], dtype=object), vectors=np.ones((1, 2)))
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        parsers.parse([path], SOURCES["molecules", "mol2vec"])
+        parsers.parse([path], CATALOGUE["molecules", "mol2vec"], "vectors_npz")
 
 
 def test_rows_of_both_sides_agree():
@@ -528,11 +531,11 @@ def write(folder, **texts):
 
 def public(home, monkeypatch, kind, name, texts, **changes):
     """Load a public data set from small files of its own format."""
-    source = dataclasses.replace(SOURCES[kind, name], **changes)
-    monkeypatch.setitem(SOURCES, (kind, name), source)
+    source = dataclasses.replace(CATALOGUE[kind, name], **changes)
+    monkeypatch.setitem(CATALOGUE, (kind, name), source)
     assert set(texts) == {file.name for file in source.files}
     write(home / "data", **texts)
-    return loaders._load(kind, name)
+    return datasets.load(name, kind)
 
 
 def test_bookmarks(home, monkeypatch):
@@ -578,9 +581,9 @@ def test_otoliths(home, monkeypatch):
             archive.writestr(f"{name}.npy", buffer.getvalue())
         archive.writestr("train/Training_info.csv", "image,Ground truth\na,3\nb,7\n")
         archive.writestr("test/Testing_info.csv", "image,Ground truth\nc,12\n")
-    changed = dataclasses.replace(SOURCES["regression", "otoliths"], shape=(3, 16, 1), n_train=2)
-    monkeypatch.setitem(SOURCES, ("regression", "otoliths"), changed)
-    data = datasets.load_regression("otoliths")
+    changed = dataclasses.replace(CATALOGUE["regression", "otoliths"], shape=(3, 16, 1), n_train=2)
+    monkeypatch.setitem(CATALOGUE, ("regression", "otoliths"), changed)
+    data = datasets.load("otoliths")
     assert_array_equal(data.X, images.reshape(3, 16))
     assert_array_equal(data.train[1], [3, 7])
     assert_array_equal(data.test[1], [12])
@@ -623,10 +626,10 @@ def test_sparse_and_dense_files_are_the_same_table(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("arff") / "r.arff"
     head = "".join(f"@attribute a{j} numeric\n" for j in range(4)) + "@data\n"
     path.write_text(head + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    names, dense = read_arff(path)
+    names, dense, _ = read_arff(path)
     cells = [", ".join(f"{j} {v}" for j, v in enumerate(row) if v) for row in rows]
     path.write_text(head + "".join(f"{{{text}}}\n" for text in cells))
-    _, found = read_arff(path)
+    _, found, _ = read_arff(path)
     assert names == ["a0", "a1", "a2", "a3"]
     assert_array_equal(dense, np.reshape(rows, (-1, 4)))
     assert_array_equal(found.toarray() if rows else found, dense)
@@ -776,7 +779,7 @@ def test_command_lists_every_data_set(home, capsys):
     marks = {(row[0], row[-1]) for row in rows}
     assert marks >= {("bibtex", "fetch"), ("usps", "no"), ("toy", "yes")}
     assert rows[0][:5] == ["bibtex", "7,395", "1,836", "159", "multilabel"]
-    assert len(rows) == len(SOURCES)
+    assert len(rows) == len(CATALOGUE)
 
 
 def test_command_as_json(home, capsys):
@@ -784,10 +787,10 @@ def test_command_as_json(home, capsys):
     code, out, _ = run(capsys, "--json", "--kind", "regression")
     assert not code
     rows = {row["name"]: row for row in json.loads(out)}
-    assert len(rows) == sum(kind == "regression" for kind, _ in SOURCES)
+    assert len(rows) == sum(kind == "regression" for kind, _ in CATALOGUE)
     assert rows["toy"]["at_hand"]
     assert not rows["engel"]["at_hand"]
-    assert rows["engel"]["files"][0]["sha256"] == SOURCES["regression", "engel"].files[0].sha256
+    assert rows["engel"]["files"][0]["sha256"] == CATALOGUE["regression", "engel"].files[0].sha256
 
 
 def test_command_knows_its_kinds(capsys):

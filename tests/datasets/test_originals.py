@@ -14,17 +14,17 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from skout import datasets
-from skout.datasets import SOURCES, originals
-from skout.datasets.arff import nominal_columns, read_arff
+from skout.datasets import CATALOGUE
+from skout.datasets.arff import read_arff
 from skout.datasets.catalogue import File, Original
-from skout.datasets.files import locate
-from skout.datasets.parsers import parse
+from skout.datasets.files import _place, fetch, locate
+from skout.datasets.parsers import PARSERS, parse
 
 FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(
     not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set"
 )
-WITH_ORIGINALS = [key for key, source in SOURCES.items() if source.original is not None]
+WITH_ORIGINALS = [key for key, source in CATALOGUE.items() if source.original is not None]
 AT_HAND = [
     ("ranking", "glass"),
     ("ranking", "iris"),
@@ -39,9 +39,9 @@ AT_HAND = [
 def test_every_original_is_known_by_commit_size_and_hash():
     assert len(WITH_ORIGINALS) == 46
     for key in WITH_ORIGINALS:
-        original = SOURCES[key].original
+        original = CATALOGUE[key].original
         assert re.fullmatch("[0-9a-f]{40}", original.commit)
-        assert original.reader in originals.READERS
+        assert original.parser in PARSERS
         for file in original.files:
             assert file.size > 0
             assert re.fullmatch("[0-9a-f]{64}", file.sha256)
@@ -50,15 +50,16 @@ def test_every_original_is_known_by_commit_size_and_hash():
 @needs_data
 @pytest.mark.parametrize("key", AT_HAND, ids="-".join)
 def test_originals_are_the_packed_arrays(key, tmp_path, monkeypatch):
-    source = SOURCES[key]
+    source = CATALOGUE[key]
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
     prefix = {"ranking": "lr", "multilabel": "ml", "multioutput": "mtr"}[key[0]]
     for file in source.original.files:
         path = Path(FOLDER) / "originals" / f"{prefix}_{key[1]}__{Path(file.name).name}"
-        place = originals._place(file)
+        place = _place(file)
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(path.read_bytes())
-    assert_same(originals.read(source), parse(locate(source), source))
+    public = parse(fetch(source), source, source.original.parser)
+    assert_same(public, parse(locate(source), source, source.parser))
 
 
 def assert_same(found, expected):
@@ -86,13 +87,13 @@ def served(tmp_path, monkeypatch):
     file = File("data/tiny.txt", len(TEXT), hashlib.sha256(TEXT).hexdigest())
     original = Original("owner/name", "0" * 40, (file,), "tied_rankings_csv")
     source = dataclasses.replace(
-        SOURCES["ranking", "iris"],
+        CATALOGUE["ranking", "iris"],
         name="tiny",
         shape=(2, 2, 3),
         files=(File("lr_tiny.npz", 1, "f" * 64),),
         original=original,
     )
-    monkeypatch.setitem(SOURCES, ("ranking", "tiny"), source)
+    monkeypatch.setitem(CATALOGUE, ("ranking", "tiny"), source)
     monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path / "cache"))
     state = {"body": TEXT, "length": len(TEXT), "asked": []}
@@ -124,12 +125,12 @@ def kept(folder):
 
 def test_a_loader_downloads_when_asked(served):
     with pytest.raises(FileNotFoundError, match="`skout datasets fetch tiny` downloads it"):
-        datasets.load_label_ranking("tiny")
+        datasets.load("tiny")
     assert served["asked"] == []
-    data = datasets.load_label_ranking("tiny", download=True)
+    data = datasets.load("tiny", download=True)
     assert_array_equal(data.X, [[0.5, 1], [-1, 2]])
     assert_array_equal(data.Y, [[1, 0, 2], [0, 2, 1]])
-    again = datasets.load_label_ranking("tiny")  # from the cache
+    again = datasets.load("tiny")  # from the cache
     assert_array_equal(again.Y, data.Y)
     assert served["asked"] == ["/owner/name/" + "0" * 40 + "/data/tiny.txt"]
 
@@ -137,24 +138,24 @@ def test_a_loader_downloads_when_asked(served):
 def test_a_forged_file_is_refused_and_not_kept(served, tmp_path):
     served["body"] = TEXT.replace(b"b>a>c", b"a>b>c")
     with pytest.raises(ValueError, match=r"corrupted or another version.*Nothing was kept"):
-        datasets.load_label_ranking("tiny", download=True)
+        datasets.load("tiny", download=True)
     assert kept(tmp_path) == []
 
 
 def test_a_cut_file_is_refused_and_not_kept(served, tmp_path):
     served["body"] = TEXT[:20]
     with pytest.raises((FileNotFoundError, ValueError), match=r"failed|corrupted"):
-        datasets.load_label_ranking("tiny", download=True)
+        datasets.load("tiny", download=True)
     assert kept(tmp_path) == []
 
 
 @pytest.mark.usefixtures("served")
 def test_a_file_that_changes_in_the_cache_is_removed(tmp_path):
-    datasets.load_label_ranking("tiny", download=True)
+    datasets.load("tiny", download=True)
     [path] = kept(tmp_path)
     path.write_bytes(b"changed")
     with pytest.raises(ValueError, match="It was removed"):
-        datasets.load_label_ranking("tiny")
+        datasets.load("tiny")
     assert kept(tmp_path) == []
 
 
@@ -198,7 +199,7 @@ def test_yes_and_no_and_columns_left_out(tmp_path):
         "@relation t\n@attribute protein string\n@attribute a {YES,NO}\n@attribute b {x,y}\n"
         "@attribute c {2,1}\n@data\nP1,YES,y,1\nP2,NO,x,2\n"
     )
-    names, values = read_arff(path, without=("protein",))
+    names, values, nominal = read_arff(path, without=("protein",))
     assert names == ["a", "b", "c"]
     assert_array_equal(values, [[1, 1, 1], [0, 0, 2]])
-    assert_array_equal(nominal_columns(path), np.array([1, 2]))
+    assert_array_equal(nominal, np.array([1, 2]))

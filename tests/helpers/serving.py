@@ -18,7 +18,7 @@ from skout.apps.cli.results import write_rows
 from skout.apps.cli.serve import server
 from skout.apps.cli.settings import merge
 from skout.apps.cli.spectra.work import fit_library
-from skout.datasets import load_massbank
+from skout.datasets import load
 from skout.molecules import MoleculePool
 
 N = 60
@@ -83,7 +83,7 @@ def as_csv(rows: list[dict]) -> str:
 
 def fit_spectra(folder: Path, n_library: int = 60, n_asked: int = 3) -> tuple[Path, Path, str]:
     """Fit a model of real spectra; return its file, a pool of molecules, and spectra as MGF."""
-    data = load_massbank(sample=True)
+    data = load("massbank-sample")
     rows = np.flatnonzero(data.candidates.sizes > 2)
     rows = np.random.default_rng(0).permutation(rows)
     sizes = data.X.indptr[1:] - data.X.indptr[:-1]

@@ -32,10 +32,10 @@ from skout import (
     iokr,
     metrics,
     quantile_task_matrix,
-    selection,
     sisokr,
     sketches,
     sources,
+    theory,
 )
 from skout.decoding import LabelSetDecoder, RankingDecoder, StringDecoder, kemeny
 from skout.kernels import (
@@ -888,7 +888,7 @@ for kernel in (Tanimoto(), F1()):
         masked=np.ma.masked_array(SETS, mask=SETS > 0),
     )
 
-# Metrics, selection, sources, molecules ----------------------------------------------------------
+# Metrics, theory, sources, molecules ----------------------------------------------------------
 
 for metric in (metrics.example_f1, metrics.hamming_loss, metrics.subset_accuracy):
     CASES += refused(
@@ -964,7 +964,7 @@ CASES += refused(
 )
 CASES += refused(
     "leverage_scores",
-    lambda Z: selection.leverage_scores("gaussian", Z),
+    lambda Z: theory.leverage_scores("gaussian", Z),
     (TypeError, ValueError),
     r"\bZ\b",
     nan=with_entry(np.nan),
@@ -982,12 +982,12 @@ for name, wrong in [
 
         def search(v, name=name):
             given = {"sizes": [3], name: v}
-            return selection.sketch_size_search(KernelRidge(sketch="subsample"), X, y, **given)
+            return theory.sketch_size_search(KernelRidge(sketch="subsample"), X, y, **given)
 
         CASES += refused(f"search:{name}:{i}", search, (TypeError, ValueError), name, given=value)
 CASES += refused(
     "search:model",
-    lambda model: selection.sketch_size_search(model, X, y, [3]),
+    lambda model: theory.sketch_size_search(model, X, y, [3]),
     (TypeError, ValueError),
     "model|sketch",
     none=None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skout.datasets.catalogue import SOURCES
+from skout.datasets import CATALOGUE
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 pytestmark = [
@@ -44,8 +44,8 @@ def arff(X, Y, labels):
 def place(monkeypatch, folder, kind, name, X, Y, n):
     """Write the files of a data set, of which the first n rows are to train on."""
     changed = {"shape": (len(X), X.shape[1], Y.shape[1]), "n_train": n}
-    source = dataclasses.replace(SOURCES[kind, name], **changed)
-    monkeypatch.setitem(SOURCES, (kind, name), source)
+    source = dataclasses.replace(CATALOGUE[kind, name], **changed)
+    monkeypatch.setitem(CATALOGUE, (kind, name), source)
     parts = [slice(None)] if len(source.files) == 1 else [slice(0, n), slice(n, None)]
     for file, part in zip(source.files, parts, strict=True):
         (folder / file.name).write_text(arff(X[part], Y[part], kind == "multilabel"))
@@ -98,8 +98,10 @@ def test_table_3_3_of_otoliths(folder, monkeypatch):
                 archive.writestr(f"{part}_fc_{i}.npy", buffer.getvalue())
             lines = "".join(f"{i},{age}\n" for i, age in enumerate(some))
             archive.writestr(f"{part}ing_info.csv", "image,Ground truth\n" + lines)
-    changed = dataclasses.replace(SOURCES["regression", "otoliths"], shape=(70, 16, 1), n_train=60)
-    monkeypatch.setitem(SOURCES, ("regression", "otoliths"), changed)
+    changed = dataclasses.replace(
+        CATALOGUE["regression", "otoliths"], shape=(70, 16, 1), n_train=60
+    )
+    monkeypatch.setitem(CATALOGUE, ("regression", "otoliths"), changed)
     monkeypatch.setattr(table_3_3, "ALPHAS", (1e-3, 1e-4))
     monkeypatch.setattr(table_3_3, "TIES", (table_3_3.FIRST_TIE,))
     X, y, _, y_test = table_3_3.split(0, "otoliths")

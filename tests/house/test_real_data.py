@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skout import ConformalSets, JointQuantileRegressor, KernelRidge, iokr, sisokr
-from skout.datasets import load_boston, load_label_ranking, load_multilabel, load_rf1
+from skout.datasets import load
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Gaussian, Kendall, Tanimoto
 from skout.metrics import arrmse, crossing_loss, example_f1, kendall_tau, pinball_loss
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_river_flow_is_at_least_as_good_as_the_thesis():
     """Table 3.4: aRRMSE 0.584 with a p-sparsified sketch of size 100, 0.575 with none."""
-    data = load_rf1()
+    data = load("rf1")
     X, Y, n = data.X, data.Y, len(data.train[0])
     mean = np.nanmean(X[:n], axis=0)
     X = np.where(np.isnan(X), mean, X)
@@ -44,7 +44,7 @@ def test_river_flow_is_at_least_as_good_as_the_thesis():
 
 def test_boston_quantiles_are_at_least_as_good_as_the_thesis():
     """Table 3.3: 51.28 without a sketch, 54.75 with a p-sparsified one of size 50."""
-    data = load_boston()
+    data = load("boston")
     table = np.column_stack([data.X, data.Y])
     levels = [0.1, 0.3, 0.5, 0.7, 0.9]
     losses = []
@@ -69,7 +69,7 @@ def test_boston_quantiles_are_at_least_as_good_as_the_thesis():
 
 def labels(name):
     """Training inputs and label sets, then those of the official test part."""
-    data = load_multilabel(name)
+    data = load(name, "multilabel")
     return *data.train, *data.test
 
 
@@ -114,7 +114,7 @@ def test_yeast_is_better_than_one_classifier_a_label():
 
 
 def test_rankings_of_vehicles_and_sets_that_hold_them():
-    data = load_label_ranking("vehicle")
+    data = load("vehicle")
     X, Y = data.X, data.Y
     X, X_rest, Y, Y_rest = train_test_split(X, Y, test_size=0.5, random_state=0)
     X_rest, X_test, Y_rest, Y_test = train_test_split(X_rest, Y_rest, random_state=0)
@@ -129,7 +129,7 @@ def test_rankings_of_vehicles_and_sets_that_hold_them():
 
 def test_the_default_serves_text_of_many_columns():
     """249 texts of 1,449 words: as many landmarks as there are rows, and a small alpha."""
-    X, Y = load_multilabel("medical").train
+    X, Y = load("medical").train
     scores = []
     for seed in range(3):
         train, test = train_test_split(np.arange(len(Y)), random_state=seed)

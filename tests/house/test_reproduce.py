@@ -203,7 +203,7 @@ def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_pa
     from papers import by_name
 
     monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
-    monkeypatch.setattr(reproduce, "at_hand", lambda source: source.name == "rf1")
+    monkeypatch.setattr(reproduce, "available", lambda source: source.name == "rf1")
     lines = reproduce.missing_data(by_name("table-3.3,table-3.4,table-4.2,figure-4.2"))
     assert [line.partition(":")[0] for line in lines] == ["bibtex", "boston"]
     assert lines[0] == "bibtex: 3.5 MB, skout datasets fetch bibtex"

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from scipy.optimize import linear_sum_assignment
 
-from skout.metrics import _graph_edits, graphs
+from skout.metrics import graphs
 from skout.metrics.graphs import graph_edit_distance
 
 FOLDER = os.environ.get("SKOUT_DATA")
@@ -74,24 +73,9 @@ def networkx_distance(nx, a, b, upper_bound=None):
     return nx.graph_edit_distance(as_networkx(nx, a), as_networkx(nx, b), **options)
 
 
-@pytest.fixture(params=["arrays", "loops", "compiled"])
-def way(request, monkeypatch):
-    """The search by array operations, by loops as Python runs them, and by compiled loops."""
-    if request.param == "arrays":
-        monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: False)
-        return
-    monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: True)
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-    else:
-        plain = _graph_edits.with_loops(lambda function: function)
-        monkeypatch.setattr(graphs, "compiled_search", lambda: plain)
-
-
 # The definition -----------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("way")
 def test_equals_the_definition_on_small_graphs():
     rng = np.random.default_rng(0)
     for share, n_labels in [(0.2, 2), (0.6, 2), (1.0, 3)]:
@@ -110,22 +94,12 @@ def test_equals_the_definition(a, b, edge_labels):
     assert graph_edit_distance(a, b, edge_labels=edge_labels) == expected
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("n_labels", [1, 2])
 def test_equals_networkx(n_labels):
     nx = pytest.importorskip("networkx")
     a, b = random_pairs(12, 3, 6, seed=n_labels, n_labels=n_labels)
     expected = [networkx_distance(nx, *pair) for pair in zip(a, b, strict=True)]
     assert_array_equal(graph_edit_distance(a, b), expected)
-
-
-def test_all_ways_agree_where_nothing_else_can_tell(monkeypatch):
-    a, b = random_pairs(8, 7, 9, share=0.3, n_labels=2)
-    plain = _graph_edits.with_loops(lambda function: function)
-    by_arrays = graph_edit_distance(a, b)
-    monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: True)
-    monkeypatch.setattr(graphs, "compiled_search", lambda: plain)
-    assert_array_equal(graph_edit_distance(a, b), by_arrays)
 
 
 def test_known_distances():
@@ -194,10 +168,10 @@ def test_one_edit_is_one_apart(graph, data):
 def test_a_search_resumes_where_it_stopped():
     pair = hard_pair(10)
     (a, A), (b, B) = graphs._matrices(graphs._read(*pair)[0], True)
-    whole, parts = (_graph_edits.start(a, A, b, B) for _ in range(2))
-    assert _graph_edits.search(whole, 10**9)
+    whole, parts = (graphs._start(a, A, b, B) for _ in range(2))
+    assert graphs._search(whole, 10**9)
     n_calls = 1
-    while not _graph_edits.search(parts, 1):
+    while not graphs._search(parts, 1):
         n_calls += 1
     assert n_calls > 3
     assert parts.best == whole.best == graph_edit_distance(*pair)
@@ -211,53 +185,16 @@ def test_a_bound_that_tells_little_takes_longer_only(monkeypatch):
         costs[np.arange(len(free)), :, np.arange(len(free))] = 2**40  # the column that is taken
         return costs
 
-    monkeypatch.setattr(_graph_edits, "_child_costs", no_costs)
+    monkeypatch.setattr(graphs, "_child_costs", no_costs)
     a, b = random_pairs(60, 5, 5, share=0.5, n_labels=2)
     expected = [oracle.graph_edit_distance(*pair) for pair in zip(a, b, strict=True)]
     assert_array_equal(graph_edit_distance(a, b), expected)
 
 
-def test_assignment_by_loops_equals_scipy():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        n = rng.integers(0, 8)
-        costs = rng.integers(0, 6, (n + 1, n + 1))
-        columns = _graph_edits._assign_loops(costs, n)
-        assert_array_equal(np.sort(columns), np.arange(n))
-        rows, best = linear_sum_assignment(costs[:n, :n])
-        assert costs[rows, columns].sum() == costs[rows, best].sum()
-
-
-def test_compiled_where_it_pays(monkeypatch):
-    few, many, large = np.full(10, 9), np.full(2000, 9), np.array([19])
-    monkeypatch.setattr(_graph_edits, "find_spec", lambda name: object())
-    assert not _graph_edits.is_worthwhile(few)
-    assert _graph_edits.is_worthwhile(many)
-    assert _graph_edits.is_worthwhile(large)
-    monkeypatch.setattr(_graph_edits, "find_spec", lambda name: None)
-    assert not _graph_edits.is_worthwhile(many)
-
-
-def test_compiled_without_a_folder_to_keep_it(monkeypatch):
-    numba = pytest.importorskip("numba")
-    asked = []
-
-    def njit(cache=False, **_):
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function")
-        return lambda function: function
-
-    monkeypatch.setattr(numba, "njit", njit)
-    _graph_edits.compiled_search.__wrapped__()
-    assert asked == [True, False]
-
-
 # The time limit -----------------------------------------------------------------------------------
 
 
-def test_a_limit_gives_an_upper_bound_and_says_so(monkeypatch):
-    monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: False)
+def test_a_limit_gives_an_upper_bound_and_says_so():
     a, b = hard_pair()
     with pytest.warns(UserWarning, match=r"1 of 2 pairs reached time_limit=0\.05 seconds"):
         bounds = graph_edit_distance([a, ETHANOL], [b, ETHANAL], time_limit=0.05)
@@ -266,8 +203,7 @@ def test_a_limit_gives_an_upper_bound_and_says_so(monkeypatch):
     assert abs(len(a[0]) - len(b[0])) <= bounds[0] < identity
 
 
-def test_exact_or_not_for_each_pair(monkeypatch):
-    monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: False)
+def test_exact_or_not_for_each_pair():
     a, b = hard_pair()
     options = {"time_limit": 0.05, "return_exact": True}  # and no warning, which is an error here
     distances, exact = graph_edit_distance([a, METHANE], [b, ETHANOL], **options)
@@ -277,11 +213,8 @@ def test_exact_or_not_for_each_pair(monkeypatch):
     assert graph_edit_distance(ETHANOL, METHANE, **options) == (4.0, True)
 
 
-@pytest.mark.usefixtures("way")
 def test_a_limit_is_kept():
     a, b = hard_pair(24)
-    if graphs.is_worthwhile(np.array([24])):
-        graphs.compiled_search()
     start = time.perf_counter()
     _, exact = graph_edit_distance(a, b, time_limit=0.2, return_exact=True)
     assert not exact
@@ -305,11 +238,7 @@ def test_one_pair_gives_a_float_and_lists_an_array():
     assert_array_equal(graph_edit_distance((ETHANOL,) * 2, (METHANE, ETHANAL)), [4, 1])
 
 
-@pytest.mark.parametrize("worthwhile", [True, False])
-def test_workers_change_nothing(monkeypatch, worthwhile):
-    if worthwhile:
-        pytest.importorskip("numba")
-    monkeypatch.setattr(graphs, "is_worthwhile", lambda sizes: worthwhile)
+def test_workers_change_nothing():
     a, b = random_pairs(30, 3, 6)
     assert_array_equal(graph_edit_distance(a, b, n_jobs=2), graph_edit_distance(a, b))
 

@@ -88,7 +88,7 @@ PREDICTORS = {
 }
 # those that are no predictors of rows of their own, and where they are tested
 OTHERS = {"ConformalSets", "ConformalSelection", "KernelBasis", "TableEncoder", "CandidateSets"}
-OTHERS |= {"Autoencoder", "SpectrumIdentifier", "memory_limits"}
+OTHERS |= {"SpectrumIdentifier", "memory_limits"}
 
 
 def frames(library, targets, names):

@@ -51,16 +51,12 @@ SPECTRA = [([100.0 + i % 5, 150.0 + i], [1.0, 0.5]) for i in range(N)]
 SEEDED = {"random_state": 0}
 
 
-def flips(y):
-    return [np.where(np.arange(len(y)) == j, 1 - y, y) for j in range(len(y))]
-
-
 def lengths(words):
     return [[float(len(word))] for word in words]
 
 
 # what a file does not hold
-FUNCTIONS = {"flips": flips, "lengths": lengths}
+FUNCTIONS = {"lengths": lengths}
 
 
 # name -> (model, X, Y): together they fit every public estimator and decoder
@@ -99,11 +95,6 @@ CASES = {
     "sum of kernels": (skout.iokr(output_kernel=Gaussian() + 2.0 * Gaussian(1.0)), X, X[:, :2]),
     "joint rows": (skout.iokr(output_kernel=NGram(2) * kernels.NGram(1)), X, WORDS),
     "function": (skout.iokr(output_kernel=Mapped(lengths, "gaussian")), X, WORDS),
-    "local search": (
-        skout.iokr(output_kernel="linear", decoder=decoding.LocalSearchDecoder(flips)),
-        X,
-        LABELS,
-    ),
     "scikit-learn": (
         skout.StructuredPredictor(make_pipeline(StandardScaler(), Ridge()), "tanimoto"),
         X,
@@ -156,7 +147,7 @@ def test_every_estimator_and_decoder_has_a_case():
     seen = {type(fitted(name)) for name in CASES}
     seen |= {type(getattr(fitted(name), "decoder_", None)) for name in CASES}
     tested_elsewhere = {skout.ConformalSets, FaissIndex}  # below
-    own = {skout.Autoencoder, skout.EndToEnd, skout.Reranker, skout.Tuned, skout.TwoWay}
+    own = {skout.EndToEnd, skout.Reranker, skout.Tuned, skout.TwoWay}
     tested_elsewhere |= own  # in tests of their own
     tested_elsewhere |= {skout.ConformalSelection, decoding.GradientDecoder, decoding.LossDecoder}
     tested_elsewhere |= {skout.SpectrumIdentifier, skout.TableEncoder, skout.PrivateRidge}

@@ -12,9 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 import skout
 from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr, without_hubs
-from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex, hub_prices
+from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex
 from skout.kernels import Gaussian, Linear
 from skout.metrics import mean_reciprocal_rank
+from skout.predictors.hubs import hub_prices
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -49,7 +50,7 @@ def test_prices_are_what_the_docstring_says(model):
         a = np.array([f @ z / (np.linalg.norm(f) * np.sqrt(k)) for f in F[own != c]])
         expected = 2 * 0.7 * np.sqrt(k) * 0.2 * np.log(np.mean(np.exp(a / 0.2)))
         assert_allclose(found[c], expected, rtol=1e-10, atol=1e-12)
-    with mock.patch("skout.decoding.prices._COSINES", 30):  # several blocks
+    with mock.patch("skout.predictors.hubs._COSINES", 30):  # several blocks
         assert_allclose(hub_prices(F, pool, own, share=0.7, heat=0.2), found)
 
 

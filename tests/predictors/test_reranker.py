@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import skout
 from skout import CandidateSets, ConformalSets, Ensemble, Reranker, TwoWay, iokr, sisokr
 from skout.decoding import LossDecoder
-from skout.kernels import Gaussian, Linear, Mapped, NGram
+from skout.kernels import Gaussian, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
 from skout.predictors.evidence import Asked, asked, in_spreads
 from skout.predictors.lists import Lists
@@ -165,16 +165,6 @@ def test_scores_by_way_add_up_to_the_score():
     assert_allclose(given.ways(given.listed(5))["forward"], given.listed(5).score, atol=1e-9)
 
 
-def test_scores_by_kernel_add_up_to_the_product():
-    kernel = Gaussian(0.7) + Linear()
-    for model in (iokr(kernel, Gaussian(0.5)), TwoWay(sisokr(kernel, Gaussian(0.5)), weight=0.5)):
-        given = asked(model.fit(X, Y), NEW, POOL)
-        listed = given.listed(7)
-        E, F = given.pool.embedding[listed.number], given.F[listed.query_of]
-        total = sum(given.kernels(listed).values())
-        assert_allclose(total, 2.0 * np.einsum("ij,ij->i", E[:, : F.shape[1]], F), atol=1e-9)
-
-
 def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
     score = np.array([1.0, 3.0, 5.0, 2.0, 2.0, 7.0])
     root = np.sqrt(8 / 3)
@@ -199,10 +189,9 @@ def quality(queries, candidates):
     return -np.linalg.norm(candidates - known, axis=1)
 
 
-@pytest.mark.parametrize("model", ["linear", "boosting"])
-def test_a_column_of_the_user_decides(model):
+def test_a_column_of_the_user_decides():
     blind = iokr(Gaussian(1e6), Gaussian(0.5), alpha=1.0)  # which learns nothing
-    word = Reranker(blind, quality, model=model, cv=3, random_state=0)
+    word = Reranker(blind, quality, cv=3, random_state=0)
     word.fit(X, Y, candidates=SETS)
     before = mrr(word.predictor_)
     assert before < 0.45
@@ -221,9 +210,8 @@ def noise(queries, candidates):
     return np.array([np.random.default_rng(list(one)).standard_normal(4) for one in text])
 
 
-@pytest.mark.parametrize("model", ["linear", "boosting"])
-def test_noise_does_no_harm(model):
-    word = Reranker(BASE, noise, model=model, cv=3, random_state=0).fit(X, Y, candidates=SETS)
+def test_noise_does_no_harm():
+    word = Reranker(BASE, noise, cv=3, random_state=0).fit(X, Y, candidates=SETS)
     ranks, before = (m.truth_ranks(NEW, Y_NEW, NEW_SETS) for m in (word, word.predictor_))
     gain = 1 / ranks - 1 / before
     assert gain.mean() > -2.0 * gain.std() / np.sqrt(N_NEW) - 0.01
@@ -297,9 +285,9 @@ PREDICTORS = {
 
 
 @functools.cache
-def fitted(name, kind, model="linear"):
+def fitted(name, kind):
     candidates = {"sets": SETS, "pool": POOL, "none": None}[kind]
-    word = Reranker(PREDICTORS[name](), model=model, top=30, cv=2, random_state=0)
+    word = Reranker(PREDICTORS[name](), top=30, cv=2, random_state=0)
     return word.fit(X, Y, candidates=candidates)
 
 
@@ -344,10 +332,9 @@ def test_an_infinite_penalty_keeps_the_order_of_every_predictor(name, kind):
     assert_array_equal(word.truth_ranks(NEW, Y_NEW, new), before.truth_ranks(rows, Y_NEW, new))
 
 
-@pytest.mark.parametrize("model", ["linear", "boosting"])
 @pytest.mark.parametrize("name", ["sisokr", "two ways", "ensemble"])
-def test_saved_and_pickled_models_say_the_same(name, model, tmp_path):
-    word = fitted(name, "sets", model)
+def test_saved_and_pickled_models_say_the_same(name, tmp_path):
+    word = fitted(name, "sets")
     skout.save(word, tmp_path / "model.skout")
     again = skout.load(tmp_path / "model.skout")
     for other in (again, pickle.loads(pickle.dumps(word))):
@@ -503,8 +490,6 @@ BAD = {
     "features": (Reranker(BASE, 3), {}, TypeError, "features must be names"),
     "ways of one": (Reranker(BASE, ["ways"]), {}, ValueError, "'ways', which StructuredPredictor"),
     "members of one": (Reranker(BASE, "members"), {}, ValueError, "Ensemble has members"),
-    "kernels of one": (Reranker(BASE, "kernels"), {}, ValueError, "if its kernel is a sum"),
-    "model": (Reranker(BASE, model="tree"), {}, ValueError, "model"),
     "alpha": (Reranker(BASE, alpha=-1), {}, ValueError, 'alpha must be "cv" or a number'),
     "top": (Reranker(BASE, top=0), {}, ValueError, "top"),
     "cv": (Reranker(BASE, cv=1), {}, ValueError, "cv"),

@@ -26,7 +26,7 @@ from skout import (
     without_hubs,
 )
 from skout.decoding import FaissIndex
-from skout.kernels import Gaussian, Mapped, NGram, Tanimoto
+from skout.kernels import Gaussian, NGram, Tanimoto
 from skout.metrics import mean_reciprocal_rank
 from skout.predictors.weighing import WayScores, best_option
 from skout.sketches import SubSample
@@ -130,135 +130,20 @@ def test_any_regressors_and_label_sets():
     assert_allclose(found, -np.sort(-S, axis=1)[:, :5], atol=1e-8)
 
 
-# Side inputs -------------------------------------------------------------------------------------
-
-GS = 0.3
-
-
-def energies(rows):
-    """What inputs were made with: their first number."""
-    return np.asarray(rows)[:, :1]
-
-
-def with_sides(weight=1.0, normalisation="distance", n=60, **options):
-    ahead = sisokr(
-        Gaussian(GY), Gaussian(GX), input_sketch=SubSample(n), output_sketch=SubSample(n),
-        alpha=ALPHA, random_state=0,
-    )  # fmt: skip
-    side = KernelBasis(Mapped(energies, Gaussian(GS)))
-    return TwoWay(ways()[0], ahead, weight, side=side, normalisation=normalisation, **options)
-
-
-@functools.cache
-def oracle_sides():
-    """2 <f, z> - k, <z_x, g>, |g|^2, its mean over training rows, and |z_x|, from kernel values.
-
-    Exact ridge with a product of kernels: g(c, x) = sum_i a_i psi_x(x_i), where
-    a = (K_y K_s + n alpha)^-1 (k_y(c) k_s(x)).
-    """
-    n = len(X)
-    KX = np.array([[gaussian(a, b, GX) for b in X] for a in X])
-    KY = np.array([[gaussian(a, b, GY) for b in Y] for a in Y])
-    KS = np.array([[gaussian(a[:1], b[:1], GS) for b in X] for a in X])
-    A = np.linalg.inv(KY * KS + n * ALPHA * np.eye(n))
-    backward, _, _, length = oracle_ways()
-    found = np.empty((5, len(NEW), len(POOL)))
-    found[0], found[4] = backward, length
-    for j, c in enumerate(POOL):
-        ky = np.array([gaussian(c, other, GY) for other in Y])
-        known = (A @ (ky[:, None] * KS)).T  # of each training row
-        found[3, :, j] = np.mean([a @ KX @ a for a in known])
-        for i, x in enumerate(NEW):
-            kx = np.array([gaussian(x, other, GX) for other in X])
-            a = A @ (ky * np.array([gaussian(x[:1], other[:1], GS) for other in X]))
-            found[1:3, i, j] = a @ kx, a @ KX @ a
-    return found
-
-
-@pytest.mark.parametrize("normalisation", ["distance", "cosine"])
-@pytest.mark.parametrize("weight", [0.3, 5.0, np.inf])
-def test_the_score_with_side_inputs_is_that_of_the_formula(weight, normalisation):
-    model = with_sides(weight, normalisation).fit(X, Y)
-    indices, scores = model.rank(NEW, POOL, k=len(POOL))
-    backward, product, square, mean, length = oracle_sides()
-    forward = 2.0 * product - square
-    if normalisation == "cosine":
-        forward = 2.0 * product / np.sqrt(mean) / length - 1.0
-    expected = forward if np.isinf(weight) else backward + weight * forward
-    assert_allclose(np.take_along_axis(expected, indices, axis=1), scores, atol=2e-5)
-    sets = [POOL[3:9]] * len(NEW)
-    assert_allclose(model.rank(NEW, sets, k=6)[1], -np.sort(-expected[:, 3:9], axis=1), atol=2e-5)
-
-
-def test_a_side_input_that_is_constant_changes_nothing():
-    model = with_sides(0.5)
-    plain = TwoWay(model.backward, model.forward, 0.5).fit(X, Y)
-    model.set_params(side=KernelBasis(Mapped(ones, "linear"))).fit(X, Y)
-    assert_allclose(model.rank(NEW, POOL)[1], plain.rank(NEW, POOL)[1], atol=1e-6)
-
-
-def ones(rows):
-    return np.ones((len(rows), 1))
-
-
-def test_a_side_input_that_matters_is_used():
-    """Outputs say which of two curves, the side input where on it: inputs follow from both."""
-    rng = np.random.default_rng(5)
-    labels, t = np.eye(6)[rng.integers(0, 6, 400)], rng.uniform(-1, 1, 400)
-    made = np.column_stack([t, np.sin(3 * t + labels @ np.arange(6)), rng.standard_normal(400) / 5])
-    kernel = Mapped(seen, Gaussian(2.0))
-    back = sisokr(kernel, "linear", alpha=1e-2, random_state=0)
-    side = KernelBasis(Mapped(energies, Gaussian(2.0)), SubSample(8), random_state=0)
-    score = []
-    for given in (None, side):
-        model = TwoWay(back, weight=np.inf, side=given).fit(made[:300], labels[:300])
-        score.append(np.mean((model.predict(made[300:]) == labels[300:]).all(axis=1)))
-    assert score[1] > score[0] + 0.1
-
-
-def seen(rows):
-    """Without what is known of how they were made."""
-    return np.asarray(rows)[:, 1:]
-
-
-def test_side_inputs_in_the_choice_of_the_weight_and_of_penalties(tmp_path):
-    model = with_sides("cv", None, 25, cv=2, random_state=0)
-    model.set_params(forward__regressor__alpha=[1e-4, 1e-2], forward__regressor__cv=3)
-    sets = [np.vstack([y, POOL[20:]]) for y in Y]
-    model.fit(X, Y, candidates=sets, groups=np.arange(len(X)) // 2)
-    results = model.weight_results_
-    assert results["score"].max() >= results["score"][0]
-    skout.save(model, tmp_path / "model.skout")
-    again = skout.load(tmp_path / "model.skout", modules={"energies": energies})
-    assert_array_equal(again.rank(NEW, POOL)[1], model.rank(NEW, POOL)[1])
-    fair = without_hubs(model, X, Y, POOL, cv=2, random_state=0)
-    assert model.rank(NEW, fair)[0].shape == (len(NEW), 10)
-    sets = ConformalSets(model).calibrate(X, Y).predict(NEW)
-    assert len(sets) == len(NEW)
+# The choice --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("normalisation", ["distance", "cosine"])
 def test_the_choice_sees_the_scores_of_the_model(normalisation):
     """Options are judged by scores of both ways at weight 1: these must be the model's."""
-    model = with_sides(1.0).fit(X, Y)
+    model = TwoWay(*ways(), 1.0).fit(X, Y)
     pool = model.embed(POOL)
     parts = WayScores(pool, model.output_basis_, model.predict_coordinates(NEW))
     found = np.array([S for _, S in parts])  # (n, 3, c)
-    want = with_sides(0.7, normalisation).fit(X, Y).rank(NEW, POOL, k=len(POOL))
+    want = TwoWay(*ways(), 0.7, normalisation=normalisation).fit(X, Y).rank(NEW, POOL, k=len(POOL))
     second = 1 if normalisation == "distance" else 2
     mine = found[:, 0] + 0.7 * found[:, second]
     assert_allclose(np.take_along_axis(mine, want[0], axis=1), want[1], atol=1e-8)
-
-
-def test_bad_side_inputs():
-    forest = StructuredPredictor(RandomForestRegressor(), KernelBasis(Gaussian(GX)))
-    with pytest.raises(TypeError, match="side needs a forward regressor with a kernel"):
-        TwoWay(ways()[0], forest, 1.0, side=KernelBasis(Gaussian(1.0))).fit(X, Y)
-    with pytest.raises((TypeError, ValueError), match="side must be a kernel or basis that takes"):
-        TwoWay(*ways(), 1.0, side=NGram(2)).fit(X, Y)
-
-
-# The choice --------------------------------------------------------------------------------------
 
 
 def test_a_forward_way_of_noise_gets_no_weight():

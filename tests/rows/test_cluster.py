@@ -152,7 +152,7 @@ def test_kernels_and_their_widths(data, kernel, weighted):
 
 
 def test_median_of_more_rows_than_it_looks_at(monkeypatch, data):
-    monkeypatch.setattr("skout.kernels.medians._MEDIAN_ROWS", 100)
+    monkeypatch.setattr("skout.kernels.distances._MEDIAN_ROWS", 100)
     X, Y, _ = data
     here = ridge(kernel=Gaussian("median")).fit(X, Y)
     model = ridge(kernel=Gaussian("median")).fit(cut(X, (250, 350)), cut(Y, (250, 350)))

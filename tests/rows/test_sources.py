@@ -25,7 +25,7 @@ from skout import (
     sisokr,
 )
 from skout.decoding import base as outputs_module
-from skout.decoding.distinct import Distinct
+from skout.decoding.base import Distinct
 from skout.kernels import Gaussian, NGram
 from skout.rows import blocks, encoded, source
 from skout.rows.stream import Column, Reservoir, Stream

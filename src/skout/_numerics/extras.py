@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["extra"]
+__all__ = ["axes", "extra"]
 
 
 @contextmanager
@@ -24,3 +25,12 @@ def extra(name: str, need: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ImportError(f"{need}: pip install skout[{name}]") from error
+
+
+def axes(ax: Any, xlabel: str, ylabel: str) -> Any:
+    """Return the axes to draw on, new ones by default."""
+    with extra("plot", "Plots need matplotlib"):
+        import matplotlib.pyplot as plt
+    ax = plt.subplots()[1] if ax is None else ax
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    return ax

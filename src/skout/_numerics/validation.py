@@ -1,8 +1,8 @@
 """What estimators share: parameters, checked; parts given by name; fits that succeed as a whole.
 
 Every message names the parameter, and says what was given and what to do. scikit-learn's
-`set_output(transform="pandas")` makes frames of what transformers return. `FramesOut` does the
-same for predictors: `set_output(predict="pandas")`.
+`set_output(transform="pandas")` makes frames of what transformers return. `frames_out` lets
+predictors do the same: `set_output(predict="pandas")`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from .pages import OnPages
 __all__ = [
     "LEAST_WEIGHT",
     "MOST_WEIGHT",
-    "FramesOut",
     "PartsByName",
     "Registry",
     "all_at_once",
@@ -44,6 +43,7 @@ __all__ = [
     "check_squares",
     "check_total_weight",
     "column_names",
+    "frames_out",
     "no_frames",
     "resolve",
     "spawn_seed",
@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 _CONTAINERS = ("default", "pandas", "polars")
 # Methods whose results become frames, and those within which nothing does.
@@ -270,76 +271,59 @@ def all_at_once(fit: Fit) -> Fit:
     return cast(Fit, fitted)
 
 
-@contextmanager
-def no_frames() -> Iterator[None]:
-    """Within the block, predictions are arrays and objects, as by default."""
-    before = _inside.set(True)
-    try:
-        yield
-    finally:
-        _inside.reset(before)
+def frames_out(cls: Class) -> Class:
+    """Let the methods of an estimator that predict return data frames: a decorator of its class.
 
-
-def column_names(Y: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, or the name of a series; None without.
+    It gets `set_output`. `fit` notes the names of the targets, `target_names_`; within each method
+    of the estimator, the estimators inside return arrays, whatever was set for them.
 
     Examples
     --------
-    >>> from skout._numerics.validation import column_names
-    >>> column_names([[1, 2]]) is None
-    True
+    >>> from sklearn.linear_model import Ridge
+    >>> from skout._numerics.validation import frames_out
+    >>> @frames_out
+    ... class Model(Ridge): ...
+    >>> model = Model().set_output(predict="pandas")
     """
-    names = getattr(Y, "column_names", None)  # of pyarrow
-    if names is None and hasattr(Y, "shape"):
-        names = getattr(Y, "columns", None)
-    if names is None and hasattr(Y, "to_numpy") and getattr(Y, "name", None):
-        names = [Y.name]
-    return None if names is None or callable(names) else [str(name) for name in names]
+    for names, wrap in ((_WRAPPED, _framed), (_PLAIN, _plain)):
+        for name in names:
+            method = inspect.getattr_static(cls, name, None)
+            is_offered = hasattr(method, "check") and hasattr(method, "fn")  # by available_if
+            function = method.fn if is_offered else method
+            if not inspect.isfunction(function) or hasattr(function, "_is_wrapped"):
+                continue
+            wrapped = wrap(function)
+            offered = available_if(method.check)(wrapped) if is_offered else wrapped
+            setattr(cls, name, offered)
+    cls.set_output = set_output  # type: ignore[attr-defined]
+    return cls
 
 
-class FramesOut:
-    """Methods that predict give data frames, once `set_output(predict=...)` was called."""
+def set_output(self: Any, *, transform: str | None = None, predict: str | None = None) -> Any:
+    """Choose what predictions are returned as.
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if not hasattr(cls, "predict"):
-            return
-        for names, wrap in ((_WRAPPED, _framed), (_PLAIN, _plain)):
-            for name in names:
-                method = inspect.getattr_static(cls, name, None)
-                is_offered = hasattr(method, "check") and hasattr(method, "fn")  # by available_if
-                function = method.fn if is_offered else method
-                if not inspect.isfunction(function) or hasattr(function, "_is_wrapped"):
-                    continue
-                wrapped = wrap(function)
-                setattr(cls, name, available_if(method.check)(wrapped) if is_offered else wrapped)
+    Parameters
+    ----------
+    transform : str, optional
+        Of `transform`, as in scikit-learn; for estimators that have one.
+    predict : {"default", "pandas", "polars"}, optional
+        Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
+        data frames. Columns have the names that the targets had in `fit`, and those of pandas
+        the index of X. None leaves it as it is.
 
-    @available_if(lambda self: hasattr(self, "predict"))
-    def set_output(self, *, transform: str | None = None, predict: str | None = None) -> Self:
-        """Say what predictions are given as.
-
-        Parameters
-        ----------
-        transform : str, optional
-            Of `transform`, as in scikit-learn; for estimators that have one.
-        predict : {"default", "pandas", "polars"}, optional
-            Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
-            data frames. Columns have the names that the targets had in `fit`, and those of pandas
-            the index of X. None leaves it as it is.
-
-        Returns
-        -------
-        self : estimator
-        """
-        asked = {"transform": transform, "predict": predict}
-        for name, value in asked.items():
-            if value is not None and value not in _CONTAINERS:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, _CONTAINERS))}. Got {value!r}."
-                )
-        given = {name: value for name, value in asked.items() if value is not None}
-        self._sklearn_output_config = {**getattr(self, "_sklearn_output_config", {}), **given}
-        return self
+    Returns
+    -------
+    self : estimator
+    """
+    wanted = {"transform": transform, "predict": predict}
+    for name, value in wanted.items():
+        if value is not None and value not in _CONTAINERS:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, _CONTAINERS))}. Got {value!r}."
+            )
+    chosen = {name: value for name, value in wanted.items() if value is not None}
+    self._sklearn_output_config = {**getattr(self, "_sklearn_output_config", {}), **chosen}
+    return self
 
 
 def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -381,7 +365,34 @@ def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-class PartsByName(FramesOut, OnPages):
+@contextmanager
+def no_frames() -> Iterator[None]:
+    """Within the block, predictions are arrays and objects, as by default."""
+    before = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(before)
+
+
+def column_names(Y: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, or the name of a series; None without.
+
+    Examples
+    --------
+    >>> from skout._numerics.validation import column_names
+    >>> column_names([[1, 2]]) is None
+    True
+    """
+    names = getattr(Y, "column_names", None)  # of pyarrow
+    if names is None and hasattr(Y, "shape"):
+        names = getattr(Y, "columns", None)
+    if names is None and hasattr(Y, "to_numpy") and getattr(Y, "name", None):
+        names = [Y.name]
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+class PartsByName(OnPages):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
     `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.

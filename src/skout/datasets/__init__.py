@@ -5,26 +5,10 @@ SKOUT_DATA_URL names a folder on the web that has them, they are downloaded. `sk
 what there is.
 """
 
-from .catalogue import SOURCES
+from .catalogue import CATALOGUE
 from .dataset import Dataset
-from .loaders import (
-    load_bibtex,
-    load_boston,
-    load_chebi20,
-    load_delicious,
-    load_engel,
-    load_label_ranking,
-    load_lpm24,
-    load_massbank,
-    load_mol2vec,
-    load_multilabel,
-    load_multioutput,
-    load_qm9,
-    load_regression,
-    load_rf1,
-    load_text_molecule,
-    load_usps,
-)
+from .files import available, fetch
+from .loading import load
 from .synthetic import (
     make_low_rank_regression,
     make_robust_regression,
@@ -32,24 +16,11 @@ from .synthetic import (
 )
 
 __all__ = [
-    "SOURCES",
+    "CATALOGUE",
     "Dataset",
-    "load_bibtex",
-    "load_boston",
-    "load_chebi20",
-    "load_delicious",
-    "load_engel",
-    "load_label_ranking",
-    "load_lpm24",
-    "load_massbank",
-    "load_mol2vec",
-    "load_multilabel",
-    "load_multioutput",
-    "load_qm9",
-    "load_regression",
-    "load_rf1",
-    "load_text_molecule",
-    "load_usps",
+    "available",
+    "fetch",
+    "load",
     "make_low_rank_regression",
     "make_robust_regression",
     "make_subspace_regression",

@@ -1,4 +1,4 @@
-"""The data sets that have loaders, as `sources.toml` declares them."""
+"""The data sets that `load` knows, as `sources.toml` and `originals.toml` declare them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["SOURCES", "File", "Original", "Source"]
+__all__ = ["CATALOGUE", "DatasetEntry", "File", "Original"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Original:
     repository: str
     commit: str
     files: tuple[File, ...]  # their names are paths in the repository
-    reader: str  # a name in `skout.datasets.originals.READERS`
+    parser: str  # a name in `skout.datasets.parsers.PARSERS`
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetEntry:
     """Where a data set comes from, what it should hold and which parser reads it."""
 
     #: the family: multilabel, multioutput, regression, ranking, molecules, text, spectra or images
@@ -45,7 +45,7 @@ class Source:
     citation: str
     origin: str
     description: str
-    original: Original | None = None  # what `fetch` downloads where the files are not at hand
+    original: Original | None = None  # what `fetch` downloads where the files are missing
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -59,23 +59,23 @@ def _originals() -> dict[tuple[str, str], Original]:
             group["repository"],
             group["commit"],
             tuple(File(*file) for file in listed),
-            group["reader"],
+            group["parser"],
         )
         for group in _table("originals.toml")["group"]
         for name, listed in group["sets"].items()
     }
 
 
-def _read() -> Iterator[Source]:
+def _read() -> Iterator[DatasetEntry]:
     table, originals = _table("sources.toml"), _originals()
     for group in table["group"]:
         sets = group.pop("sets")
         for name, own in sets.items():
             original = originals.get((group["kind"], name))
-            yield _source(name, group | own | {"original": original}, table["citations"])
+            yield _entry(name, group | own | {"original": original}, table["citations"])
 
 
-def _source(name: str, fields: dict[str, Any], citations: dict[str, str]) -> Source:
+def _entry(name: str, fields: dict[str, Any], citations: dict[str, str]) -> DatasetEntry:
     fields = fields | {
         "files": tuple(File(*file) for file in fields["files"]),
         "shape": tuple(fields["shape"]),
@@ -83,8 +83,10 @@ def _source(name: str, fields: dict[str, Any], citations: dict[str, str]) -> Sou
         "citation": citations[fields["citation"]],
         "origin": fields["origin"].replace("<name>", name),
     }
-    return Source(name=name, **fields)
+    return DatasetEntry(name=name, **fields)
 
 
 #: Every data set, by kind and name.
-SOURCES: dict[tuple[str, str], Source] = {(source.kind, source.name): source for source in _read()}
+CATALOGUE: dict[tuple[str, str], DatasetEntry] = {
+    (entry.kind, entry.name): entry for entry in _read()
+}

@@ -1,4 +1,4 @@
-"""What every loader and generator returns."""
+"""What `load` and the generators return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Dataset:
     candidates : objects or CandidateSets, optional
         The pool to choose predictions from, or one set for each row.
     names : dict of str to array
-        Of "features" and "outputs", where they have names.
+        Of "features" and "outputs", where they have names; "nominal" are the positions of columns
+        of X that are codes of categories, ``category_values_NAME`` what those of a column mean.
     extra : dict of str to array
         Further columns, one value a row.
     description, licence, citation : str

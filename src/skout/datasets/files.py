@@ -1,13 +1,14 @@
-"""Find a data file: in the folder SKOUT_DATA, among those that come with skout, in the user's
-cache, by a download; checked by hash.
+"""Find the files of a data set: in the folder SKOUT_DATA, among those that come with skout, in the
+user's cache, by a download; checked by hash.
 
-`skout.datasets.originals` gets data sets from their public files instead.
+Packed files are looked for first; where there are none, public files that were fetched serve. Four
+environment variables are read:
 
-Three environment variables are read:
-
-SKOUT_DATA       the user's folder of data files; looked at first, never written to
-SKOUT_CACHE      where downloads go; default the cache folder of the operating system
-SKOUT_DATA_URL   the address of a folder of such files, for downloads
+SKOUT_DATA            the user's folder of packed files; looked at first, never written to
+SKOUT_CACHE           where downloads go; default the cache folder of the operating system
+SKOUT_DATA_URL        the address of a folder of packed files, for downloads
+SKOUT_ORIGINALS_URL   another address than that of GitHub, for public files: below it are
+                      repository/commit/path
 
 Only files whose hash is known are downloaded.
 """
@@ -19,57 +20,50 @@ import hashlib
 import os
 from pathlib import Path
 
-from .catalogue import File, Source
+from .catalogue import DatasetEntry, File
 
-__all__ = ["cache_folder", "checked", "locate", "packed", "retrieve"]
-
-#: Where files are downloaded from unless SKOUT_DATA_URL says otherwise. The files are repackaged
-#: and their licences rarely allow to publish them, so there is no public address by default.
-BASE_URL = ""
+__all__ = ["available", "cache_folder", "fetch", "locate", "packed"]
 
 #: The files that come with skout; their README has the licences.
 SHIPPED = Path(__file__).parent / "data"
 
 
-def locate(source: Source) -> list[Path]:
-    """Return the files of a data set, each checked by its hash.
+def locate(entry: DatasetEntry) -> list[Path]:
+    """Return the packed files of a data set, each checked by its hash.
 
     One that is nowhere and cannot be downloaded is an error that says where to get it and where to
     put it. One with a wrong hash is an error too; only from the cache it is removed.
     """
-    return [_locate(file, source) for file in source.files]
+    return [_locate(file, entry) for file in entry.files]
 
 
-def packed(source: Source) -> bool:
-    """Return whether all files of a data set are on this computer, without a look inside."""
-    return all(any(path.is_file() for path in _places(file)) for file in source.files)
+def packed(entry: DatasetEntry) -> bool:
+    """Return whether all packed files are on this computer, without a look inside."""
+    folders = (*_read_only(), cache_folder())
+    return all(any((folder / file.name).is_file() for folder in folders) for file in entry.files)
 
 
-def _locate(file: File, source: Source) -> Path:
-    for folder in _read_only():
-        if (folder / file.name).is_file():
-            return _check(folder / file.name, file, source, "It was left as it is; replace it.")
-    path = cache_folder() / file.name
-    return checked(path, file, source) if path.is_file() else _download(file, source, path)
+def available(entry: DatasetEntry) -> bool:
+    """Return whether a data set is on this computer, packed or as it was published."""
+    public = entry.original.files if entry.original else ()
+    return packed(entry) or bool(public and all(_place(file).is_file() for file in public))
 
 
-def checked(path: Path, file: File, source: Source) -> Path:
-    """Return the path of a file in the cache that has the right hash; remove any other."""
-    try:
-        return _check(path, file, source, "It was removed; load the data again.")
-    except ValueError:
-        path.unlink()
-        raise
+def fetch(entry: DatasetEntry, *, progress: bool = False) -> list[Path]:
+    """Download the public files of a data set into the cache, unless they are there.
 
-
-def _user_folder() -> Path | None:
-    folder = os.environ.get("SKOUT_DATA")
-    return Path(folder).expanduser() if folder else None
-
-
-def _read_only() -> list[Path]:
-    folder = _user_folder()
-    return [SHIPPED] if folder is None else [folder, SHIPPED]
+    It is an error if there are no public files, a download fails or a file has another hash than it
+    should; nothing is kept of it.
+    """
+    original = entry.original
+    if original is None:
+        raise FileNotFoundError(
+            f"There is no public address for the data set {entry.name!r}. It comes from "
+            f"{entry.origin}. Put its file into a folder and set SKOUT_DATA to that folder."
+        )
+    base = os.environ.get("SKOUT_ORIGINALS_URL", "https://raw.githubusercontent.com").rstrip("/")
+    folder = f"{base}/{original.repository}/{original.commit}"
+    return [_cached(_place(file), file, entry, folder, progress) for file in original.files]
 
 
 def cache_folder() -> Path:
@@ -82,23 +76,48 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("skout"))
 
 
-def _places(file: File) -> list[Path]:
-    return [place / file.name for place in (*_read_only(), cache_folder())]
+def _read_only() -> list[Path]:
+    folder = os.environ.get("SKOUT_DATA")
+    return [Path(folder).expanduser(), SHIPPED] if folder else [SHIPPED]
 
 
-# Hashes ----------------------------------------------------------------------------------------
+def _place(file: File) -> Path:
+    """Return where a public file lies: its hash keeps files of equal names apart."""
+    return cache_folder() / "originals" / f"{str(file.sha256)[:12]}-{Path(file.name).name}"
 
 
-def _check(path: Path, file: File, source: Source, remedy: str) -> Path:
+def _locate(file: File, entry: DatasetEntry) -> Path:
+    for folder in _read_only():
+        if (folder / file.name).is_file():
+            return _check(folder / file.name, file, entry, "It was left as it is; replace it.")
+    # packed files are made from others whose licences rarely allow to publish them: no address
+    folder_url = os.environ.get("SKOUT_DATA_URL", "").rstrip("/")
+    return _cached(cache_folder() / file.name, file, entry, folder_url)
+
+
+def _cached(
+    path: Path, file: File, entry: DatasetEntry, folder_url: str, progress: bool = False
+) -> Path:
+    """Return a file of the cache, which is downloaded if it is not there."""
+    if not path.is_file():
+        return _download(path, file, entry, folder_url, progress)
+    try:
+        return _check(path, file, entry, "It was removed; load the data again.")
+    except ValueError:
+        path.unlink()
+        raise
+
+
+def _check(path: Path, file: File, entry: DatasetEntry, remedy: str) -> Path:
     """Return the path of a file that has the right hash."""
     status = path.stat()
     if file.sha256 is None:
         return path
-    found = _sha256(path, status.st_size, status.st_mtime_ns)
-    if found != file.sha256:
+    sha256 = _sha256(path, status.st_size, status.st_mtime_ns)
+    if sha256 != file.sha256:
         raise ValueError(
-            f"{path} is corrupted or another version: its sha256 is {found}, that of the data set "
-            f"{source.name!r} is {file.sha256}. {remedy} {_origin(source)}"
+            f"{path} is corrupted or another version: its sha256 is {sha256}, that of the data set "
+            f"{entry.name!r} is {file.sha256}. {remedy} It comes from {entry.origin}."
         )
     return path
 
@@ -110,58 +129,40 @@ def _sha256(path: Path, size: int, changed: int) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-# Downloads -------------------------------------------------------------------------------------
-
-
-def _download(file: File, source: Source, path: Path) -> Path:
-    """Fetch a packed file into the cache."""
-    base = os.environ.get("SKOUT_DATA_URL", BASE_URL).rstrip("/")
-    if not base or file.sha256 is None:
-        raise FileNotFoundError(_missing(file, source, _why_not(file, source)))
-    return retrieve(f"{base}/{file.name}", file, path, source)
-
-
-def retrieve(
-    address: str, file: File, path: Path, source: Source, *, progress: bool = False
-) -> Path:
-    """Download a file to a path and check its hash; nothing is kept of a download that fails."""
+def _download(path: Path, file: File, entry: DatasetEntry, folder_url: str, progress: bool) -> Path:
+    """Download a file into the cache and check its hash; nothing is kept if this fails."""
+    if not folder_url or file.sha256 is None:
+        raise FileNotFoundError(_missing(file, entry, _why_not(file, entry)))
     import pooch
 
-    known = f"sha256:{file.sha256}"
+    address, sha256 = f"{folder_url}/{file.name}", f"sha256:{file.sha256}"
+    options = {"fname": path.name, "path": path.parent, "progressbar": progress}
     try:
-        found = pooch.retrieve(
-            address, known, fname=path.name, path=path.parent, progressbar=progress
-        )
-        return Path(found)
+        return Path(pooch.retrieve(address, sha256, **options))
     except OSError as error:  # the errors of requests are such
         reason = f"Its download from {address} failed ({type(error).__name__})."
-        raise FileNotFoundError(_missing(file, source, reason)) from error
+        raise FileNotFoundError(_missing(file, entry, reason)) from error
     except ValueError as error:
         raise ValueError(
             f"What {address} has is corrupted or another version: {error}. Nothing was kept. "
-            f"{_origin(source)}"
+            f"It comes from {entry.origin}."
         ) from error
 
 
-def _why_not(file: File, source: Source) -> str:
-    if source.original is not None:
-        return f"`skout datasets fetch {source.name}` downloads it."
+def _why_not(file: File, entry: DatasetEntry) -> str:
+    if entry.original is not None:
+        return f"`skout datasets fetch {entry.name}` downloads it."
     if file.sha256 is None:
         return "It is not downloaded, since its hash is not known."
     return "This very file has no public address; SKOUT_DATA_URL may name a folder that has it."
 
 
-def _missing(file: File, source: Source, reason: str) -> str:
+def _missing(file: File, entry: DatasetEntry, reason: str) -> str:
     """Say which file, where it was looked for, where it comes from and where to put it."""
-    folder = _user_folder()
-    looked = "SKOUT_DATA (not set)" if folder is None else f"SKOUT_DATA ({folder})"
+    looked = os.environ.get("SKOUT_DATA") or "not set"
     hashed = f"{file.size:,} bytes, sha256 {file.sha256}" if file.sha256 else "hash not known"
     return (
-        f"The data set {source.name!r} needs the file {file.name} ({hashed}), which is neither in "
-        f"the folder {looked} nor in the cache ({cache_folder()}). {reason} {_origin(source)} "
-        "Put it into a folder and set SKOUT_DATA to that folder."
+        f"The data set {entry.name!r} needs the file {file.name} ({hashed}), which is neither in "
+        f"the folder SKOUT_DATA ({looked}) nor in the cache ({cache_folder()}). {reason} "
+        f"It comes from {entry.origin}. Put it into a folder and set SKOUT_DATA to that folder."
     )
-
-
-def _origin(source: Source) -> str:
-    return f"It comes from {source.origin}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import zipfile
 from collections.abc import Callable
@@ -13,46 +14,29 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows
+from .._numerics.extras import extra
 from .._numerics.objects import stack
+from ..decoding import CandidateSets
+from ..kernels.spectrum_rows import Spectra
 from .arff import read_arff
-from .catalogue import Source
-from .molecules import (
-    iupac_csv,
-    massbank_parquet,
-    pairs_csv,
-    properties_parquet,
-    qm9_csv,
-    qm9_parquet,
-    read_csv,
-)
+from .catalogue import DatasetEntry
 
-__all__ = [
-    "PARSERS",
-    "check_shape",
-    "multilabel_arff",
-    "multioutput_arff",
-    "parse",
-    "tied_rankings_csv",
-]
+__all__ = ["PARSERS", "parse"]
 
 Fields = dict[str, Any]
-Parser = Callable[[list[Path], Source], Fields]
+Parser = Callable[[list[Path], DatasetEntry], Fields]
 
 
-def parse(paths: list[Path], source: Source) -> Fields:
+def parse(paths: list[Path], entry: DatasetEntry, parser: str) -> Fields:
     """Return X, Y and whatever else the files of a data set have, as `Dataset` takes them."""
-    return check_shape(PARSERS[source.parser](paths, source), source)
-
-
-def check_shape(fields: Fields, source: Source) -> Fields:
-    """Return the fields of a data set, which must have as many rows and columns as it has."""
-    found = (n_rows(fields["X"]), _width(fields["X"]), _width(fields["Y"]))
-    expected = source.shape
+    fields = PARSERS[parser](paths, entry)
+    shape = (n_rows(fields["X"]), _width(fields["X"]), _width(fields["Y"]))
+    expected = entry.shape
     # 0 in the declaration: the rows are no vectors
-    if any(b not in (0, a) for a, b in zip(found, expected, strict=True)):
+    if any(b not in (0, a) for a, b in zip(shape, expected, strict=True)):
         raise ValueError(
-            f"The files of {source.name!r} must have {expected[0]} rows, {expected[1]} features "
-            f"and {expected[2]} outputs. Got {found[0]}, {found[1]} and {found[2]} instead: "
+            f"The files of {entry.name!r} must have {expected[0]} rows, {expected[1]} features "
+            f"and {expected[2]} outputs. Got {shape[0]}, {shape[1]} and {shape[2]} instead: "
             "they are of another version."
         )
     return fields
@@ -71,7 +55,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def multilabel_npz(paths: list[Path], source: Source) -> Fields:
+def multilabel_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     cells = (z["X_data"].astype(np.float64), z["X_indices"], z["X_indptr"])
     X = sparse.csr_matrix(cells, shape=tuple(z["X_shape"]))
@@ -81,31 +65,31 @@ def multilabel_npz(paths: list[Path], source: Source) -> Fields:
     return {"X": X, "Y": Y, "names": _names(z, "label_names")}
 
 
-def multioutput_npz(paths: list[Path], source: Source) -> Fields:
+def multioutput_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     names = _names(z, "target_names") | {"nominal": z["nominal_columns"]}
     return {"X": z["X"], "Y": z["Y"], "names": names}
 
 
-def regression_npz(paths: list[Path], source: Source) -> Fields:
+def regression_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     folds = np.unpackbits(z["test_mask"], axis=0, count=int(z["n"]))  # (n, 10), one 1 a row
     return {"X": z["X"].astype(np.float64), "Y": z["y"], "extra": {"fold": folds.argmax(axis=1)}}
 
 
-def ranking_npz(paths: list[Path], source: Source) -> Fields:
+def ranking_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     names = _names(z, "label_names")
     names |= {key: z[key] for key in z if key.startswith("category_values")}
     return {"X": z["X"], "Y": z["ranks"].astype(np.int64), "names": names}
 
 
-def vectors_npz(paths: list[Path], source: Source) -> Fields:
+def vectors_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     return {"X": z["tokens"].astype(object), "Y": z["vectors"].astype(np.float64)}
 
 
-def usps_npz(paths: list[Path], source: Source) -> Fields:
+def usps_npz(paths: list[Path], entry: DatasetEntry) -> Fields:
     z = _arrays(paths[0])
     X = np.vstack([z["X_train"], z["X_test"]]).astype(np.float64)
     return {"X": X, "Y": np.concatenate([z["y_train"], z["y_test"]]).astype(np.int64)}
@@ -115,47 +99,73 @@ def _names(z: dict[str, np.ndarray], outputs: str) -> dict[str, np.ndarray]:
     return {"features": z["feature_names"], "outputs": z[outputs]}
 
 
-# Text --------------------------------------------------------------------------------------------
+# ARFF ---------------------------------------------------------------------------------------------
 
 
-def multilabel_arff(paths: list[Path], source: Source, without: tuple[str, ...] = ()) -> Fields:
-    fields = _arff(paths, source, without)
+def multilabel_arff(
+    paths: list[Path], entry: DatasetEntry, without: tuple[str, ...] = ()
+) -> Fields:
+    fields = _arff(paths, entry, without)
     Y = fields["Y"].toarray() if sparse.issparse(fields["Y"]) else fields["Y"]
     if not np.isin(Y, (0.0, 1.0)).all():
-        raise ValueError(f"The last {source.shape[2]} columns of {source.name!r} must be 0 or 1.")
-    return fields | {"X": sparse.csr_matrix(fields["X"]), "Y": Y.astype(np.int32)}
+        raise ValueError(f"The last {entry.shape[2]} columns of {entry.name!r} must be 0 or 1.")
+    names = {name: fields["names"][name] for name in ("features", "outputs")}
+    return {"X": sparse.csr_matrix(fields["X"]), "Y": Y.astype(np.int32), "names": names}
 
 
-def multioutput_arff(paths: list[Path], source: Source) -> Fields:
-    fields = _arff(paths, source)
+def multioutput_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
+    fields = _arff(paths, entry)
     dense = {side: fields[side] for side in ("X", "Y")}
     return fields | {k: v.toarray() if sparse.issparse(v) else v for k, v in dense.items()}
 
 
-def _arff(paths: list[Path], source: Source, without: tuple[str, ...] = ()) -> Fields:
+def mulan_labels_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """Public files of label sets, with a list of labels; values are kept in single precision."""
+    tables = [path for path in paths if path.suffix == ".arff"]
+    fields = multilabel_arff(tables, entry, without=("protein",))
+    X = fields["X"].astype(np.float32).astype(np.float64)
+    X.eliminate_zeros()
+    return fields | {"X": X}
+
+
+def _arff(paths: list[Path], entry: DatasetEntry, without: tuple[str, ...] = ()) -> Fields:
     """Stack the rows of ARFF files; the last columns are the outputs."""
     read = [read_arff(path, without) for path in paths]
-    names, d = read[0][0], source.shape[2]
-    for path, (other, values) in zip(paths, read, strict=True):
-        if other != names:
+    names, d = read[0].names, entry.shape[2]
+    for path, table in zip(paths, read, strict=True):
+        if table.names != names:
             raise ValueError(f"{path.name} has other columns than {paths[0].name}.")
-        if path == paths[0] and len(paths) > 1 and n_rows(values) != source.n_train:
-            raise ValueError(
-                f"{path.name} must have {source.n_train} rows. Got {n_rows(values)} instead."
-            )
-    values = stack([values for _, values in read])
+    n_first = n_rows(read[0].values)
+    if len(paths) > 1 and n_first != entry.n_train:
+        raise ValueError(f"{paths[0].name} must have {entry.n_train} rows. Got {n_first} instead.")
+    values = stack([table.values for table in read])
     named = {"features": np.array(names[:-d]), "outputs": np.array(names[-d:])}
-    return {"X": values[:, :-d], "Y": values[:, -d:], "names": named}
+    return {
+        "X": values[:, :-d],
+        "Y": values[:, -d:],
+        "names": named | {"nominal": read[0].nominal},
+    }
 
 
-def regression_csv(paths: list[Path], source: Source) -> Fields:
+# CSV ----------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a CSV file, which may be compressed."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as text:
+        header, *rows = csv.reader(text)
+    return header, [row for row in rows if row]
+
+
+def regression_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
     header, rows = read_csv(paths[0])
     values = np.array(rows, dtype=np.float64)
     named = {"features": np.array(header[:-1]), "outputs": np.array(header[-1:])}
     return {"X": values[:, :-1], "Y": values[:, -1], "names": named}
 
 
-def tied_rankings_csv(paths: list[Path], source: Source) -> Fields:
+def tied_rankings_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
     """Rankings such as e>f>abcdg, where the last five share a place; text columns get codes."""
     header, rows = read_csv(paths[0])
     columns = [np.array(column) for column in zip(*rows, strict=True)]
@@ -181,10 +191,128 @@ def _places(text: str, labels: list[str]) -> list[int]:
     return [place[label] for label in labels]
 
 
+def _columns(path: Path) -> dict[str, np.ndarray]:
+    """Return the columns of a CSV file, as arrays of strings."""
+    header, rows = read_csv(path)
+    columns = zip(*rows, strict=True)
+    return {name: _strings(column) for name, column in zip(header, columns, strict=True)}
+
+
+def _strings(values: Any) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+def _split(parts: np.ndarray) -> dict[str, np.ndarray]:
+    known = ("train", "validation", "test")
+    return {part: np.flatnonzero(parts == part) for part in known if (parts == part).any()}
+
+
+def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """Inputs and outputs are the same molecules: from a string to a graph."""
+    table = _columns(paths[0])
+    extra = {"index": table["Index"].astype(np.int64)}
+    return {"X": table["SMILES"], "Y": table["SMILES"], "extra": extra}
+
+
+def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """Captions to SMILES of one of the sources; a second file is the pool of candidates."""
+    table = _columns(paths[0])
+    own = table["source"] == entry.name
+    table = {name: column[own] for name, column in table.items()}
+    fields: Fields = {"X": table["description"], "Y": table["smiles"]}
+    fields |= {"split": _split(table["split"]), "extra": {"cid": table["cid"].astype(np.int64)}}
+    if len(paths) > 1:
+        fields["candidates"] = _columns(paths[1])["smiles"]
+    return fields
+
+
+def iupac_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
+    table = _columns(paths[0])
+    extra = {"cid": table["cid"].astype(np.int64)}
+    split = _split(table["split"])
+    return {"X": table["iupac"], "Y": table["smiles"], "split": split, "extra": extra}
+
+
+# Parquet -----------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path) -> Any:
+    with extra("disk", f"{path.name} is read by pyarrow"):
+        from pyarrow import parquet
+    return parquet.read_table(path)
+
+
+def qm9_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
+    table = _parquet(paths[0])
+    names = [name for name in table.column_names if name not in ("Index", "SMILES", "N_atoms")]
+    Y = np.column_stack([table[name].to_numpy() for name in names])
+    extra = {"index": table["Index"].to_numpy(), "n_atoms": table["N_atoms"].to_numpy()}
+    X = _strings(table["SMILES"].to_pylist())
+    return {"X": X, "Y": Y, "names": {"outputs": np.array(names)}, "extra": extra}
+
+
+def properties_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """SMILES to a CSR matrix of 0 and 1, one column a property."""
+    table = _parquet(paths[0])
+    lists = table["properties"].combine_chunks()
+    coded = lists.flatten().dictionary_encode()
+    names = np.array(coded.dictionary.to_pylist())
+    column = np.empty(len(names), dtype=np.int64)
+    column[np.argsort(names)] = np.arange(len(names))  # in the order of the alphabet
+    indices, indptr = column[coded.indices.to_numpy()], _indptr(lists)
+    cells = (np.ones(len(indices), dtype=np.int32), indices, indptr)
+    Y = sparse.csr_matrix(cells, shape=(len(lists), len(names)))
+    Y.sort_indices()
+    X = _strings(table["smiles"].to_pylist())
+    return {"X": X, "Y": Y, "names": {"outputs": np.sort(names)}}
+
+
+def massbank_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """Spectra to SMILES; the candidates of a spectrum are the molecules of its formula."""
+    table, pool = _parquet(paths[0]), _parquet(paths[1])
+    apart = ("mz", "intensity", "smiles")
+    extra = {name: table[name].to_numpy() for name in table.column_names if name not in apart}
+    candidates = same_formula(
+        np.array(extra["formula"], dtype=str),
+        np.array(pool["formula"].to_pylist()),
+        _strings(pool["smiles_2d"].to_pylist()),
+    )
+    Y = _strings(table["smiles"].to_pylist())
+    return {"X": _spectra(table), "Y": Y, "candidates": candidates, "extra": extra}
+
+
+def _indptr(lists: Any) -> np.ndarray:
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _spectra(table: Any) -> Spectra:
+    """Return rows as the kernels on spectra take them, each sorted by mass."""
+    mz, intensity = (table[name].combine_chunks() for name in ("mz", "intensity"))
+    indptr = _indptr(mz)
+    row = np.repeat(np.arange(len(mz)), np.diff(indptr))
+    masses = mz.flatten().to_numpy().astype(np.float64)
+    order = np.lexsort((masses, row))
+    precursor = table["precursor_mz"].to_numpy().astype(np.float64)  # NaN where it is not known
+    values = intensity.flatten().to_numpy().astype(np.float64)
+    return Spectra(indptr, masses[order], values[order], precursor[row])
+
+
+def same_formula(formulas: np.ndarray, pool_formulas: np.ndarray, pool: Any) -> CandidateSets:
+    """Return for each of `formulas` the members of the pool that have it; maybe none."""
+    order = np.argsort(pool_formulas, kind="stable")
+    names, start, count = np.unique(pool_formulas[order], return_index=True, return_counts=True)
+    place = np.minimum(np.searchsorted(names, formulas), len(names) - 1)
+    sizes = np.where(names[place] == formulas, count[place], 0)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], sizes)
+    return CandidateSets(pool, indptr, order[np.repeat(start[place], sizes) + within])
+
+
 # Pictures ----------------------------------------------------------------------------------------
 
 
-def otoliths_zip(paths: list[Path], source: Source) -> Fields:
+def otoliths_zip(paths: list[Path], entry: DatasetEntry) -> Fields:
     """Read train/Train_fc_<i>.npy, train/Training_info.csv and the same of the test part."""
     parts = (
         ("train/Train_fc_", "train/Training_info.csv"),
@@ -206,22 +334,9 @@ def otoliths_zip(paths: list[Path], source: Source) -> Fields:
 PARSERS: dict[str, Parser] = {
     function.__name__: function
     for function in (
-        multilabel_npz,
-        multilabel_arff,
-        multioutput_npz,
-        multioutput_arff,
-        regression_npz,
-        regression_csv,
-        ranking_npz,
-        tied_rankings_csv,
-        vectors_npz,
-        usps_npz,
-        otoliths_zip,
-        qm9_csv,
-        qm9_parquet,
-        properties_parquet,
-        pairs_csv,
-        iupac_csv,
-        massbank_parquet,
+        *(multilabel_npz, multilabel_arff, mulan_labels_arff),
+        *(multioutput_npz, multioutput_arff, regression_npz, regression_csv),
+        *(ranking_npz, tied_rankings_csv, vectors_npz, usps_npz, otoliths_zip),
+        *(qm9_csv, qm9_parquet, properties_parquet, pairs_csv, iupac_csv, massbank_parquet),
     )
 }

@@ -7,9 +7,7 @@ from .ensembles import EmbeddedPools
 from .gradient import GradientDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
-from .local import LocalSearchDecoder
 from .pools import EmbeddedPool
-from .prices import hub_prices
 from .rankings import RankingDecoder, kemeny
 from .sets import CandidateSets
 from .strings import StringDecoder
@@ -24,12 +22,10 @@ __all__ = [
     "FaissIndex",
     "GradientDecoder",
     "LabelSetDecoder",
-    "LocalSearchDecoder",
     "LossDecoder",
     "RankingDecoder",
     "StringDecoder",
     "as_decoder",
-    "hub_prices",
     "index_recall",
     "kemeny",
 ]

@@ -7,6 +7,7 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import uuid4
@@ -15,28 +16,29 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
-from .._numerics.objects import column_of
+from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
+from .._numerics.objects import Rows, column_of
 from .._numerics.validation import PartsByName, resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
-from ..rows import Memory, Source, encoded, limits
+from ..rows import Memory, Reduction, Source, encoded, limits
 from ..rows.encode import numbers_in
 from ..sketches import as_sketch, sketch_size
-from .distinct import Distinct
 from .index import as_index
 from .pools import kinds
 
 __all__ = [
     "DECODERS",
     "Decoder",
+    "Distinct",
     "FittedOutputs",
     "KeepsOutputs",
     "PendingOutputs",
     "able",
     "as_decoder",
     "fit_outputs",
+    "keys_of",
     "plain_outputs",
     "relate_coordinates",
     "same_candidates",
@@ -430,3 +432,47 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
         return False
     size = getattr(sketch, "size", None) or sketch_size(None, n)
     return 8 * n * min(n, size) > limits().coordinates_bytes
+
+
+# Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------
+
+
+class Distinct(Reduction):
+    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
+        return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        return self._add({} if total is None else total, part.items())
+
+    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+        for key, number in more:
+            found.setdefault(key, number)
+            if len(found) > self.limit:
+                break
+        return found
+
+    def finish(self, total: dict[Any, int]) -> np.ndarray | None:
+        if len(total) > self.limit:
+            return None
+        return np.fromiter(total.values(), dtype=np.intp, count=len(total))
+
+
+def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
+    """Return a key for each row that is the same on every machine; one that cannot be hashed is
+    a row of its own."""
+    if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
+        return row_keys(rows)
+    keys: list[Any] = []
+    for i in range(n_rows(rows)):
+        item = take(rows, slice(i, i + 1))[0]
+        try:
+            hash(item)
+        except TypeError:
+            item = ("row", int(numbers[i]))
+        keys.append(item)
+    return keys

@@ -14,8 +14,7 @@ from .._numerics.validation import resolve
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import METRICS, metric_of, score_objects
 from ..rows import Reduction
-from .base import FittedOutputs, able
-from .distinct import keys_of
+from .base import FittedOutputs, able, keys_of
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
 

@@ -8,14 +8,13 @@ with extra("deep", "skout.deep needs PyTorch"):
     import torch  # noqa: F401
 
 from .criteria import KernelLoss
-from .modules import MLP, Bottleneck, CharTransformer
+from .modules import MLP, CharTransformer
 from .regressor import NeuralRegressor
 from .text import TextEncoder
 from .training import Training
 
 __all__ = [
     "MLP",
-    "Bottleneck",
     "CharTransformer",
     "KernelLoss",
     "NeuralRegressor",

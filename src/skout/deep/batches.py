@@ -14,13 +14,13 @@ from torch.utils.data import default_collate
 
 from ..rows.encode import numbers_in
 
-__all__ = ["Source", "as_source", "call"]
+__all__ = ["BatchSource", "as_source", "call"]
 
 # Numbers of a matrix that are put on the device as a whole.
 _RESIDENT = 2**28
 
 
-class Source(ABC):
+class BatchSource(ABC):
     """Inputs of a module, of which a batch is asked for by its positions."""
 
     #: length of each input, where inputs are padded to the longest of a batch
@@ -37,7 +37,7 @@ class Source(ABC):
         """
 
 
-def as_source(X: Any, module: Any, device: torch.device) -> Source:
+def as_source(X: Any, module: Any, device: torch.device) -> BatchSource:
     """Return the batches of an array, CSR matrix, tensor, dict of these, list of str or Dataset.
 
     Arrays of integers become int64 where the module has an embedding; other numbers become float32.
@@ -66,7 +66,7 @@ def _are_strings(X: Any) -> bool:
     return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], str)
 
 
-class _Array(Source):
+class _Array(BatchSource):
     """A matrix, or an array of any number of axes, of numbers."""
 
     def __init__(self, X: Any, module: Any, device: torch.device) -> None:
@@ -124,7 +124,7 @@ def _tensor(X: Any, keep_integers: bool) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
-class _Tokens(Source):
+class _Tokens(BatchSource):
     """Strings, made into tokens once; a batch is padded to its longest."""
 
     def __init__(self, X: Any, module: Any, device: torch.device) -> None:
@@ -161,10 +161,10 @@ class _Tokens(Source):
         }
 
 
-class _Fields(Source):
+class _Fields(BatchSource):
     """A dict of inputs: the module's keyword arguments."""
 
-    def __init__(self, fields: dict[str, Source]) -> None:
+    def __init__(self, fields: dict[str, BatchSource]) -> None:
         lengths = {name: len(source) for name, source in fields.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"The fields of X must be of equal length. Got {lengths}.")
@@ -183,7 +183,7 @@ class _Fields(Source):
         return out
 
 
-class _Items(Source):
+class _Items(BatchSource):
     """A torch Dataset."""
 
     def __init__(self, items: Any, device: torch.device) -> None:

@@ -93,62 +93,6 @@ class MLP(nn.Module):
         return self.layers(x)
 
 
-class Bottleneck(nn.Module):
-    """Two multilayer perceptrons with a narrow layer between them: the network of an autoencoder.
-
-    Parameters
-    ----------
-    n_outputs : int
-        Number of outputs, which is that of the inputs.
-    n_components : int, default 2
-        Width of the narrow layer.
-    hidden : sequence of int, default (128,)
-        Widths of the hidden layers before it, and in reverse after it.
-    activation : {"relu", "gelu", "tanh"}, default "gelu"
-
-    Attributes
-    ----------
-    encoder, decoder : nn.Module
-        From the inputs to the narrow layer, and from there to the outputs.
-    config : dict
-        The parameters, from which an equal module can be built.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skout.deep import Bottleneck
-    >>> module = Bottleneck(8, n_components=2)
-    >>> module.encoder(torch.zeros(5, 8)).shape, module(torch.zeros(5, 8)).shape
-    (torch.Size([5, 2]), torch.Size([5, 8]))
-    """
-
-    def __init__(
-        self,
-        n_outputs: int,
-        *,
-        n_components: int = 2,
-        hidden: Sequence[int] = (128,),
-        activation: str = "gelu",
-    ) -> None:
-        super().__init__()
-        widths = check_widths(hidden)
-        self.config: dict[str, Any] = {
-            "n_outputs": n_outputs,
-            "n_components": n_components,
-            "hidden": widths,
-            "activation": activation,
-        }
-        options: dict[str, Any] = {"activation": activation}
-        self.encoder = dense_layers(n_components, n_inputs=n_outputs, hidden=widths, **options)
-        self.decoder = dense_layers(
-            n_outputs, n_inputs=n_components, hidden=widths[::-1], **options
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what comes out behind the narrow layer, shape (b, n_outputs) as the batch."""
-        return self.decoder(self.encoder(x))
-
-
 class CharTransformer(nn.Module):
     """Transformer encoder on the UTF-8 bytes of strings, such as SMILES.
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.files import check_place
-from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng
+from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
 from ..losses import Squared, as_loss
 from ..rows.device import the_card
 from ..rows.encode import numbers_in
@@ -32,6 +32,7 @@ _EPOCHS_TO_LEARN = 5
 _CONSTANT = 0.98
 
 
+@frames_out
 class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     """Any torch module, trained to predict output coordinates with a kernel-induced loss.
 

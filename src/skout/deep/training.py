@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from .._numerics.files import replacing, warn_unwritten
 from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
-from .batches import Source, call
+from .batches import BatchSource, call
 
 __all__ = ["Batches", "Metric", "Trainer", "Training", "predictions"]
 
@@ -123,7 +123,7 @@ class Training(OnPages):
 class Batches:
     """Inputs with their targets."""
 
-    source: Source
+    source: BatchSource
     targets: Tensor  # (n, p)
     residual: Tensor | None = None  # (n,)
     weights: Tensor | None = None  # (n,)
@@ -148,7 +148,7 @@ def _autocast(device: torch.device, training: Training) -> Any:
 
 @torch.inference_mode()
 def predictions(
-    module: nn.Module, source: Source, training: Training, device: torch.device
+    module: nn.Module, source: BatchSource, training: Training, device: torch.device
 ) -> Tensor:
     """Return the predictions of all rows, on the CPU; the module is then in evaluation mode."""
     module.eval()

@@ -6,20 +6,18 @@ from .._numerics.arrays import namespace
 from .._numerics.objects import Ragged, Rows, as_objects
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
 from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
-from .columns import OnColumns, align_columns
 from .combine import Mapped, Normalized, align
 from .curves import Curves
 from .distances import Gaussian, VectorKernel
-from .fourier import Fourier
 from .graph_attributes import AttributedPaths
 from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
-from .metric import Learnt, Mahalanobis
+from .metric import Learnt, Mahalanobis, OnColumns, align_columns
 from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .strings import NGram
-from .vectors import Laplacian, Linear, Matern, Polynomial
+from .vectors import Fourier, Laplacian, Linear, Matern, Polynomial
 
 __all__ = [
     "F1",

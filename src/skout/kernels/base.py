@@ -316,8 +316,6 @@ class Sum(_Combination):
     6.0
     """
 
-    adds = True
-
     @staticmethod
     def _combine(K: Any, other: Any) -> None:
         K += other

@@ -29,8 +29,14 @@ from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import check_choice
 from ..rows import Survey
 from .base import Block, Kernel
-from .distances import VectorKernel, WithGamma, block_buffer, squared_norms
-from .medians import median_of_pairs, some_positions
+from .distances import (
+    VectorKernel,
+    WithGamma,
+    block_buffer,
+    median_of_pairs,
+    some_positions,
+    squared_norms,
+)
 from .packed import PackedBits, pack_matrix, pack_objects
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import Linear

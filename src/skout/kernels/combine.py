@@ -26,9 +26,9 @@ from .._numerics.linalg import symmetric_eigen
 from .._numerics.objects import Rows, moved, stack
 from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
-from .base import Block, Kernel, Scaled, _Wrapper, as_kernel, sides
+from .base import Block, Kernel, Scaled, _Wrapper, as_kernel
 
-__all__ = ["Mapped", "Normalized", "align", "summands"]
+__all__ = ["Mapped", "Normalized", "align"]
 
 # Rows of a kernel matrix that are computed at a time.
 _ROWS = 512
@@ -173,14 +173,6 @@ class Mapped(_Wrapper):
 
     def diag(self, A: Any) -> np.ndarray:
         return self._part("kernel").diag(A.rows)
-
-
-def summands(kernel: Kernel, rows: Any) -> list[tuple[Kernel, Any]]:
-    """Return the kernels that a sum is made of, each with its rows; of others the kernel itself."""
-    if not getattr(kernel, "adds", False):
-        return [(kernel, rows)]
-    pairs = zip(kernel.parts, sides(rows), strict=True)
-    return [one for name, part in pairs for one in summands(kernel._part(name), part)]
 
 
 def align(

@@ -14,7 +14,7 @@ from .._numerics.objects import as_objects, pointers
 from .graph_rows import Graphs
 from .smiles import chemistry, molecules, refuse
 
-__all__ = ["read_graphs", "read_weighted"]
+__all__ = ["read_graphs"]
 
 # One graph: pairs of nodes, numbered from 0; a label a node; a label an edge, or None.
 _Triple = tuple[list[Any], list[Any], list[Any] | None]
@@ -72,31 +72,6 @@ def _triples(items: list[Any]) -> list[_Triple]:
         else:
             triples.append(_as_triple(graph, i))
     refuse(invalid, items)
-    return triples
-
-
-def read_weighted(objects: list[Any]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return the edges (m, 2), the labels of nodes and the weights of edges of each graph.
-
-    Weights are bond orders, 1.5 of aromatic ones, or the labels of edges, which are numbers; 1
-    where there are none.
-    """
-    triples = []
-    for i, graph in enumerate(_parsed(objects)):
-        if graph is None:
-            refuse([i], objects)
-        if hasattr(graph, "GetAtoms"):
-            graph = chemistry().RemoveHs(graph)
-            edges, labels, _ = _atoms_and_bonds(graph)
-            bonds = [graph.GetBondWithIdx(j) for j in range(graph.GetNumBonds())]
-            weights: Any = [bond.GetBondTypeAsDouble() for bond in bonds]
-        else:
-            edges, labels, weights = _as_triple(graph, i)
-        ends = np.array(edges, dtype=np.intp).reshape(-1, 2)
-        given = np.ones(len(ends)) if weights is None else np.array(weights, dtype=np.float64)
-        if not np.all(np.isfinite(given) & (given > 0.0)):
-            raise ValueError(f"Weights of edges must be positive numbers. Graph {i} has others.")
-        triples.append((ends, np.array([str(label) for label in labels]), given))
     return triples
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from .common_edges import mces_distance
 from .graphs import graph_edit_distance
 from .labels import example_f1, hamming_loss, subset_accuracy
-from .lists import label_propensities, ndcg_at_k, precision_at_k, recall_at_k
 from .objects import kernel_loss, kernel_similarity
 from .rankings import kendall_tau
-from .retrieval import hits_at_k, mean_rank, mean_reciprocal_rank, top_k_accuracy, truth_ranks
+from .retrieval import hits_at_k, mean_rank, mean_reciprocal_rank, truth_ranks
 from .targets import (
     arrmse,
     coverage,
@@ -35,19 +33,13 @@ __all__ = [
     "kendall_tau",
     "kernel_loss",
     "kernel_similarity",
-    "label_propensities",
-    "mces_distance",
     "mean_rank",
     "mean_reciprocal_rank",
     "mse",
-    "ndcg_at_k",
     "pinball_loss",
-    "precision_at_k",
     "r2",
-    "recall_at_k",
     "relative_mse",
     "rrmse",
     "subset_accuracy",
-    "top_k_accuracy",
     "truth_ranks",
 ]

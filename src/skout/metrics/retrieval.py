@@ -14,7 +14,6 @@ __all__ = [
     "hits_at_k",
     "mean_rank",
     "mean_reciprocal_rank",
-    "top_k_accuracy",
     "truth_ranks",
 ]
 
@@ -82,35 +81,6 @@ def truth_ranks(
             right = np.flatnonzero(np.isin(codes, codes[right]))
         ranks[i] = _rank(row, np.unique(right), share)
     return ranks
-
-
-def top_k_accuracy(
-    scores: Any,
-    truth: Any,
-    k: int,
-    *,
-    groups: Any = None,
-    ties: str = "average",
-    merge: bool = True,
-) -> float:
-    """Return the share of queries with the truth among the k best candidates.
-
-    That is `hits_at_k` of `truth_ranks`.
-
-    Parameters
-    ----------
-    scores, truth, groups, ties, merge
-        See `truth_ranks`.
-    k : int
-        At least 1.
-
-    Examples
-    --------
-    >>> from skout.metrics import top_k_accuracy
-    >>> top_k_accuracy([[0.9, 0.5, 0.1], [0.1, 0.2, 0.3]], [1, 0], k=2)
-    0.5
-    """
-    return hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties, merge=merge), k)
 
 
 def hits_at_k(ranks: Any, k: int) -> float:

@@ -34,7 +34,6 @@ from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.lists import Calibrated
 from ..predictors.nonconformity import LearntScore, Softmax
-from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge, PrivateRidge
 from ..regressors.intervals import Calibration
 from ..regressors.ridge import Kept
@@ -62,7 +61,7 @@ _SCORES = (
 )
 # Modules whose classes are looked for when they are first needed.
 _LATER = (
-    *("skout.predictors.autoencoder", "skout.predictors.reranker"),
+    "skout.predictors.reranker",
     *("skout.apps.spectra.identify", "skout.apps.tuning"),
     *("skout.apps.tables.encoder", "skout.apps.tables.encoders"),
 )
@@ -135,7 +134,7 @@ CLASSES: dict[str, type] = ByName(
         *(Bags, Joint, Spectra, _Images),  # rows
         # parts of models
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
-        *(PartlyWhitened, SideInputs, SideRidge),
+        PartlyWhitened,
         *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, Kept, MaskedMoments),
     ]

@@ -24,7 +24,7 @@ __all__ = ["NAMES", "READERS", "class_of", "node", "restored"]
 PACKAGE = "skout.deep."
 #: The classes of `skout.deep` that a file may name, as files know them.
 NAMES = {
-    *("skout.Bottleneck", "skout.CharTransformer", "skout.MLP"),
+    *("skout.CharTransformer", "skout.MLP"),
     *("skout.NeuralRegressor", "skout.TextEncoder", "skout.Training"),
 }
 # Numbers that a module may hold beyond its weights, such as sinusoids of positions.

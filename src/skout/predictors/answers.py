@@ -1,4 +1,4 @@
-"""What `ConformalSelection` returns."""
+"""What `ConformalSelection` returns, in a module of its own: its page of the reference needs it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import FramesOut, all_at_once, check_choice, check_level, check_rng
+from .._numerics.validation import all_at_once, check_choice, check_level, check_rng, frames_out
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores, pools_of
@@ -45,7 +45,8 @@ AUTO = "auto"
 _LEAST = 4
 
 
-class ConformalSets(FramesOut, Calibrated):
+@frames_out
+class ConformalSets(Calibrated):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when its score is at most q. On calibration data, which the model

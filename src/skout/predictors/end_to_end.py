@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from .._numerics.validation import check_rng
+from .._numerics.validation import check_rng, frames_out
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
 from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
-from .over import OverBasis
+from .joint import OverBasis
 
 __all__ = ["EndToEnd", "MappedBasis"]
 
@@ -39,6 +39,7 @@ class MappedBasis(OverBasis):
         return out
 
 
+@frames_out
 class EndToEnd(StructuredPredictor):
     """DSOKR whose network and output embedding are trained on together, by a listwise loss.
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.objects import stack
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import check_choice, check_number, check_rng, frames_out
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
@@ -29,12 +29,13 @@ from ..metrics import mean_reciprocal_rank
 from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
-from .ranking import RankingPredictor
+from .lists import RankingPredictor
 from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
 
 
+@frames_out
 class Ensemble(RankingPredictor):
     """Structured predictors that differ by seed, and choose candidates together.
 

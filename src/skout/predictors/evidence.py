@@ -6,29 +6,26 @@ their scores are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
-from ..basis.features import LandmarkFeatures
 from ..decoding.base import able
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
 from ..decoding.predicting import split_pipeline
-from ..decoding.prices import hub_prices
 from ..decoding.search import TIE
 from ..decoding.sets import set_scores
-from ..kernels.combine import summands
-from ..rows import encoded, source
-from .joint import scaled
+from ..rows import source
+from .hubs import hub_prices
 from .lists import Lists, in_pool
 
 __all__ = ["OWN", "Asked", "asked", "check_features", "columns_of", "evidence", "in_spreads"]
 
 #: Names of the features that are made here, and of those that every predictor has.
-OWN = ("score", "rank", "ways", "members", "kernels", "price")
+OWN = ("score", "rank", "ways", "members", "price")
 AUTO = "auto"
 _ALWAYS = ("score", "rank", "ways", "members")
 # Pairs of queries and candidates that a function of a user gets at a time.
@@ -68,14 +65,6 @@ class Asked:
         if not hasattr(basis, "scores_by_way"):
             return {}
         return basis.scores_by_way(self.F, self.pool.embedding, listed.indptr, listed.number)
-
-    def kernels(self, listed: Lists) -> dict[str, np.ndarray]:
-        """Return what each kernel of a sum on inputs adds to 2 <f(x), z(c)>."""
-        found = {}
-        for name, start, F in coordinates_by_kernel(self.model, self.X):
-            E = self.pool.embedding[:, start : start + F.shape[1]]
-            found[name] = set_scores(2.0 * F, E, listed.indptr, listed.number)
-        return found
 
     def price(self, listed: Lists, references: Any) -> dict[str, np.ndarray]:
         """Return what candidates pay for being near to predictions of other queries."""
@@ -132,41 +121,6 @@ def asked(model: Any, X: Any, candidates: Any) -> Any:
     return kind(last, X, candidates)
 
 
-def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Yield what each summand of a kernel on inputs adds to the predicted coordinates.
-
-    That is, W k_j(landmarks, x) in place of W k(landmarks, x) in the map, and in the coordinates of
-    inputs where there is a forward way. With each come a name and the first coordinate that it is
-    a part of; nothing where the kernel is no sum.
-    """
-    regressor = model.regressor_
-    ridge = getattr(regressor, "regressor", regressor)
-    if hasattr(ridge, "projection_") and getattr(regressor, "weight", 0.0) < np.inf:
-        own = ridge.projection_
-        yield from _by_kernel("kernel", 0, own.features, own.matrix, ridge, X)
-    if hasattr(getattr(regressor, "inputs", None), "components_"):  # no side inputs
-        basis, start = regressor.inputs, model.output_basis_.rank_backward
-        found = _by_kernel(
-            "forward kernel", start, basis.engine_.features, basis.components_.T, basis, X
-        )
-        lengths = np.linalg.norm(basis.transform(X), axis=1, keepdims=True)
-        factor = scaled(np.ones((1, 1)), regressor.weight, False)
-        for name, at, Z in found:
-            yield name, at, factor * (Z / np.maximum(lengths, _TINY) if regressor.cosine else Z)
-
-
-def _by_kernel(
-    name: str, start: int, features: Any, matrix: np.ndarray, owner: Any, X: Any
-) -> Iterator[tuple[str, int, np.ndarray]]:
-    kernel = features.kernel
-    rows = summands(kernel, encoded(owner, kernel, X, reset=False).here())
-    parts = summands(kernel, features.landmarks)
-    if len(parts) > 1:
-        for j, ((one, landmarks), (_, own)) in enumerate(zip(parts, rows, strict=True)):
-            made = LandmarkFeatures(one, landmarks, features.weights)(own)
-            yield f"{name} {j}", start, np.asarray(made, dtype=np.float64) @ matrix
-
-
 # Features ----------------------------------------------------------------------------------------
 
 
@@ -206,7 +160,7 @@ def evidence(
     """
     wanted = {*features} | ({*_ALWAYS} if AUTO in features else set())
     found: dict[str, np.ndarray] = {"score": listed.score}
-    for name in ("ways", "members", "kernels", "price"):
+    for name in ("ways", "members", "price"):
         if name in wanted:
             ask: Any = getattr(given, name, lambda *given: {})
             own = ask(listed, references) if name == "price" else ask(listed)
@@ -231,7 +185,6 @@ def _missing(name: str, model: Any) -> str:
     why = {
         "ways": "TwoWay has two ways",
         "members": "Ensemble has members",
-        "kernels": "a KernelRidge with a sketch has such, if its kernel is a sum",
         "price": "models with one set of coordinates have prices, ensembles none",
     }[name]
     return f"features has {name!r}, which {type(model).__name__} cannot give: {why}. Leave it out."

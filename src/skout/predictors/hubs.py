@@ -1,4 +1,9 @@
-"""Prices for hubs, the candidates that are near too many predictions, from cross-validation."""
+"""Hubs, the candidates that are near too many predictions, and a price that keeps them back.
+
+Predictions are means over what an input may stand for. They lie nearer to each other than true
+objects do, and a candidate in their midst is near to all of them. How near it is to the predictions
+of inputs that have nothing to do with it is known from cross-validation, and taken off its score.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._numerics.arrays import n_rows, take, unique
+from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.validation import check_number, check_rng
-from ..decoding import EmbeddedPool, hub_prices
+from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.predicting import fitted_in, predicted
 
-__all__ = ["without_hubs"]
+__all__ = ["hub_prices", "without_hubs"]
+
+# Numbers that a block of cosines may have.
+_COSINES = 2**22
 
 
 def without_hubs(
@@ -31,9 +39,11 @@ def without_hubs(
     """Embed candidates, those that predictions crowd around with a price.
 
     The regressor is fitted again on parts of the training data, to predict the others: rows with
-    equal outputs are in one fold, so that no prediction knows its own object. The prices are those
-    of `hub_prices` by these. The defaults of `share` and `heat` did well on label sets,
-    images, spectra and texts; compare with the plain candidates on data of your own.
+    equal outputs are in one fold, so that no prediction knows its own object. With
+    the cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) of a prediction and a candidate the
+    price is 2 share sqrt(k(c, c)) heat log mean_x exp(a(x, c) / heat), a soft maximum. The defaults
+    did well on label sets, images, spectra and texts; compare with the plain candidates on data of
+    your own.
 
     Parameters
     ----------
@@ -47,8 +57,10 @@ def without_hubs(
         Default the distinct training outputs.
     cv : int, default 5
         Number of folds.
-    share, heat : float, default 0.5 and 0.05
-        See `skout.decoding.hub_prices`.
+    share : float, default 0.5
+        Of the soft maximum; 0 leaves the scores as they are.
+    heat : float, default 0.05
+        Small values look at the nearest predictions only, large ones at their mean.
     n_references : int, default 10,000
         At most so many predictions are compared with the candidates.
     random_state : None, int or Generator
@@ -114,3 +126,43 @@ def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) 
         regressor.fit(rows, targets[train], **own)
         F[test] = predicted(regressor, held)
     return F
+
+
+def hub_prices(
+    F: np.ndarray,
+    pool: EmbeddedPool,
+    own: np.ndarray | None = None,
+    *,
+    share: float = 0.5,
+    heat: float = 0.05,
+) -> np.ndarray:
+    """Return what each distinct candidate should pay for being near to the predictions F.
+
+    `own` has the distinct candidate that each object is, or -1: its own prediction does not count.
+    Else candidates of which there are inputs would be kept back for that alone.
+    """
+    check_number(share, "share", low=0.0)
+    check_number(heat, "heat", low=0.0, strict=True)
+    n, p = np.shape(F)
+    if n == 0:
+        raise ValueError("F is empty: prices need at least one prediction.")
+    if not 1 <= pool.embedding.shape[1] - p <= 2:
+        raise ValueError(f"F has {p} coordinates, other than the candidates.")
+    U = F / np.maximum(np.linalg.norm(F, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    own = np.full(n, -1) if own is None else np.asarray(own)
+    lengths = np.sqrt(-pool.embedding[:, -1])  # k(c, c) is minus the last column
+    prices = np.empty(len(lengths))
+    for some in row_slices(len(lengths), max(1, _COSINES // n)):
+        Z = pool.embedding[some, :p] / np.maximum(lengths[some], np.finfo(np.float64).tiny)[:, None]
+        A = Z @ U.T / heat
+        A[np.arange(some.start, some.start + len(A))[:, None] == own] = -np.inf
+        prices[some] = _log_mean_exp(A)
+    return 2.0 * share * heat * lengths * prices
+
+
+def _log_mean_exp(A: np.ndarray) -> np.ndarray:
+    """Return log mean exp of the finite entries of each row, 0 where there are none."""
+    n = np.isfinite(A).sum(axis=1)
+    top = np.where(n > 0, A.max(axis=1), 0.0)
+    total = np.exp(A - top[:, None]).sum(axis=1)
+    return np.where(n > 0, top + np.log(np.maximum(total, 1e-300) / np.maximum(n, 1)), 0.0)

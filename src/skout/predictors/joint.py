@@ -10,24 +10,61 @@ so that a decoder that knows one basis searches both ways.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
 from ..decoding.base import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
-from ..rows import Memory, Source, source
+from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
-from .over import OverBasis
 
-__all__ = ["JointBasis", "JointRegressor", "forward_scores"]
+__all__ = ["JointBasis", "JointRegressor", "OverBasis", "forward_scores"]
 
 # Rows whose coordinates the forward map predicts at a time.
 _ROWS = 2**13
+
+
+class OverBasis(TransformerMixin, BaseEstimator):
+    """A basis made of `outputs`, a fitted one, whose kernel and landmarks it has."""
+
+    outputs: Any
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the outputs."""
+        return self.outputs.kernel_
+
+    @property
+    def landmarks_(self) -> Any:
+        return self.outputs.landmarks_
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.outputs.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.outputs.feature_names_in_
+
+    def fit(self, Y: Any, y: Any = None) -> Self:
+        """Return self: the parts are fitted."""
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the coordinates of outputs, shape (n, p)."""
+        return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
+
+    def residual(self, Y: Any) -> np.ndarray:
+        """Return what the basis below cannot see of each output."""
+        return self.outputs.residual(Y)
+
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+        raise NotImplementedError
 
 
 class JointBasis(OverBasis):
@@ -48,11 +85,6 @@ class JointBasis(OverBasis):
         self.cosine = cosine
 
     @property
-    def has_sides(self) -> bool:
-        """Whether the forward way has side inputs."""
-        return getattr(self.regressor, "has_norms", False)
-
-    @property
     def rank_backward(self) -> int:
         """How many of the coordinates are the backward way's."""
         return 0 if np.isinf(self.weight) else self.outputs.rank_
@@ -69,21 +101,16 @@ class JointBasis(OverBasis):
         if self.weight > 0.0:
             for some in row_slices(len(rows), _ROWS):
                 G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))
-                out[some, p:] = scaling(self.regressor)(G, self.weight, self.cosine)
+                out[some, p:] = scaled(G, self.weight, self.cosine)
         return out
 
     def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
-        """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1.
-
-        Where there are side inputs, that norm depends on the query and is among the coordinates.
-        """
+        """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
         p = self.rank_backward
         if self.weight == 0.0:
             forward: Any = 0.0
         elif self.cosine:
             forward = 1.0 if np.isinf(self.weight) else self.weight
-        elif self.has_sides:
-            forward = 0.0
         else:
             forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
         own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
@@ -107,8 +134,8 @@ class JointBasis(OverBasis):
 
         found = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
         if not self.cosine:
-            own = products(parts.u, parts.m)  # of this query, which no search could divide by
-            pairs = forward_scores(products(parts.zx, parts.g), own, parts.lengths[query], own)
+            lengths, squares = parts.lengths[query], parts.squares[place]
+            pairs = forward_scores(products(parts.zx, parts.g), lengths, squares)
             found = dict(zip(("forward", "cosine"), pairs, strict=True))
         if self.rank_backward:
             back = products(2.0 * parts.f, parts.z) - parts.norms[place]
@@ -123,19 +150,10 @@ class JointBasis(OverBasis):
         p, end = self.rank_backward, self.rank_
         weight = 1.0 if np.isinf(self.weight) else self.weight
         zx, g = F[:, p:end] / np.sqrt(weight), embedding[:, p:end] / np.sqrt(weight)
-        norms = -embedding[:, -1]
-        if self.has_sides:
-            n = self.regressor.basis.rank_
-            m = embedding[:, p + n : end - 1] / weight
-            own = zx[:, :n], g[:, :n], -2.0 * F[:, p + n : end - 1], m
-            squares, lengths = self.regressor.mean_squares(m), F[:, end - 1]
-            norms = norms - weight if self.cosine else norms
-        else:
-            squares = np.einsum("ij,ij->i", g, g)
-            lengths = np.linalg.norm(zx, axis=1)
-            own = zx, g, np.ones((len(F), 1)), squares[:, None]
-            norms = norms - weight * squares
-        return JointParts(F[:, :p], embedding[:, :p], norms, *own, lengths, squares)
+        squares = np.einsum("ij,ij->i", g, g)
+        norms = -embedding[:, -1] - weight * squares
+        lengths = np.linalg.norm(zx, axis=1)
+        return JointParts(F[:, :p], embedding[:, :p], norms, zx, g, lengths, squares)
 
 
 class JointRegressor(BaseEstimator):
@@ -186,7 +204,7 @@ class JointRegressor(BaseEstimator):
             parts.append(predicted(self.regressor, X))
         if self.weight > 0.0:
             Z = self.inputs.transform(plain_outputs(X, "X"))
-            parts.append(by_blocks(scaling(self.inputs), Z, self.weight, self.cosine))
+            parts.append(by_blocks(scaled, Z, self.weight, self.cosine))
         return parts[0] if len(parts) == 1 else by_blocks(_beside, *parts)
 
 
@@ -199,16 +217,11 @@ def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
     return factor * Z / np.maximum(lengths, np.finfo(np.float64).tiny)
 
 
-def scaling(part: Any) -> Any:
-    """Return how a part scales its coordinates: its own way, or `scaled`."""
-    return getattr(part, "scaled", scaled)
-
-
 class JointParts(NamedTuple):
     """What the scores of n queries and c candidates by both ways are made of, for a weight of 1.
 
-    Backward 2 <f, z> - norms, forward 2 <zx, g> - <u, m>, where the second is ||g||^2, and by
-    cosines 2 <zx, g> / (lengths sqrt(squares)) - 1.
+    Backward 2 <f, z> - norms, forward 2 <zx, g> - squares, and by cosines
+    2 <zx, g> / (lengths sqrt(squares)) - 1.
     """
 
     f: np.ndarray  # (n, p)
@@ -216,22 +229,17 @@ class JointParts(NamedTuple):
     norms: np.ndarray  # (c,)
     zx: np.ndarray  # (n, q)
     g: np.ndarray  # (c, q)
-    u: np.ndarray  # (n, r)
-    m: np.ndarray  # (c, r)
     lengths: np.ndarray  # (n,)
     squares: np.ndarray  # (c,)
 
 
 def forward_scores(
-    products: np.ndarray, own: np.ndarray, lengths: np.ndarray, squares: np.ndarray
+    products: np.ndarray, lengths: np.ndarray, squares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return 2 <z_x, g> - ||g||^2 and 2 cos(z_x, g) - 1.
-
-    Of <z_x, g>; of ||g||^2 for this query; of ||z_x||; and of ||g||^2 for any.
-    """
+    """Return 2 <z_x, g> - ||g||^2 and 2 cos(z_x, g) - 1, of <z_x, g>, ||z_x|| and ||g||^2."""
     both = lengths * np.sqrt(np.maximum(squares, 0.0))
     both = np.maximum(both, np.finfo(np.float64).tiny)
-    return 2.0 * products - own, 2.0 * products / both - 1.0
+    return 2.0 * products - squares, 2.0 * products / both - 1.0
 
 
 def _beside(*parts: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from .._numerics.arrays import n_rows, row_slices
 from .._numerics.pages import OnPages
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
-from ..decoding.predicting import split_pipeline
+from ..decoding.predicting import ObjectPredictor, split_pipeline
 from ..decoding.sets import PerQuery
 from ..rows import block_rows, source
 
@@ -23,6 +24,7 @@ __all__ = [
     "Lists",
     "QueryColumns",
     "Ranker",
+    "RankingPredictor",
     "in_pool",
     "last_of",
     "plain_pool",
@@ -308,3 +310,32 @@ class Calibrated(OnPages):
                 "answers: call `calibrate` again."
             )
         return ranker
+
+
+class RankingPredictor(ObjectPredictor):
+    """A predictor that ranks candidates by scores of its own, such as votes."""
+
+    @abstractmethod
+    def embed(self, candidates: Any) -> Any:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+
+        Returns
+        -------
+        pool : EmbeddedPool, or EmbeddedPools of an Ensemble
+        """
+
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        return self._best(X, candidates)
+
+    def _best(self, X: Any, candidates: Any, **more: Any) -> Any:
+        candidates = self.embed(candidates)
+        best = self.rank(X, candidates, 1, **more)[0][:, 0]
+        pool = plain_pool(candidates)
+        return taken(pool.pool, in_pool(best, pool))
+
+    def _embedded(self, candidates: Any) -> Any:
+        return self.embed(candidates)

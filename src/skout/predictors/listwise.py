@@ -1,4 +1,4 @@
-"""Which of a query's own candidates is the true one: a softmax over them, linear or boosted.
+"""Which of a query's own candidates is the true one: a softmax over them.
 
 With the features phi(c) of the candidates c of a query, P(c) = exp(g(phi(c))) / sum of all. The
 loss of a query is -log P(truth); what is the same for all its candidates plays no part.
@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from .boosting import BoostedTrees
 from .lists import QueryColumns
 
 __all__ = [
     "FeatureLists",
-    "boosted",
     "chosen_alpha",
     "importances",
     "linear",
@@ -31,8 +29,6 @@ __all__ = [
 _ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)
 # Largest factor of the predictor's score, in units of its spread.
 _STEEPEST = 1e3
-# Of boosting: rounds at most, trees of a round, leaves of a tree, and the part of a step taken.
-_ROUNDS, _TREES, _LEAVES, _SHARE, _LONGEST = 20, 5, 15, 0.5, 50.0
 # A spread that is smaller than this, relative to the values, is rounding.
 _CONSTANT = 1e-12
 
@@ -185,65 +181,6 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
     return float(np.sqrt(total)) / len(values)
 
 
-# Boosting ----------------------------------------------------------------------------------------
-
-
-def boosted(lists: FeatureLists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]]:
-    """Return steps and trees that are added to the linear scores.
-
-    A round fits trees to 1[c = truth] - P(c), which is how the likelihood of a query grows with the
-    score of c, and goes half of the best step; the number of rounds is chosen in folds.
-    """
-    table = []
-    for train, held in lists.parts():
-        scores = held.features @ coef
-        found = [_mean(scores, held)]
-        for step, trees in _rounds(train, coef, seed):
-            scores = scores + step * trees.predict(held.features)
-            found.append(_mean(scores, held))
-        table.append(found + [found[-1]] * (_ROUNDS + 1 - len(found)))
-    n_rounds = int(np.argmax(np.mean(table, axis=0))) if table else 1
-    return [one for one, _ in zip(_rounds(lists, coef, seed), range(n_rounds), strict=False)]
-
-
-def _mean(scores: np.ndarray, lists: FeatureLists) -> float:
-    return float(np.average(log_likelihoods(scores, lists), weights=lists.weights))
-
-
-def _rounds(lists: FeatureLists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, Any]]:
-    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
-
-    scores, right = lists.features @ coef, np.zeros(len(lists.features))
-    right[lists.truth] = 1.0
-    for number in range(_ROUNDS):
-        trees = HistGradientBoostingRegressor(
-            max_iter=_TREES,
-            learning_rate=0.3,
-            max_leaf_nodes=_LEAVES,
-            early_stopping=False,
-            random_state=seed + number,
-        )
-        w = lists.weights[lists.query_of]
-        P = np.exp(log_softmax(scores, lists.indptr))
-        grown = BoostedTrees(trees).fit(lists.features, w * (right - P))
-        more = grown.predict(lists.features)
-        step = _SHARE * _best_step(scores, more, lists)
-        if step <= 0.0:
-            return
-        scores = scores + step * more
-        yield step, grown
-
-
-def _best_step(scores: np.ndarray, more: np.ndarray, lists: FeatureLists) -> float:
-    found = minimize_scalar(
-        lambda step: -_mean(scores + step * more, lists),
-        bounds=(0.0, _LONGEST),
-        method="bounded",
-        options={"xatol": 1e-2},
-    )
-    return float(found.x) if -found.fun > _mean(scores, lists) else 0.0
-
-
 # What counts -------------------------------------------------------------------------------------
 
 
@@ -260,3 +197,7 @@ def importances(lists: FeatureLists, scores_of: Any, rng: np.random.Generator) -
         shuffled[:, j] = shuffled[order, j]
         found.append(max(0.0, whole - _mean(scores_of(shuffled), lists)))
     return np.array(found)
+
+
+def _mean(scores: np.ndarray, lists: FeatureLists) -> float:
+    return float(np.average(log_likelihoods(scores, lists), weights=lists.weights))

@@ -22,7 +22,7 @@ from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
 from .lists import last_of
-from .listwise import FeatureLists, boosted, chosen_alpha, linear
+from .listwise import FeatureLists, chosen_alpha, linear
 from .thresholds import checked_labels
 
 __all__ = [
@@ -263,16 +263,9 @@ class LastRehearsal(Rehearsal):
         return F[some], self.outputs.take(some)
 
 
-def learnt(
-    lists: FeatureLists, model: str, alpha: Any, rng: np.random.Generator
-) -> tuple[np.ndarray, float, list[Any], dict[str, np.ndarray]]:
-    """Return coefficients, their penalty, rounds of trees, and what was tried.
-
-    The features are on one scale.
-    """
+def learnt(lists: FeatureLists, alpha: Any) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
+    """Return coefficients of features on one scale, their penalty, and what was tried."""
     results: dict[str, np.ndarray] = {}
     if alpha == "cv":
         alpha, results = chosen_alpha(lists)
-    coef = linear(lists, float(alpha))
-    rounds = boosted(lists, coef, int(rng.integers(2**31))) if model == "boosting" else []
-    return coef, float(alpha), rounds, results
+    return linear(lists, float(alpha)), float(alpha), results

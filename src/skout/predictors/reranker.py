@@ -10,25 +10,24 @@ import numpy as np
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import check_number, check_rng, frames_out
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
 from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from ..metrics.retrieval import share_of
 from .evidence import asked, check_features, columns_of, evidence
-from .lists import Lists, last_of
+from .lists import Lists, RankingPredictor, last_of
 from .listwise import importances
-from .ranking import RankingPredictor
 from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
 
-_MODELS = ("linear", "boosting")
 # The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
 _PREFIT, _FOLDS = "prefit", 5
 
 
+@frames_out
 class Reranker(RankingPredictor):
     """Rank the best candidates of a predictor again, by a model of which of them is true.
 
@@ -47,12 +46,9 @@ class Reranker(RankingPredictor):
         Whose decoder ranks candidates. Of TwoWay a fixed `weight` will do: it is learnt here.
     features : str, callable, or list of such, default "auto"
         Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
-        "kernels", what each kernel of a sum on inputs adds to the score, and "price", that of hubs
-        (see `without_hubs`). "auto" is all of the first four that there are. A function
+        and "price", that of hubs (see `without_hubs`). "auto" is all but the last. A function
         (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and returns
         one number or row of numbers for each; alone, it comes in addition to "auto".
-    model : "linear" or "boosting", default "linear"
-        Linear in the features, which is convex, or trees on top of that.
     alpha : "cv" or float, default "cv"
         Penalty on the way from the predictor's own order, to which infinity holds it. "cv" chooses
         by the likelihood of held-out folds.
@@ -107,7 +103,6 @@ class Reranker(RankingPredictor):
         predictor: Any,
         features: Any = "auto",
         *,
-        model: str = "linear",
         alpha: Any = "cv",
         top: int | None = 100,
         cv: int | str = 5,
@@ -115,7 +110,6 @@ class Reranker(RankingPredictor):
     ) -> None:
         self.predictor = predictor
         self.features = features
-        self.model = model
         self.alpha = alpha
         self.top = top
         self.cv = cv
@@ -172,12 +166,12 @@ class Reranker(RankingPredictor):
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = rehearsal.lists(cv, rng)
         scale = lists.spreads()
-        found = learnt(lists.scaled(scale), self.model, self.alpha, rng)
+        found = learnt(lists.scaled(scale), self.alpha)
         predictor = rehearsal.fitted()
         references = rehearsal.references(predictor, cv, rng) if "price" in features else None
         # together, once all are fitted: a fit that fails changes nothing
         self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
-        self.coef_, self.alpha_, self.rounds_, self.cv_results_ = found
+        self.coef_, self.alpha_, self.cv_results_ = found
         self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
         self.references_, self._takes_columns = references, columns is not None
         self._name = uuid4().hex
@@ -187,7 +181,6 @@ class Reranker(RankingPredictor):
     def _check(self) -> tuple[Any, ...]:
         """Check the parameters, and return the features as a tuple."""
         features = check_features(self.features)
-        check_choice(self.model, "model", _MODELS)
         alpha = self.alpha
         if alpha != "cv" and not (isinstance(alpha, Real) and float(alpha) >= 0.0):
             raise ValueError(f'alpha must be "cv" or a number >= 0. Got {alpha!r} instead.')
@@ -200,11 +193,7 @@ class Reranker(RankingPredictor):
 
     def _word(self, features: np.ndarray) -> np.ndarray:
         """Return the scores of candidates of these features, shape (m,)."""
-        scaled = features / self.scale_
-        scores = scaled @ self.coef_
-        for step, trees in self.rounds_:
-            scores = scores + step * trees.predict(scaled)
-        return scores
+        return (features / self.scale_) @ self.coef_
 
     def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Any, Any]:
         check_is_fitted(self)

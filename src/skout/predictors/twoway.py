@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import check_choice, spawn_seed
+from .._numerics.validation import check_choice, frames_out, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
 from ..kernels import as_kernel
@@ -23,6 +23,7 @@ from .weighing import NORMALISATIONS, Ways, best_option, choose_weight
 __all__ = ["TwoWay"]
 
 
+@frames_out
 class TwoWay(StructuredPredictor):
     """Score candidates by a backward and by a forward model, in one search.
 
@@ -50,11 +51,6 @@ class TwoWay(StructuredPredictor):
         Of the forward way: 0 is the backward model alone, infinity the forward one. "cv" chooses
         it in cross-validation by the metric, 0 and infinity among others; one of these where the
         gain of both ways is within a standard error over the folds.
-    side : KernelBasis, kernel or str, optional
-        On inputs: what a forward prediction depends on beside the output, such as the energy that a
-        spectrum was taken with. The forward map then is ridge regression with the product of the
-        kernel of its regressor, which is sketched, and this one. Use `kernels.Mapped` to look at a
-        part of X, and a basis of few coordinates, since each costs as much as a map without.
     normalisation : "distance", "cosine" or None, default None
         How forward predictions of different lengths compare. None chooses it with the weight, and
         is "distance" where the weight is a number.
@@ -101,7 +97,6 @@ class TwoWay(StructuredPredictor):
         forward: Any = None,
         weight: Any = "cv",
         *,
-        side: Any = None,
         normalisation: str | None = None,
         scoring: Any = None,
         cv: int = 5,
@@ -110,7 +105,6 @@ class TwoWay(StructuredPredictor):
         self.backward = backward
         self.forward = forward
         self.weight = weight
-        self.side = side
         self.normalisation = normalisation
         self.scoring = scoring
         self.cv = cv
@@ -193,7 +187,7 @@ class TwoWay(StructuredPredictor):
         """Return the models with what their fits need, after a look at the first rows."""
         forward = turned_round(self.backward) if self.forward is None else self.forward
         groups = checked_labels(groups, "groups", n_rows(X))
-        ways = Ways(self.backward, forward, groups, fit_params, self.side)
+        ways = Ways(self.backward, forward, groups, fit_params)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways
 

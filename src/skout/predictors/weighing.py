@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from .._numerics.arrays import n_rows, row_slices
+from .._numerics.arrays import row_slices
 from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
@@ -20,10 +19,8 @@ from ..decoding.pools import taken, truth_in
 from ..decoding.search import TIE
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
-from ..predictor import as_basis
 from .joint import JointBasis, JointRegressor, forward_scores
 from .rehearsal import Rehearsal, folds_of, params_of_rows
-from .sides import fit_sides
 
 __all__ = [
     "NORMALISATIONS",
@@ -47,8 +44,6 @@ _MOST_ROWS, _MOST_SCORED = 50_000, 5_000
 _SCORES = 2**22
 # Queries that the spread of scores is taken from.
 _SPREADS = 500
-# Folds in which the forward way chooses its penalty, where its regressor has no number of them.
-_FOLDS = 5
 
 _RECIPROCAL = "mean_reciprocal_rank"
 
@@ -76,7 +71,6 @@ class Ways:
     forward: Any
     groups: np.ndarray | None
     fit_params: dict[str, Any]
-    side: Any = None
 
     def fitted(
         self, X: Any, Y: Any, weight: float = 1.0, cosine: bool = False
@@ -94,18 +88,8 @@ class Ways:
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
-        if self.side is not None:
-            return self._with_sides(forward, inputs, outputs)
         forward.fit(outputs, inputs, groups=self.groups, **self.fit_params)
         return forward.regressor_, forward.output_basis_
-
-    def _with_sides(self, forward: Any, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Return the forward map with side inputs, and the vectors of queries that it meets."""
-        cv = getattr(forward.regressor, "cv", None)
-        cv = int(cv) if isinstance(cv, Integral) else _FOLDS
-        folds = list(folds_of(cv, n_rows(Y), self.groups, np.random.default_rng(0)))
-        bases = (as_basis(self.side), as_basis(forward.output_basis))
-        return fit_sides(forward, *bases, X, Y, folds, self.fit_params.get("sample_weight"))
 
     def check(self, X: Any, Y: Any) -> None:
         """Raise where the forward model does not take some of the outputs, or of the inputs."""
@@ -116,15 +100,6 @@ class Ways:
                 as_kernel(regressor.kernel).encode(_kernel_of(outputs).encode(Y))
         with _blamed("forward must predict coordinates of inputs: its output basis takes X."):
             _kernel_of(basis).encode(X)
-        if self.side is None:
-            return
-        if not hasattr(regressor, "kernel"):
-            raise TypeError(
-                f"side needs a forward regressor with a kernel, and {type(regressor).__name__} has "
-                "none: give sisokr(output_kernel, input_kernel) as forward."
-            )
-        with _blamed("side must be a kernel or basis that takes X."):
-            _kernel_of(self.side).encode(X)
 
     def of(self, rows: np.ndarray, n: int) -> Ways:
         """Return the ways for some of n rows."""
@@ -253,9 +228,8 @@ class WayScores:
         """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
         one = self.parts
         backward = 2.0 * one.f[some] @ one.z[own].T - one.norms[own]
-        products, own_squares = one.zx[some] @ one.g[own].T, one.u[some] @ one.m[own].T
-        lengths = one.lengths[some, None], one.squares[own]
-        return np.stack([backward, *forward_scores(products, own_squares, *lengths)])
+        products, lengths = one.zx[some] @ one.g[own].T, one.lengths[some, None]
+        return np.stack([backward, *forward_scores(products, lengths, one.squares[own])])
 
     def spreads(self) -> np.ndarray:
         """Return how much each of the scores varies among the candidates of a query, shape (3,)."""

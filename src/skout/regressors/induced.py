@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots, sqrt
-from .._numerics.validation import all_at_once
+from .._numerics.validation import all_at_once, frames_out
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from ..solvers.folds import Scorer
 from .machine import KernelMachine
@@ -27,6 +27,7 @@ __all__ = ["InducedMachine"]
 _HALVINGS, _DOUBLINGS = 60, 60
 
 
+@frames_out
 class InducedMachine(KernelMachine):
     """Kernel regression into an output basis with a kernel-induced loss, robust to wrong outputs.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once, check_alphas
+from .._numerics.validation import all_at_once, check_alphas, frames_out
 from ..losses import MarginLoss, as_loss
 from ..solvers.folds import Scorer, Splits, deal
 from .base import KernelMachineBase, ScoresObserved
@@ -16,6 +16,7 @@ from .tasks import check_task_matrix
 __all__ = ["KernelMachine"]
 
 
+@frames_out
 class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 

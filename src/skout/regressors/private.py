@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.linalg import ridge_solve, symmetric_eigen
-from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng
+from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
 from ..kernels import Fourier, as_kernel
 from ..rows import Reduction, RowMap, encoded, encoded_targets, unpacked
 
@@ -70,6 +70,7 @@ def _delta_of(s: float, epsilon: float) -> float:
     return float(np.exp(log_ndtr(first)) - np.exp(epsilon + log_ndtr(second)))
 
 
+@frames_out
 class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     """Kernel ridge regression by random Fourier features, (epsilon, delta)-differentially private.
 

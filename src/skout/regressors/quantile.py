@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.validation import all_at_once, check_number
+from .._numerics.validation import all_at_once, check_number, frames_out
 from ..basis.moments import check_outputs_observed
 from ..losses import Pinball
 from ..metrics import pinball_loss
@@ -28,6 +28,7 @@ _FAR = 0.05
 _SAME = 1e-12
 
 
+@frames_out
 class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """Kernel quantile regression, several levels at once, that need not cross.
 

@@ -25,6 +25,7 @@ from .._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    frames_out,
 )
 from ..basis import Engine, KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
@@ -123,6 +124,7 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
+@frames_out
 class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
     """Kernel ridge regression with one or many outputs.
 

@@ -21,7 +21,7 @@ import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
 from skout.apps.cli.spectra.drawings import molecule_svg, spectrum_svg  # noqa: E402
 from skout.apps.spectra.identify.peaks import explain_peaks  # noqa: E402
-from skout.datasets import load_massbank  # noqa: E402
+from skout.datasets import load  # noqa: E402
 from skout.molecules import MoleculePool  # noqa: E402
 from skout.readers import read_mgf, read_msp  # noqa: E402
 
@@ -79,7 +79,7 @@ def mzml(asked):
 @pytest.fixture(scope="module")
 def records():
     """(name, precursor, SMILES, peaks) of molecules with several candidates."""
-    data = load_massbank(sample=True)
+    data = load("massbank-sample")
     rows = np.flatnonzero(data.candidates.sizes > 2)
     rows = np.random.default_rng(0).permutation(rows)[: N_LIBRARY + N_ASKED]
     found = []

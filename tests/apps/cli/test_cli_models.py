@@ -22,7 +22,7 @@ from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.using import open_model
 from skout.apps.tables.files import NumberCells, Reading, open_table, select
-from skout.datasets import load_multilabel
+from skout.datasets import load
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman
 from skout.metrics import example_f1, hamming_loss, kendall_tau, subset_accuracy
 from skout.molecules import fingerprints
@@ -600,7 +600,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
 
 @pytest.mark.skipif(not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set")
 def test_bibtex_in_csv_has_the_f1_of_python(tmp_path, call):
-    data = load_multilabel("bibtex")
+    data = load("bibtex")
     train, test = ([part[:1500] for part in parts] for parts in (data.train, data.test))
     for name, (inputs, outputs) in (("train", train), ("test", test)):
         bits = np.asarray(outputs.toarray() if hasattr(outputs, "toarray") else outputs)

@@ -29,7 +29,7 @@ from skout.apps.spectra.identify.queries import batches, read_queries
 from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
 from skout.apps.spectra.identify.validation import _summary
 from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
-from skout.datasets import load_massbank
+from skout.datasets import load
 from skout.kernels import Tanimoto
 from skout.molecules import fingerprints
 from skout.predictors.thresholds import cut
@@ -101,7 +101,7 @@ def spectra_of(data, rows, **more):
 @pytest.fixture(scope="module")
 def data():
     pytest.importorskip("pyarrow")
-    return load_massbank(sample=True)
+    return load("massbank-sample")
 
 
 @pytest.fixture(scope="module")

@@ -84,19 +84,18 @@ def fetch(
 
     Example: skout datasets fetch yeast emotions
     """
-    from skout.datasets import SOURCES
-    from skout.datasets.originals import at_hand
-    from skout.datasets.originals import fetch as download
+    from skout.datasets import CATALOGUE, available
+    from skout.datasets import fetch as download
     from skout.dev import resolve
 
     by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
-    for source in SOURCES.values():
+    for source in CATALOGUE.values():
         by_name.setdefault(source.name, []).append(source)
     public = [name for name, group in by_name.items() if any(one.original for one in group)]
     for name in public if names == ["all"] else names:
         group = resolve(name, by_name, "data set")
         for source in [one for one in group if one.original] or group[:1]:
-            if at_hand(source):
+            if available(source):
                 print(f"{source.name}: at hand")
             elif dry_run and source.original:
                 size = sum(file.size or 0 for file in source.original.files)
@@ -109,12 +108,11 @@ def fetch(
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
-    from skout.datasets import SOURCES
-    from skout.datasets.originals import at_hand
+    from skout.datasets import CATALOGUE, available
     from skout.dev import check_choice
 
     if kind is not None:
-        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
+        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in CATALOGUE)))
     return [
         {
             "name": source.name,
@@ -123,7 +121,7 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "outputs": source.shape[2] or None,
             "kind": source.kind,
             "licence": source.licence,
-            "at_hand": at_hand(source),
+            "at_hand": available(source),
             "public_files": source.original is not None,
             "train_rows": source.n_train,
             "files": [vars(file) for file in source.files],
@@ -131,7 +129,7 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "citation": source.citation,
             "description": source.description,
         }
-        for source in SOURCES.values()
+        for source in CATALOGUE.values()
         if kind in (None, source.kind)
     ]
 

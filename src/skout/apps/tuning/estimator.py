@@ -14,9 +14,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skout import StructuredPredictor
-from skout._numerics.validation import FramesOut
 from skout.decoding import CandidateDecoder
-from skout.dev import OnPages, all_at_once, check_rng, n_rows, named, resolve, take, unique
+from skout.dev import (
+    OnPages,
+    all_at_once,
+    check_rng,
+    frames_out,
+    n_rows,
+    named,
+    resolve,
+    take,
+    unique,
+)
 
 from ..tables.encoder import TableEncoder
 from .checkpoint import Checkpoint, digest_of, scoring_facts
@@ -50,7 +59,8 @@ def _has_probabilities(model: Tuned) -> bool:
     raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
 
 
-class Tuned(FramesOut, OnPages):
+@frames_out
+class Tuned(OnPages):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map

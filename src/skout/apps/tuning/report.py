@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skout.selection.common import axes
+from skout._numerics.extras import axes
 
 from .space import family
 

@@ -91,8 +91,8 @@ class SpectrumIdentifier(OnPages):
     Examples
     --------
     >>> from skout import SpectrumIdentifier
-    >>> from skout.datasets import load_massbank
-    >>> data = load_massbank(sample=True)
+    >>> from skout.datasets import load
+    >>> data = load("massbank-sample")
     >>> some = slice(0, 60)
     >>> model = SpectrumIdentifier(n_landmarks=(50, 50), cv=2, random_state=0)
     >>> model = model.fit(data.X[some], data.Y[some], groups=range(60))
