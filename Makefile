@@ -33,7 +33,7 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
 # An old scikit-learn imports less, so that there the import of skout takes a larger share.
-RANGE := test,ann,chem,cli,dask,disk,excel,fast,onnx,plot,save,serve
+RANGE := test,ann,chem,cli,dask,disk,fast,onnx,plot,serve,table
 NETWORKS := predictor.dsokr predictors.end_to_end.EndToEnd
 # The file of a class: its dots, but the last, are slashes.
 NETWORKS := $(foreach name,$(NETWORKS),--deselect src/skout/$(subst .,/,$(basename $(name))).py::skout.$(name))
@@ -118,7 +118,7 @@ clean: ## remove the environment, caches and outputs
 
 $(LIGHT): EXTRAS = cli,plot
 $(SITE): EXTRAS = docs
-$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,excel,fast,onnx,plot,save,serve,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,fast,onnx,plot,serve,table,text
 
 $(LIGHT) $(READY) $(SITE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -23,7 +23,7 @@ HEAD = """# Command line
 
 *This page is made by `python docs/commands.py`, which ran every command that it shows.*
 
-`pip install "skout[cli,disk]"` brings the command `skout`. Tables are CSV, TSV, JSON, parquet,
+`pip install "skout[cli]"` brings the command `skout`. Tables are CSV, TSV, JSON, parquet,
 feather, Excel or npz files ([how they are read](tables.md)); the columns to predict hold label
 sets, rankings, classes, strings, SMILES or numbers. The file of a model knows its columns, labels
 and scales, and large tables are read by the block.

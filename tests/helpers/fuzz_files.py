@@ -23,7 +23,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
@@ -34,6 +39,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    OneHotEncoder,
     SplineTransformer,
     StandardScaler,
 )
@@ -119,6 +125,16 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
     "spectra": (lambda: skout.iokr("probability_product", "tanimoto"), SPECTRA, SETS),
     "ensemble": (lambda: skout.Ensemble(skout.sisokr(output_kernel="f1"), 2), X, SETS),
     "forest": (lambda: wrapped(RandomForestRegressor(2, max_depth=3)), X, SETS),
+    "large forest": (lambda: wrapped(RandomForestRegressor(9, max_depth=3)), X, SETS),
+    "classes": (lambda: RandomForestClassifier(9, max_depth=2), X, SETS),
+    "histograms": (
+        lambda: wrapped(
+            MultiOutputRegressor(HistGradientBoostingRegressor(max_iter=9, min_samples_leaf=4))
+        ),
+        X,
+        SETS,
+    ),
+    "long boosting": (lambda: GradientBoostingRegressor(n_estimators=9), X, X[:, 0]),
     "boosting": (
         lambda: wrapped(MultiOutputRegressor(GradientBoostingRegressor(n_estimators=2))),
         X,
@@ -147,18 +163,31 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         X,
         SETS,
     ),
+    "categories": (
+        lambda: make_pipeline(
+            OneHotEncoder(handle_unknown="ignore", min_frequency=3, drop="first"), Ridge()
+        ),
+        np.round(X),
+        SETS,
+    ),
     "text": (lambda: make_pipeline(CountVectorizer(analyzer="char"), Ridge()), WORDS, SETS),
     "own parts": (lambda: skout.iokr(Letters(), Letters(), decoder=Search()), WORDS, WORDS),
     "network": (lambda: neural(network), X, SETS),
     "characters": (characters, WORDS, SETS),
 }
 MODULES = [network, Letters, Search]
+# files of version 1
+OLD = ("archive", "bins", "boosting", "ensemble", "forest", "histograms", "label_sets", "network")
+FILES = Path(__file__).parents[1] / "files"
+MODELS |= {f"old {name}": (lambda: None, X[:, :2], None) for name in OLD}
 
 
 @functools.cache
 def saved(name: str) -> bytes:
     """Return the file of a fitted model."""
     make, rows, outputs = MODELS[name]
+    if name.startswith("old "):
+        return (FILES / f"{name[4:]}.v1.skout").read_bytes()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         skout.save(make().fit(rows, outputs), Path(folder, "model"))
@@ -293,6 +322,7 @@ def other_header(data: bytes, rng: np.random.Generator) -> bytes:
 def other_structure(data: bytes, rng: np.random.Generator) -> bytes:
     metadata, arrays, structure = taken_apart(data)
     states = [node["state"] for node in structure["nodes"] if node["kind"] == "object"]
+    states += [node["column"] for node in structure["nodes"] if "column" in node]
     mutate_json(states if states and rng.random() < 0.5 else structure, rng)
     return put_together(metadata, arrays, structure)
 
@@ -320,19 +350,21 @@ def other_arrays(data: bytes, rng: np.random.Generator) -> bytes:
             cut = array[: rng.integers(len(array) + 1)]
             cut = np.ascontiguousarray(np.concatenate([cut, array]) if rng.random() < 0.3 else cut)
             arrays[node["array"]] = cut
-            shape = [len(cut), *cut.shape[1:]]
-            node["shape"] = shape[::-1] if node["order"] == "F" else shape
+            if "shape" in node:
+                shape = [len(cut), *cut.shape[1:]]
+                node["shape"] = shape[::-1] if node["order"] == "F" else shape
         else:
             dtype = [np.float64, np.float32, np.int64, np.int32, np.uint8][rng.integers(5)]
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 arrays[node["array"]] = np.ascontiguousarray(array.astype(dtype))
-            node["dtype"] = np.dtype(dtype).str
+            if "dtype" in node:
+                node["dtype"] = np.dtype(dtype).str
     return put_together(metadata, arrays, structure)
 
 
 def other_archive(data: bytes, rng: np.random.Generator) -> bytes:
-    """The archive of skops in a file changes, if there is one."""
+    """The archive of skops in a file of version 1 changes, if there is one."""
     metadata, arrays, structure = taken_apart(data)
     nodes = structure["nodes"]
     found = [nodes[node["archive"]["ref"]] for node in nodes if node["kind"] == "sklearn"]

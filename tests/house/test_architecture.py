@@ -75,7 +75,7 @@ OPTIONAL = {
     "distributed",
     "rdkit",
     "faiss",
-    *("networkx", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "transformers"),
     *("h5py", "pyarrow", "zarr"),
     *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
@@ -366,8 +366,6 @@ apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
 apps.spectra.pools.standard kernels.smiles.molecules
 apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
-apps.tables.frames rows.encode.check_column_names
-apps.tuning predictors.boosting.BoostedTrees
 apps.tuning.given _numerics.arrays.has_rows
 apps.tuning.given rows.encode.beside
 apps.tuning.given rows.encode.check_weights
@@ -377,17 +375,12 @@ apps.tuning.kinds _numerics.validation.check_squares
 apps.tuning.kinds decoding.labels.label_matrix
 apps.tuning.kinds metrics.scoring.METRICS
 apps.tuning.kinds metrics.scoring.METRIC_OF_KIND
-apps.tuning.maps predictors.boosting.BoostedTrees
 apps.tuning.maps basis.moments.outputs_by_rows
 apps.tuning.outputs decoding.labels.label_matrix
 apps.tuning.outputs decoding.labels.take_better
 apps.tuning.report _numerics.extras.axes
 apps.tuning.trials _numerics.linalg.ridge_solve
 apps.tuning.trials basis.moments.outputs_by_rows
-persistence.classes apps.spectra.identify
-persistence.classes apps.tables.encoder
-persistence.classes apps.tables.encoders
-persistence.classes apps.tuning
 """
 ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
 

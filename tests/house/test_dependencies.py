@@ -103,13 +103,13 @@ def test_declared_bounds_allow_no_flaw_that_skout_reaches():
 
 
 def test_the_audit_can_fail(tmp_path):
-    folder = tmp_path / "skops-0.11.0.dist-info"
+    folder = tmp_path / "torch-2.5.0.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Skops\nVersion: 0.11.0\n")
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Torch\nVersion: 2.5.0\n")
     offences = audit(installed([str(tmp_path)]))
-    assert [line.partition(":")[0] for line in offences] == ["Skops 0.11.0"] * 3
-    assert "CVE-2025-54412" in offences[0]
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Skops\nVersion: 0.13.0\n")
+    assert [line.partition(":")[0] for line in offences] == ["Torch 2.5.0"] * 2
+    assert "CVE-2025-32434" in offences[0]
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Torch\nVersion: 2.13.0\n")
     assert audit(installed([str(tmp_path)])) == []
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
+from .saving import arrays_of, require, with_attributes
 
 __all__ = [
     "Joint",
@@ -123,6 +124,21 @@ class Ragged(Rows):
     def __init__(self, indptr: np.ndarray, *columns: np.ndarray) -> None:
         self.indptr = indptr
         self.columns = columns
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> Self:
+        (rows,) = with_attributes(cls, state)
+        (indptr,) = arrays_of(state, "indptr")
+        fits = (
+            indptr.ndim == 1
+            and indptr.dtype.kind in "iu"
+            and len(indptr) > 0
+            and indptr[0] == 0
+            and not np.any(indptr[1:] < indptr[:-1])
+            and all(column.shape == (indptr[-1],) for column in rows.columns)
+        )
+        require(fits, f"{cls.__name__} whose columns do not fit their rows")
+        return rows
 
     def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
         """Return rows of the same kind; a class that knows more than its columns hands it on."""

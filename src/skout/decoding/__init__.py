@@ -4,6 +4,7 @@ from .any_loss import LossDecoder
 from .base import DECODERS, Decoder, as_decoder
 from .candidates import CandidateDecoder
 from .ensembles import EmbeddedPools
+from .euler import Graph as Graph  # in files
 from .gradient import GradientDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder

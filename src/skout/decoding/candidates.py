@@ -119,6 +119,10 @@ class CandidateDecoder(KeepsOutputs):
             found, self._outputs = self._outputs.objects(), None
             self._keep(found)
 
+    def __skout_state__(self) -> dict[str, Any]:
+        self.find_pool()
+        return {name: value for name, value in vars(self).items() if name != "_training"}
+
     def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs, or say why they are no candidates."""
         self.find_pool()

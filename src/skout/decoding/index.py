@@ -10,6 +10,7 @@ from sklearn.base import clone
 from .._numerics.arrays import row_slices
 from .._numerics.extras import extra
 from .._numerics.pages import OnPages
+from .._numerics.saving import arrays_of, with_attributes
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
@@ -101,6 +102,15 @@ class FaissIndex(OnPages):
         scores[found < 0] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+    def __skout_state__(self) -> dict[str, Any]:
+        # without the index itself: faiss would have to read bytes that it cannot check
+        return {name: value for name, value in vars(self).items() if name != "_index"}
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> FaissIndex:
+        (index,) = with_attributes(cls, state)
+        return index.build(*arrays_of(state, "embedding_")) if "embedding_" in state else index
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

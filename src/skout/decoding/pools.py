@@ -13,6 +13,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
+from .._numerics.saving import arrays_of, require
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -114,6 +115,23 @@ class EmbeddedPool:
         everything = np.arange(len(numbers))
         return EmbeddedPool(objects, everything, everything, self.embedding[numbers], self.made_by)
 
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> EmbeddedPool:
+        pool = cls(**state)
+        arrays_of(state, "first", "inverse", "embedding")
+        n, n_distinct = n_rows(pool.pool), len(pool.embedding)
+        fits = (
+            pool.embedding.ndim == 2
+            and pool.first.shape == (n_distinct,)
+            and pool.inverse.shape == (n,)
+            and _are_positions(pool.first, 0, n)
+            and _are_positions(pool.inverse, -1, n_distinct)
+            and (pool.counts is None or pool.counts.shape == (n_distinct,))
+            and (not pool.is_per_query or _are_positions(pool.members, 0, n_distinct))
+        )
+        require(fits, "candidates whose coordinates do not fit them")
+        return pool
+
     def __repr__(self) -> str:
         n, p = self.embedding.shape
         sets = f"{len(self)} sets of " if self.is_per_query else ""
@@ -121,6 +139,11 @@ class EmbeddedPool:
 
     def __len__(self) -> int:
         return len(self.objects) if self.is_per_query else n_rows(self.objects)
+
+
+def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
+    inside = (values >= low) & (values < high)
+    return values.dtype.kind in "iu" and bool(np.all(inside))
 
 
 def taken(objects: Any, index: np.ndarray) -> Any:

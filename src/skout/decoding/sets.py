@@ -12,6 +12,7 @@ from scipy import sparse
 
 from .._numerics.arrays import has_rows, n_rows, row_slices, take
 from .._numerics.objects import Rows, column_of, stack
+from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
 from .search import Found
 
@@ -85,6 +86,10 @@ class CandidateSets(PerQuery):
                 f"indices must be positions in the pool, 0 to {n_rows(pool) - 1}. "
                 f"Got {self.indices[outside][0]} instead."
             )
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> CandidateSets:
+        return cls(state["pool"], *arrays_of(state, "indptr", "indices"))
 
     @classmethod
     def from_lists(cls, lists: Sequence[Any]) -> CandidateSets:

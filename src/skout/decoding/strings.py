@@ -124,6 +124,12 @@ class StringDecoder(Decoder):
         self._outputs = CandidateDecoder().fit(basis, Y, coordinates)
         return self
 
+    def without_pool(self) -> Self:
+        """Raise: where no string is found, the answer is a training output."""
+        raise ValueError(
+            "StringDecoder cannot work without its training outputs: save with candidates=True."
+        )
+
     def scores(self, F: np.ndarray) -> np.ndarray:
         """Return the expected counts g of the n-grams `ngrams_`, shape (n, q).
 

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from .._numerics.validation import check_choice, check_number
+from .described import Described
 
 __all__ = ["MLP", "CharTransformer"]
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
 
 
-class MLP(nn.Module):
+class MLP(Described):
     """Multilayer perceptron on vectors.
 
     The first layer finds the number of features at the first batch. Before that batch it has no
@@ -93,7 +94,7 @@ class MLP(nn.Module):
         return self.layers(x)
 
 
-class CharTransformer(nn.Module):
+class CharTransformer(Described):
     """Transformer encoder on the UTF-8 bytes of strings, such as SMILES.
 
     It needs no vocabulary: a string becomes a start token and its bytes, so that any string can

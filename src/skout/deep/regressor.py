@@ -17,12 +17,14 @@ from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.files import check_place
+from .._numerics.saving import with_attributes
 from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
 from ..losses import Squared, as_loss
 from ..rows.device import the_card
 from ..rows.encode import numbers_in
 from .batches import as_source, call
 from .criteria import KernelLoss
+from .described import given_network, is_described, load_weights, saved_module, weights_of
 from .training import Batches, Metric, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
@@ -372,6 +374,28 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         if path.is_file():
             trainer.load(path, about)
         return path, about
+
+    def __skout_state__(self) -> dict[str, Any]:
+        fitted = getattr(self, "module_", None)
+        state = {name: v for name, v in vars(self).items() if name not in ("module_", "_device")}
+        state |= {"module": saved_module(self.module, fitted), "checkpoint": None}
+        if is_described(fitted):
+            return {**state, "module_": fitted}
+        return state if fitted is None else {**state, "weights": weights_of(fitted)}
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> NeuralRegressor:
+        attributes = {name: value for name, value in state.items() if name != "weights"}
+        if "weights" in state:
+            attributes["module_"] = given_network(state["module"], state["n_outputs_"])
+            load_weights(attributes["module_"], state["weights"])
+        (model,) = with_attributes(cls, attributes)
+        if "module_" in attributes:
+            wanted = {"auto": "cuda", None: "cpu"}.get(model.device, str(model.device))
+            is_usable = not wanted.startswith("cuda") or torch.cuda.is_available()
+            model._device = torch.device(wanted if is_usable else "cpu")
+            model.module_.to(model._device).eval()
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from .._numerics.arrays import row_slices
 from .._numerics.extras import extra
 from .._numerics.validation import check_choice, check_number
+from .described import Described
 from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
 
 __all__ = ["TextEncoder"]
@@ -27,7 +28,7 @@ _TOKENS = tuple(f"{name}_token" for name in ("bos", "cls", "eos", "mask", "pad",
 _TOKENIZED = 1000  # texts at a time: the tokenizer's own results are many times larger than the ids
 
 
-class TextEncoder(nn.Module):
+class TextEncoder(Described):
     """A pretrained text encoder and a head (`pip install skout[text]`).
 
     Parameters

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .._numerics.arrays import namespace
 from .._numerics.objects import Ragged, Rows, as_objects
+from .bags import Bags as Bags  # in files, as are Images and Spectra
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
 from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
+from .combine import Images as Images
 from .combine import Mapped, Normalized, align
 from .curves import Curves
 from .distances import Gaussian, VectorKernel
@@ -16,6 +18,7 @@ from .metric import Learnt, Mahalanobis, OnColumns, align_columns
 from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
+from .spectrum_rows import Spectra as Spectra
 from .strings import NGram
 from .vectors import Fourier, Laplacian, Linear, Matern, Polynomial
 

@@ -90,7 +90,7 @@ def _inverse_norms(diagonal: Any) -> tuple[Any, Any]:
     return xp.where(zero, 0.0, 1.0 / xp.sqrt(xp.where(zero, 1.0, diagonal))), zero
 
 
-class _Images(Rows):
+class Images(Rows):
     """What a function made of the objects, encoded: the function is not to be called again."""
 
     def __init__(self, rows: Any) -> None:
@@ -149,9 +149,9 @@ class Mapped(_Wrapper):
         self.function = function
         self.kernel = kernel
 
-    def encode(self, objects: Any) -> _Images:
+    def encode(self, objects: Any) -> Images:
         """Call the function, and encode what it returns."""
-        if isinstance(objects, _Images):
+        if isinstance(objects, Images):
             return objects
         rows = self._part("kernel").encode(self.function(objects))
         if n_rows(rows) != n_rows(objects):
@@ -159,7 +159,7 @@ class Mapped(_Wrapper):
                 f"The function of Mapped made {n_rows(rows)} rows of {n_rows(objects)} objects; it "
                 "must make one of each."
             )
-        return _Images(rows)
+        return Images(rows)
 
     def surveyed(
         self, survey: Survey, rng: np.random.Generator, weights: Any = None

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .._numerics.arrays import empty, float_dtype, is_tensor, row_slices, unpack_bits
 from .._numerics.objects import Rows
+from .._numerics.saving import arrays_of
 
 __all__ = ["PackedBits", "pack_matrix", "pack_objects"]
 
@@ -69,6 +70,11 @@ class PackedBits(Rows):
         self.n_bits = int(n_bits)
         self.dtype = _precision(dtype)
         self.sizes = _count_ones(self.words)
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> Self:
+        (words,) = arrays_of(state, "words")
+        return cls(words, state["n_bits"], state["dtype"])
 
     def _like(self, words: Any, sizes: Any, dtype: Any = None) -> Self:
         """Return rows of as many bits, whose words need no check."""

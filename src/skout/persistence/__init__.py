@@ -1,7 +1,7 @@
 """Save models in one file and load them again; nothing in a file is ever executed.
 
-Arrays are stored as safetensors does, the structure as JSON, and classes come from a list that is
-fixed in the code. `describe` shows what a file holds without making a model of it.
+Arrays are stored as safetensors does, the structure as JSON, and a class says itself what of its
+objects is saved. `describe` shows what a file holds without making a model of it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.files import check_place
+from . import older
 from .classes import function_name, name_of
 from .description import parts_of
 from .files import FileError, parse_json, read_file, write_file
-from .values import Reader, Writer
+from .reading import Reader
+from .writing import Writer
 
 __all__ = ["FileError", "describe", "load", "save"]
 
+Arrays = Mapping[str, np.ndarray]
+
 #: The version of the format. A new one needs a step in `MIGRATIONS`.
-VERSION = 1
-#: From the structure of a version to that of the next one.
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+VERSION = 2
+#: From the structure and the arrays of a version to those of the next one.
+MIGRATIONS: dict[int, Callable[[dict[str, Any], Arrays], tuple[dict[str, Any], Arrays]]] = {
+    1: older.converted
+}
 
 _PACKAGES = ("skout", "numpy", "scipy", "scikit-learn")
 _FACTS = ("n_features_in_", "rank_", "alpha_", "n_members")
@@ -49,11 +55,10 @@ def save(
     Parameters
     ----------
     model : estimator, basis, kernel, decoder or candidates of skout
-        Of scikit-learn, trees, forests, boosting, neighbours, SVMs, perceptrons, Gaussian
-        processes, pipelines of them, and all that skops trusts (`pip install skout[save]`) may be
-        in it, and kernels, sketches, losses, decoders and transformers of your own. Code is not
-        saved: functions, classes and networks of your own, of which the file has the names,
-        attributes and weights, are to be given again to `load`.
+        Estimators of scikit-learn may be in it, but for those that compiled code reads unchecked,
+        such as clusterings, and kernels, sketches, losses, decoders and transformers of your own.
+        Code is not saved: functions, classes and networks of your own, of which the file has the
+        names, attributes and weights, are to be given again to `load`.
     path : path
         Its folder must exist.
     candidates : bool, default True
@@ -85,8 +90,9 @@ def save(
     notes = _checked_notes(metadata)
     writer = Writer(candidates)
     structure = writer.structure(model)
+    kind: type = type(model)
     about = {
-        "class": name_of(type(model)),
+        "class": name_of(kind),
         "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **_versions()},
         "facts": _facts(model, candidates),
@@ -152,16 +158,19 @@ def load(
             f"made with: skout.load(path, modules={{{shown}}}), or a list of the functions and "
             "classes."
         )
-    with _whatever_it_leads_to():
-        return Reader(arrays, given).model(_structure(version, arrays))
+    with _refused():
+        structure, stored = _structure(version, arrays)
+        return Reader(stored, given).model(structure)
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, Any]:
     """Return what a file holds, without making a model of it.
 
     Parameters
     ----------
     path : path
+    parts : bool, default True
+        Whether "parts" are wanted, which takes longer than the rest.
 
     Returns
     -------
@@ -178,19 +187,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     ...     skout.save(skout.kernels.Gaussian(0.5), path, metadata={"for": "cars"})
     ...     found = skout.persistence.describe(path)
     >>> found["about"]["class"], found["about"]["metadata"]
-    ('skout.Gaussian', {'for': 'cars'})
+    ('skout.kernels.Gaussian', {'for': 'cars'})
     >>> found["parts"]["parts"]
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
     version, about, arrays = _read(path, mmap=True)
-    with _whatever_it_leads_to():
-        parts = parts_of(_structure(version, arrays), arrays)
-    return {
-        "version": version,
-        "bytes": os.path.getsize(path),
-        "about": about,
-        "parts": parts,
-    }
+    found = {"version": version, "bytes": os.path.getsize(path), "about": about}
+    if parts:
+        with _refused():
+            found["parts"] = parts_of(*_structure(version, arrays))
+    return found
 
 
 def _by_name(modules: Any) -> dict[str, Any]:
@@ -212,8 +218,8 @@ def _by_name(modules: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _whatever_it_leads_to() -> Iterator[None]:
-    """Turn all errors that a crafted file can cause into one."""
+def _refused() -> Iterator[None]:
+    """Turn all errors that a crafted file can cause into a FileError."""
     try:
         yield
     except (FileError, ImportError):
@@ -244,18 +250,18 @@ def _read(
     return int(version), about, arrays
 
 
-def _structure(version: int, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return the structure of a file in the present version."""
+def _structure(version: int, arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Return the structure of a file and its arrays in the present version."""
     if "structure" not in arrays:
         raise FileError("The file has arrays, but no structure.")
     structure = parse_json(arrays["structure"].tobytes())
     for step in range(version, VERSION):
         if step not in MIGRATIONS:
             raise FileError(f"Files of version {step} can no longer be read.")
-        structure = MIGRATIONS[step](structure)
+        structure, arrays = MIGRATIONS[step](structure, arrays)
     if not isinstance(structure, dict) or structure.keys() != {"root", "nodes"}:
         raise FileError("The structure of the file is not that of a model.")
-    return structure
+    return structure, arrays
 
 
 def _checked_notes(metadata: Mapping[str, Any] | None) -> Any:

@@ -15,7 +15,7 @@ _MAX_DEPTH = 32
 _SHOWN = 8
 _LETTERS = 60
 # What nodes have inside that are no containers.
-_FIELDS = ("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values", "fields")
+_FIELDS = ("data", "indices", "indptr", "keywords")
 
 
 def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -43,8 +43,10 @@ class _Walk:
         inner = [self.part(*one, depth + 1) for one in self._inside(node)]
         size = sum(one["bytes"] for one in inner)
         if node["kind"] == "array":
-            size = self.arrays[node["array"]].nbytes
+            array = self.arrays[node["array"]]
+            size, node = array.nbytes, {"dtype": array.dtype, "shape": array.shape, **node}
         shown = inner if node["kind"] not in ("list", "tuple", "dict") else inner[:_SHOWN]
+        shown = [] if "column" in node else shown
         return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
 
     def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -54,9 +56,21 @@ class _Walk:
             return list(node["state"].items())
         if kind == "dict":
             return [(_shortened(key), value) for key, value in node["items"]]
-        if kind in ("list", "tuple", "imputer"):
+        if "column" in node:
+            return [("", spec) for spec in _references(node["column"])]
+        if kind in ("list", "tuple"):
             return [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
+        if kind == "record":
+            return [(name, spec) for name, _, spec in node["fields"]]
         return [(name, node[name]) for name in _FIELDS if name in node]
+
+
+def _references(column: Any) -> list[Any]:
+    """Return what stands for nodes in a column."""
+    if isinstance(column, dict) and "ref" in column:
+        return [column]
+    inner = column.values() if isinstance(column, dict) else column
+    return [one for part in inner if isinstance(part, dict | list) for one in _references(part)]
 
 
 def _leaf(name: str, what: str) -> dict[str, Any]:
@@ -69,16 +83,14 @@ def _what(node: dict[str, Any]) -> str:
     if kind == "array":
         shape = " x ".join(map(str, node["shape"])) or "one"
         return f"{np.dtype(str(node['dtype'])).name} array, {shape}"
-    if kind in ("object", "own", "sklearn", "partial"):
+    if kind in ("object", "own", "partial"):
         return str(node["class"]).rpartition(".")[2]
-    if kind == "network":
-        return f"network {node['class'] or node['given']}"
-    if kind in ("given", "function", "type", "dtype"):
+    if kind in ("given", "named", "dtype"):
         return f"{kind} {node['name']}"
-    if kind == "tree":
-        return f"tree on {node['n_features']} features"
-    if kind == "spline":
-        return "spline"
+    if kind == "record":
+        return f"records of {', '.join(name for name, *_ in node['fields'])}"
+    if "n" in node:
+        return f"{kind} of {node['n']}{_of(node['column'])}"
     if kind == "generator":
         return "random generator"
     if "shape" in node:
@@ -87,6 +99,13 @@ def _what(node: dict[str, Any]) -> str:
         raise FileError(f"The file has a part of the unknown kind {kind!r}.")
     few = [_shortened(item) for item in node["items"][:3] if not isinstance(item, dict | list)]
     return _shortened_text(f"{kind} of {len(node['items'])}" + (f": {', '.join(few)}" * bool(few)))
+
+
+def _of(column: dict[str, Any]) -> str:
+    """Return the class of the objects in a column, or in its lists."""
+    while "of" in column:
+        column = column["of"]
+    return f" {column['class'].rpartition('.')[2]}" if "class" in column else ""
 
 
 def _shortened(spec: Any) -> str:

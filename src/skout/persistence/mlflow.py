@@ -50,7 +50,7 @@ def save_model(
         shutil.copyfile(model, folder / _FILE)
     else:
         save(model, folder / _FILE, metadata=metadata)
-    about = describe(folder / _FILE)["about"]
+    about = describe(folder / _FILE, parts=False)["about"]
     _write_needs(about["versions"], folder)
     spec = mlflow.models.Model() if mlflow_model is None else mlflow_model
     if signature is not None:

@@ -211,6 +211,10 @@ class Ensemble(RankingPredictor):
         self._training: EmbeddedPools | None = None
         return self
 
+    def __skout_state__(self) -> dict[str, Any]:
+        made_again = {"_training": None} if hasattr(self, "_training") else {}
+        return {**vars(self), **made_again}
+
     def tune(
         self,
         X: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -294,6 +295,12 @@ class Calibrated(OnPages):
     model: Any
     #: the attribute that `calibrate` sets
     _measured: str
+
+    def without_pool(self) -> Self:
+        """Return a copy that has no default candidates, to travel."""
+        light = copy(self)
+        light.__dict__.pop("_outputs", None)
+        return light
 
     def _check_calibrated(self) -> None:
         if not hasattr(self, self._measured):

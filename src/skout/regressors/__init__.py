@@ -2,9 +2,11 @@
 
 from .classifier import KernelClassifier
 from .induced import InducedMachine
+from .intervals import Calibration as Calibration  # in files, as is Kept
 from .machine import KernelMachine
 from .private import PrivateRidge
 from .quantile import JointQuantileRegressor
+from .ridge import Kept as Kept
 from .ridge import KernelRidge
 from .tasks import graph_task_matrix, quantile_task_matrix
 

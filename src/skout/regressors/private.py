@@ -223,6 +223,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         """Return what pickles and files have: not what the noise could be computed from."""
         return {**super().__getstate__(), "random_state": None}
 
+    __skout_state__ = __getstate__
+
     def __copy__(self) -> PrivateRidge:
         same = type(self).__new__(
             type(self)

@@ -790,6 +790,9 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         state = super().__getstate__()
         return {name: part for name, part in state.items() if name not in _COMPUTED}
 
+    def __skout_state__(self) -> dict[str, Any]:
+        return {**vars(self), "checkpoint": None}  # a file names no other file
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -21,7 +21,7 @@ import skout
 from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.using import open_model
-from skout.apps.tables.files import NumberCells, Reading, open_table, select
+from skout.apps.tables.files import open_table, select
 from skout.datasets import load
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman
 from skout.metrics import example_f1, hamming_loss, kendall_tau, subset_accuracy
@@ -260,7 +260,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     outputs = about["metadata"]["command_line"]["outputs"]
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
-    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path: {"about": about})
+    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path, parts: {"about": about})
     assert open_model(path).outputs.kind == kind
 
 
@@ -339,12 +339,12 @@ def test_all_formats_give_the_same(tables, tmp_path, call, monkeypatch):
     written = open_table(out)
     matrix = np.vstack([part.numbers for part in written.parts(written.names)])
     results.append([",".join(str(int(v)) for v in row) for row in matrix])
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # the standard library reads CSV
-    results.append(call("predict", tmp_path / "csv", tables / "test.csv")[1].splitlines()[1:])
     assert len(set(map(tuple, results))) == 1
-    code, _, err = call("predict", tmp_path / "csv", tables / "test.csv", "-o", out)
-    assert code == 1
-    assert err.endswith("pip install skout[disk]\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for words in ([], ["-o", out]):
+        code, _, err = call("predict", tmp_path / "csv", tables / "test.csv", *words)
+        assert code == 1
+        assert err.endswith("pip install skout[table]\n")
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -361,10 +361,9 @@ def test_csv_comes_back_as_it_was(cells):
         columns = {"a,b": [a for a, _ in cells], "t": [t for _, t in cells]}
         write_rows([columns], str(path), "csv")
         table = open_table(path)
-        slow = list(table._slow_parts(["a,b"], ["t"], 3, NumberCells(table, Reading()), 0))
-        for parts in (slow, list(table.parts(["a,b"], ["t"]))):
-            assert np.concatenate([p.numbers for p in parts])[:, 0].tolist() == columns["a,b"]
-            assert [t for p in parts for t in p.texts["t"]] == columns["t"]
+        parts = list(table.parts(["a,b"], ["t"]))
+        assert np.concatenate([p.numbers for p in parts])[:, 0].tolist() == columns["a,b"]
+        assert [t for p in parts for t in p.texts["t"]] == columns["t"]
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(labels_model, tables, tmp_path, call):

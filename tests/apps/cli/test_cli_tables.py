@@ -86,7 +86,6 @@ def record(path):
 # kinds of columns ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("has_pyarrow", [True, False])
 @pytest.mark.parametrize("row", [2, 55])
 @pytest.mark.parametrize(
     ("cell", "message"),
@@ -99,11 +98,7 @@ def record(path):
         ("-inf", "column 'x0' has '-inf', which is no finite number, in row {}"),
     ],
 )
-def test_one_odd_cell_is_an_error_wherever_it_is(
-    cell, message, row, has_pyarrow, tmp_path, call, monkeypatch
-):
-    if not has_pyarrow:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
+def test_one_odd_cell_is_an_error_wherever_it_is(cell, message, row, tmp_path, call):
     path = write(tmp_path / "t.csv", x0=with_cell(row, cell), x1=X[:, 1], tags=TAGS)
     code, out, err = call("fit", path, *FIT, "-o", tmp_path / "m")
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -472,13 +467,8 @@ def odd_model(tmp_path_factory):
     return folder / "model", (folder / "out.csv").read_text()
 
 
-@pytest.mark.parametrize("has_pyarrow", [True, False])
 @pytest.mark.parametrize("name", SAME)
-def test_other_clothes_make_no_difference(
-    name, has_pyarrow, odd_model, tmp_path, call, monkeypatch
-):
-    if not has_pyarrow:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
+def test_other_clothes_make_no_difference(name, odd_model, tmp_path, call):
     model, expected = odd_model
     content, encoding, told = SAME[name]
     path = tmp_path / name
@@ -487,25 +477,21 @@ def test_other_clothes_make_no_difference(
     assert (code, out) == (0, expected)
     assert told in err
     assert bool(err) == bool(told)
-    if has_pyarrow:  # scikit-learn trips over what stands for it
-        code, out, _ = call("evaluate", model, path, "--json")  # the target is read as well
-        assert (code, json.loads(out)["metrics"]["r2"] > 0.5) == (0, True)
+    code, out, _ = call("evaluate", model, path, "--json")  # the target is read as well
+    assert (code, json.loads(out)["metrics"]["r2"] > 0.5) == (0, True)
 
 
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
-@pytest.mark.parametrize("has_pyarrow", [True, False])
 @pytest.mark.parametrize("name", ["t.csv.gz", "T.TSV.GZ", "t.csv.bz2", "t.txt.xz", "t.jsonl.gz"])
-def test_text_may_be_compressed(name, has_pyarrow, odd_model, tmp_path, call, monkeypatch):
+def test_text_may_be_compressed(name, odd_model, tmp_path, call):
     model, expected = odd_model
     plain, end = tmp_path / "t.jsonl", os.path.splitext(name.lower())[1]
     if "jsonl" in name:
         write_records(plain)
     else:
         plain.write_text(text_of(PLAIN, "\t" if "tsv" in name.lower() else ","), encoding="utf-8")
-    if not has_pyarrow:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = tmp_path / name
     path.write_bytes(PACKERS[end](plain.read_bytes()))
     assert call("predict", model, path, "--format", "csv") == (0, expected, "")
@@ -608,20 +594,17 @@ LOTS = "column 'x': 1 of 40 cells is no number and is taken as missing, 'lots' i
 
 
 @pytest.mark.parametrize(
-    ("cell", "same", "told", "has_pyarrow"),
+    ("cell", "same", "told"),
     [
-        ("lots", "", LOTS, True),
-        ("lots", "", LOTS, False),
-        ("#DIV/0!", "", "column 'x': 1 of 40 cells is no number", True),
-        ("More than 3", "3", "column 'x': 1 of 40 cells is a bound or an estimate", True),
-        ('"1,234.5"', "1234.5", "", True),
-        ("$0.5", "0.5", "", True),
-        ('"0,5"', "0.5", "", True),
+        ("lots", "", LOTS),
+        ("#DIV/0!", "", "column 'x': 1 of 40 cells is no number"),
+        ("More than 3", "3", "column 'x': 1 of 40 cells is a bound or an estimate"),
+        ('"1,234.5"', "1234.5", ""),
+        ("$0.5", "0.5", ""),
+        ('"0,5"', "0.5", ""),
     ],
 )
-def test_one_odd_cell_does_not_stop_a_fit(
-    cell, same, told, has_pyarrow, tmp_path, call, monkeypatch
-):
+def test_one_odd_cell_does_not_stop_a_fit(cell, same, told, tmp_path, call):
     path, plain, model = (tmp_path / name for name in ("t.csv", "plain.csv", "m"))
     path.write_text(text_of(edited(16, 0, cell)), encoding="utf-8")
     plain.write_text(text_of(edited(16, 0, same)), encoding="utf-8")
@@ -631,8 +614,6 @@ def test_one_odd_cell_does_not_stop_a_fit(
     code, _, err = call("fit", path, *words)
     assert (code, err.count("\n")) == (0, int(bool(told)))  # once, though the file is read again
     assert told in err
-    if not has_pyarrow:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, out, err = call("predict", model, path)
     assert (code, out, told in err) == (0, expected, True)
     code, _, err = call("fit", path, *words, "--strict")
@@ -689,8 +670,7 @@ def test_served_models_take_odd_cells_too(odd_model):
 
 
 def test_rows_of_later_blocks_are_named(tmp_path, call, monkeypatch):
-    monkeypatch.setattr("skout.apps.tables.files.base._PART_ROWS", 16)
-    monkeypatch.setattr("skout.apps.tables.files.delimited._MOST_BYTES", 0)
+    monkeypatch.setattr("skout.apps.tables.files.table._PART_ROWS", 16)
     days = [f"2024-{1 + i % 12:02}-11" for i in range(N_ODD)]
     path = tmp_path / "t.csv"
     path.write_text(text_of(odd_rows(day=days)), encoding="utf-8")
@@ -746,12 +726,12 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatch):
     pack, head, piece, told = BOMBS[name]
-    monkeypatch.setattr("skout.apps.tables.files.dialects.LONGEST", 2**18)
+    monkeypatch.setattr("skout.apps.tables.files.text.LONGEST", 2**18)
     is_deep = name.startswith("deep")
-    monkeypatch.setattr("skout.apps.tables.files.records._LONGEST", 2**25 if is_deep else 2**20)
+    monkeypatch.setattr("skout.apps.tables.files.others._LONGEST", 2**25 if is_deep else 2**20)
     if name.startswith("rows"):
         monkeypatch.setattr(
-            "skout.apps.tables.files.dialects.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
+            "skout.apps.tables.files.text.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
         )
     path = tmp_path / name
     path.write_bytes(pack(head + piece * (2**24 // len(piece))))
@@ -769,7 +749,7 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
 def test_archives_of_files_say_what_they_unpack_to(tmp_path, call, monkeypatch):
     pytest.importorskip("openpyxl")
     monkeypatch.setattr(
-        "skout.apps.tables.files.dialects.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
+        "skout.apps.tables.files.text.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
     )
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((300_000, 1)), Y=np.zeros(300_000))
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -867,7 +847,7 @@ def test_excel_files_say_what_they_need(tmp_path, call, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "t.xlsx").write_text("no")
     err = call("fit", tmp_path / "t.xlsx", "--target", "y", "-o", tmp_path / "m")[2]
-    assert "pip install skout[excel]" in err
+    assert "pip install skout[table]" in err
 
 
 def test_a_model_of_many_columns_takes_work_that_is_linear_in_them(tmp_path, call):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skout.apps.tables.cells import Content
+from skout.apps.tables.kinds import Content
 from skout.apps.tables.numerals import PLAIN, Writing, is_missing, is_plain, read_numbers
 
 
@@ -149,5 +149,5 @@ def test_plain_numbers_are_those_of_python(cells):
     content = content_of(cells)
     n_plain = sum(map(bool, map(is_plain, cells)))
     n_missing = sum(map(is_missing, cells))
-    assert (content.numerals.plain, content.gaps) == (n_plain, n_missing)
+    assert (content.plain, content.gaps) == (n_plain, n_missing)
     assert content.dates + content.words == len(cells) - n_plain - n_missing

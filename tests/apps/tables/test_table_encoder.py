@@ -20,7 +20,6 @@ from skout.apps.tables.kinds import look_at
 from skout.apps.tuning.inputs import column_groups
 from skout.apps.tuning.learnt import LearntRidge
 from skout.kernels import Gaussian, Laplacian, OnColumns, align, align_columns
-from skout.persistence.classes import new_parameters
 from skout.testing import check_kernel
 
 pd = extra("pandas")
@@ -324,16 +323,6 @@ def test_how_columns_are_written_is_kept_in_files(as_saved, tmp_path):
     new = {"day": ["03/04/2020"], "price": ["1.234"]}  # a point between thousands, as in fit
     same = {"day": np.array(["2020-04-03"], "datetime64[D]"), "price": [1234.0]}
     assert_allclose(encoder.transform(new), plain.transform(same))
-
-
-def test_encoders_of_older_files_read_dates_as_they_did():
-    european = [f"{1 + i % 28:02d}/0{1 + i % 9}/2020" for i in range(50)]
-    encoder = TableEncoder().fit({"day": european, "x": SIZE[:50]})
-    expected = encoder.transform({"day": ["05/03/2020"], "x": [0.5]})
-    del encoder._day_first, encoder._writings, encoder.day_first, encoder.strict
-    encoder._encoders["day"].day_first_ = True
-    vars(encoder).update(new_parameters(TableEncoder) | vars(encoder))
-    assert_allclose(encoder.transform({"day": ["05/03/2020"], "x": [0.5]}), expected)
 
 
 def test_circles_close():

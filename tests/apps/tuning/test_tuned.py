@@ -27,7 +27,6 @@ from skout.apps.tuning.trials import Sample, predictions
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
-from skout.predictors.boosting import BoostedTrees
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -552,16 +551,8 @@ def test_principal_outputs_and_boosted_trees(tmp_path):
     boosted = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=2)
     one = PrincipalOutputs(boosted, 1).fit(X, T)
     np.testing.assert_allclose(one.predict(X)[:, 1], 2.0 * one.predict(X)[:, 0], atol=1e-9)
-    same = BoostedTrees(boosted).fit(X, T[:, 0])
-    np.testing.assert_allclose(same.predict(X), boosted.fit(X, T[:, 0]).predict(X), atol=1e-12)
-    with pytest.raises(ValueError, match="4 columns"):
-        same.predict(X[:, :2])
-    same = BoostedTrees(clone(boosted)).fit(X, T[:, 0])
-    skout.save(same, tmp_path / "trees.skout")
-    again = skout.load(tmp_path / "trees.skout")
-    np.testing.assert_array_equal(again.predict(X), same.predict(X))
-    with pytest.raises(TypeError, match="is not saved: HistGradientBoostingRegressor that is fit"):
-        skout.save(BoostedTrees(boosted), tmp_path / "trees.skout")
+    skout.save(one, tmp_path / "trees.skout")
+    np.testing.assert_array_equal(skout.load(tmp_path / "trees.skout").predict(X), one.predict(X))
 
 
 def test_averages_have_weights_for_each_output():

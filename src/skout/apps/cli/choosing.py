@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..tables.cells import Content, looks_like_id
 from ..tables.files import Table, listed, select
+from ..tables.kinds import Content, is_row_number, may_be_id
 from ..tables.numerals import PLAIN
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
 from .progress import progress
@@ -28,7 +28,7 @@ def choose_columns(
     seen = _look(table, [*target, *asked] if settings.output in (None, "numbers") else asked)
     outputs = _outputs(target, settings, seen)
     if mixed and settings.inputs is None:
-        columns = [name for name in asked if not looks_like_id(name)]
+        columns = [name for name in asked if not is_row_number(name)]
     else:
         columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
     inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
@@ -103,7 +103,7 @@ def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -
 
 def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[str]:
     """Return the columns of numbers; if there are none, the one of text. An id is neither."""
-    names = [name for name in names if not looks_like_id(name)]
+    names = [name for name in names if not is_row_number(name)]
     numbers = [name for name in names if seen[name].kind == "number"]
     if numbers:
         return numbers
@@ -146,7 +146,7 @@ def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) ->
 
 def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:
     for name in inputs.numbers:
-        if looks_like_id(name) or name.lower().endswith("_id") or seen[name].counts_rows:
+        if may_be_id(name) or seen[name].counts_rows:
             warnings.warn(
                 f"the input {name!r} looks like an id, of which nothing can be learned for new "
                 f"rows. If it is one, leave it out: --drop {name!r}.",
@@ -155,4 +155,4 @@ def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:
 
 
 def _why(name: str, content: Content) -> str:
-    return "id" if looks_like_id(name) else str(content)
+    return "id" if is_row_number(name) else str(content)

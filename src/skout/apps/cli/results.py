@@ -65,7 +65,7 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
     if found not in FORMATS:
         raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
     if found == "parquet":
-        from ..tables.files.columnar import load_pyarrow
+        from ..tables.files import load_pyarrow
 
         load_pyarrow()  # says what to install
     return found
@@ -124,15 +124,15 @@ def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
 
 
 def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
-    from ..tables.files.columnar import load_pyarrow
+    from ..tables.files import load_pyarrow
 
-    arrow, parquet = load_pyarrow()
+    arrow = load_pyarrow()
     n, writer = 0, None
     try:
         for block in blocks:
             table = arrow.table(block)
             if writer is None:
-                writer = parquet.ParquetWriter(file, table.schema)
+                writer = arrow.parquet.ParquetWriter(file, table.schema)
             writer.write_table(table)
             n += _n_rows(block)
     finally:

@@ -164,7 +164,7 @@ def open_model(path: Path) -> Saved:
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
     try:
-        metadata = describe(path)["about"].get("metadata", {})
+        metadata = describe(path, parts=False)["about"].get("metadata", {})
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
     if "fit_spectra" in metadata:

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 import numpy as np
 
-__all__ = ["DayOrder", "is_basic_date", "looks_like_date", "parse_dates"]
+__all__ = ["day_order", "is_basic_date", "looks_like_date", "parse_dates"]
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_NAMES = "|".join(_MONTHS)
 _TIME = (
     r"(?:[T ,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"
     r"\s*(?P<half>[ap]m)?\s*(?P<zone>z|utc|[+-]\d{2}:?\d{2})?)?"
 )
-_NAMED = rf"(?P<name>{_NAMES})[a-z]*\.?"
+_NAMED = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
+_BASIC = r"(?P<year>(?:1[6-9]|2[0-2])\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
 _FORMS = [
     re.compile(rf"\s*{form}{_TIME}\s*", re.ASCII | re.IGNORECASE)
     for form in (
         r"(?P<year>\d{4})(?P<sign>[-/.])(?P<month>\d{1,2})(?P=sign)(?P<day>\d{1,2})",
-        r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second_>\d{1,2})(?P=sign)(?P<year>\d{4}|\d{2})",
+        r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<other>\d{1,2})(?P=sign)(?P<year>\d{4}|\d{2})",
         rf"(?P<day>\d{{1,2}})[ -]{_NAMED},?[ -](?P<year>\d{{4}}|\d{{2}})",
         rf"{_NAMED}[ -](?P<day>\d{{1,2}})(?:,\s*|[ -])(?P<year>\d{{4}})",
-        r"(?P<year>(?:1[6-9]|2[0-2])\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",
+        _BASIC,
     )
 ]
-_BASIC = re.compile(
-    r"\s*(1[6-9]|2[0-2])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\s*", re.ASCII
-).fullmatch
 # Two digits are a year from here on of the last century.
 _PIVOT = 69
 
@@ -43,73 +40,58 @@ def looks_like_date(cell: str) -> bool:
     >>> [looks_like_date(cell) for cell in ("2024-05-01 10:30", "1.5.2024", "May 1, 2024", "1.5")]
     [True, True, True, False]
     """
-    return _found(cell) is not None
+    return bool(_parts(cell))
 
 
-def is_basic_date(cell: str) -> bool:
-    """Whether a cell could be a date of eight digits: 20240531."""
-    return len(cell) >= 8 and _BASIC(cell) is not None
+#: Whether a cell could be a date of eight digits: 20240531.
+is_basic_date = re.compile(rf"\s*{_BASIC}\s*", re.ASCII).fullmatch
 
 
-def _found(cell: str) -> dict[str, str] | None:
-    if not cell[:1].strip() and not cell.strip():
-        return None
-    for form in _FORMS:
-        match = form.fullmatch(cell)
-        if match is not None:
-            return {name: value for name, value in match.groupdict().items() if value is not None}
-    return None
+def _parts(cell: str) -> dict[str, str]:
+    """Return the parts of a date by their names; nothing if there is none."""
+    matches = (form.fullmatch(cell) for form in _FORMS) if cell.strip() else ()
+    match = next((match for match in matches if match), None)
+    return {name: part for name, part in match.groupdict().items() if part} if match else {}
 
 
-@dataclass(frozen=True)
-class DayOrder:
-    """Which of 1/2/2024, 1-2-2024 and 1.2.2024 are in February: one reading for all cells.
+def day_order(
+    cells: Sequence[str], known: Mapping[str, bool], default: bool | None = None
+) -> tuple[dict[str, bool], str]:
+    """Return in which of 1/2/2024, 1-2-2024 and 1.2.2024 the day is first, by the sign.
 
-    `day_first` has it for the signs that were met. `ambiguous` is the first cell that could be read
-    in both ways where nothing tells which it is, "" if there is none.
+    All cells of a column have one reading; what is `known` of an earlier look stands. A day above
+    12 shows it. Points mean day first unless days show another. Where nothing shows it, cells with
+    other signs do, or else it is the `default`; None is month first, and then the first cell that
+    could be read in both ways is returned, too.
     """
-
-    day_first: Mapping[str, bool] = field(default_factory=dict)
-    ambiguous: str = ""
-
-    @classmethod
-    def of(
-        cls, cells: Sequence[str], known: Mapping[str, bool], default: bool | None = None
-    ) -> DayOrder:
-        """Return what all cells of a column say; what is `known` of an earlier look stands.
-
-        A day above 12 shows it. Points mean day first unless days show another. Where nothing shows
-        it, cells with other signs do, or else it is the `default`; None is month first, and said.
-        """
-        days = dict.fromkeys("/-.", 0)  # how many more cells show the day first than second
-        first = dict.fromkeys("/-.", "")
-        for cell, found in ((cell, _found(cell)) for cell in cells):
-            if found is not None and "first" in found:
-                sign = found["sign"]
-                days[sign] += (int(found["first"]) > 12) - (int(found["second_"]) > 12)
-                first[sign] = first[sign] or cell.strip()
-        order, ambiguous = dict(known), ""
-        met = [sign for sign in first if first[sign] and sign not in order]
-        if "." in met:
-            order["."] = days["."] >= 0
-        both = sum(days[sign] for sign in met if sign != ".")
-        for sign in (one for one in met if one != "."):
-            others = [order[one] for one in order if one != sign]
-            if both:
-                order[sign] = both > 0
-            elif others:
-                order[sign] = others[0]
-            else:
-                order[sign] = bool(default)
-                ambiguous = ambiguous or (first[sign] if default is None else "")
-        return cls(order, ambiguous)
+    days = dict.fromkeys("/-.", 0)  # how many more cells show the day first than second
+    cell_of: dict[str, str] = {}
+    for cell in cells:
+        parts = _parts(cell)
+        if "first" in parts:
+            days[parts["sign"]] += (int(parts["first"]) > 12) - (int(parts["other"]) > 12)
+            cell_of.setdefault(parts["sign"], cell.strip())
+    order, ambiguous = dict(known), ""
+    met = sorted(cell_of.keys() - order.keys(), key="./-".index)
+    shown = sum(days[sign] for sign in met if sign != ".")
+    for sign in met:
+        if sign == ".":
+            order[sign] = days[sign] >= 0
+        elif shown:
+            order[sign] = shown > 0
+        elif order:
+            order[sign] = next(iter(order.values()))
+        else:
+            order[sign] = bool(default)
+            ambiguous = cell_of[sign] if default is None else ""
+    return order, ambiguous
 
 
 def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = None) -> np.ndarray:
     """Return the moments that texts name, in seconds and in UTC; NaT for what is no date.
 
-    `day_first` has the reading of 1/2/2024 by the sign, as `DayOrder` has it; None is told from all
-    cells. A cell that does not fit this reading is no date.
+    `day_first` has the reading of 1/2/2024 by the sign, as `day_order` has it; None is told from
+    all cells. A cell that does not fit this reading is no date.
 
     Examples
     --------
@@ -118,48 +100,35 @@ def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = Non
     array(['2023-12-31T00:00:00', '2024-02-01T00:00:00',
            '2024-01-05T15:30:00',                 'NaT'], dtype='datetime64[s]')
     """
-    order = DayOrder.of(cells, {}).day_first if day_first is None else day_first
-    return np.array([_moment(cell, order) for cell in cells], dtype="datetime64[s]")
+    order = day_order(cells, {})[0] if day_first is None else day_first
+    return np.array([_moment(_parts(cell), order) for cell in cells], dtype="datetime64[s]")
 
 
-def _moment(cell: str, day_first: Mapping[str, bool]) -> np.datetime64:
-    nothing = np.datetime64("NaT", "s")
-    found = _found(cell)
-    if found is None:
-        return nothing
-    year, month, day = _day(found, day_first)
-    if not 1 <= month <= 12:
-        return nothing
-    hour, minute, second = (int(found.get(part, 0)) for part in ("hour", "minute", "second"))
-    half = found.get("half", "").lower()
-    if half:
-        hour = hour % 12 + 12 * (half == "pm")
-    if hour > 24 or minute > 59 or second > 60:
-        return nothing
-    start = np.datetime64(f"{year:04d}-{month:02d}", "M")
-    moment = start.astype("datetime64[D]") + np.timedelta64(day - 1, "D")
-    if moment.astype("datetime64[M]") != start:  # no such day
-        return nothing
-    seconds = 3600 * hour + 60 * minute + second - _offset(found.get("zone", ""))
-    return moment.astype("datetime64[s]") + np.timedelta64(seconds, "s")
-
-
-def _day(found: dict[str, str], day_first: Mapping[str, bool]) -> tuple[int, int, int]:
-    """Return year, month and day."""
-    year = int(found["year"])
-    if len(found["year"]) == 2:
+def _moment(parts: dict[str, str], day_first: Mapping[str, bool]) -> datetime | None:
+    if not parts:
+        return None
+    year, month, day = int(parts["year"]), int(parts.get("month", 0)), int(parts.get("day", 0))
+    if len(parts["year"]) == 2:
         year += 1900 if year >= _PIVOT else 2000
-    if "name" in found:
-        return year, 1 + _MONTHS.index(found["name"].lower()), int(found["day"])
-    if "month" in found:
-        return year, int(found["month"]), int(found["day"])
-    first, second = int(found["first"]), int(found["second_"])
-    return (year, second, first) if day_first[found["sign"]] else (year, first, second)
-
-
-def _offset(zone: str) -> int:
-    """Return the seconds that a time zone is ahead."""
-    if zone[:1] not in ("+", "-"):
-        return 0
-    digits = zone[1:].replace(":", "")
-    return (1 if zone[0] == "+" else -1) * (3600 * int(digits[:2]) + 60 * int(digits[2:]))
+    if "name" in parts:
+        month = 1 + _MONTHS.index(parts["name"].lower())
+    elif "first" in parts:
+        month, day = int(parts["first"]), int(parts["other"])
+        if day_first[parts["sign"]]:
+            month, day = day, month
+    hour, minute, second = (int(parts.get(part, 0)) for part in ("hour", "minute", "second"))
+    if "half" in parts:
+        hour = hour % 12 + 12 * (parts["half"].lower() == "pm")
+    zone = parts.get("zone", "z")
+    sign, digits = (zone[0], zone[1:]) if zone[0] in "+-" else ("+", "0000")
+    offset = timedelta(hours=int(sign + digits[:2]), minutes=int(sign + digits[-2:]))
+    if hour > 24 or minute > 59 or second > 60:
+        return None
+    try:
+        return (
+            datetime(year, month, day)
+            + timedelta(hours=hour, minutes=minute, seconds=second)
+            - offset
+        )
+    except (ValueError, OverflowError):  # no such day
+        return None

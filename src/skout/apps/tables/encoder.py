@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skout.dev import OnPages, all_at_once, check_choice, check_number
 
-from .cells import listed, no_column
 from .encoders import (
     CategoryColumn,
     DateColumn,
@@ -23,13 +23,15 @@ from .encoders import (
     TextColumn,
 )
 from .frames import Columns, coded_columns, columns_of
-from .kinds import KINDS, Look, look_at, writing_of
+from .kinds import KINDS, Look, listed, look_at, no_column, writing_of
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
 __all__ = ["Group", "TableEncoder"]
 
 _MOST_ELEMENTS = 100
+
+Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn
 
 
 class Group(NamedTuple):
@@ -126,6 +128,26 @@ class TableEncoder(TransformerMixin, OnPages):
         -------
         self : TableEncoder
         """
+        self._fit(X)
+        return self
+
+    @all_at_once
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the numbers that the same rows become.
+
+        Parameters
+        ----------
+        X : as in fit
+        y : ignored
+
+        Returns
+        -------
+        matrix : ndarray of shape (n, n_features_out)
+        """
+        return self._matrix(self._fit(X))
+
+    def _fit(self, X: Any) -> Columns:
+        """Learn from a table, and return its columns as they were read."""
         check_number(self.one_hot, "one_hot", low=2, integer=True)
         check_number(self.dimensions, "dimensions", low=1, integer=True)
         table = columns_of(X)
@@ -139,12 +161,22 @@ class TableEncoder(TransformerMixin, OnPages):
         if not self.kinds_:
             why = "; ".join(f"{name} ({why})" for name, why in self.left_out_.items())
             raise ValueError(f"X has no column that says anything: {why}.")
-        self._fit_columns(table, looks, getattr(X, "first_row", 1))
-        return self
+        self._writings = {name: asdict(looks[name].writing) for name in self.kinds_}
+        self._day_first: dict[str, dict[str, bool]] = {}
+        columns, self._day_first = self._read(X, table)
+        self._numbers = [name for name, kind in self.kinds_.items() if kind == "number"]
+        self._encoders: dict[str, Encoder] = {}
+        if self._numbers:
+            matrix = np.column_stack([columns[name] for name in self._numbers])
+            self._scaler = NumberColumns().fit(matrix)
+        for name, kind in self.kinds_.items():
+            if kind != "number":
+                self._encoders[name] = self._encoder(looks[name]).fit(columns[name])
+        return columns
 
     def _looks(self, table: Columns, coded: set[str]) -> dict[str, Look]:
-        """Return what each column is, told or found; `coded` are categories to their library."""
-        given = {} if self.kinds is None else self.kinds
+        """Return what each column is, given or told; `coded` are categories to their library."""
+        given = self.kinds or {}
         for name, kind in given.items():
             if name not in table:
                 raise ValueError(f"kinds: {no_column(name, list(table))}")
@@ -161,109 +193,57 @@ class TableEncoder(TransformerMixin, OnPages):
         return looks
 
     def _given(self, values: np.ndarray, kind: str) -> Look:
-        if kind == "drop":
-            return Look("drop", "dropped")
-        if kind != "set":
-            return Look(kind, writing=writing_of(values) if kind == "number" else PLAIN)
-        cells = [cell for cell in values if isinstance(cell, str)]
-        counts = {one: sum(one in cell for cell in cells) for one in self.separators}
-        return Look("set", separator=max(counts, key=lambda one: counts[one]))
+        if kind == "set":
+            cells = [cell for cell in values if isinstance(cell, str)]
+            often = max(self.separators, key=lambda sign: sum(sign in cell for cell in cells))
+            return Look("set", separator=often)
+        return Look(kind, "dropped", writing=writing_of(values) if kind == "number" else PLAIN)
 
-    def _fit_columns(self, table: Columns, looks: dict[str, Look], first_row: int) -> None:
-        self._writings = {
-            name: asdict(looks[name].writing)
-            for name in self.kinds_
-            if looks[name].writing != PLAIN
+    def _encoder(self, look: Look) -> Encoder:
+        makers: dict[str, Callable[[], Encoder]] = {
+            "date": DateColumn,
+            "category": lambda: CategoryColumn(self.one_hot),
+            "categories": lambda: ManyCategories(self.one_hot, self.dimensions),
+            "set": lambda: SetColumn(_MOST_ELEMENTS, look.separator),
+            "text": lambda: TextColumn(self.dimensions),
         }
-        self._day_first: dict[str, dict[str, bool]] = {}
-        self._encoders: dict[str, Any] = {}
-        columns, orders = self._columns(table, first_row)
-        self._day_first = orders
-        numbers = [name for name, kind in self.kinds_.items() if kind == "number"]
-        self._number_names = numbers
-        self._numbers = None
-        if numbers:
-            self._numbers = NumberColumns().fit(np.column_stack([columns[n] for n in numbers]))
-        names = [] if self._numbers is None else self._numbers.names(numbers)
-        for name, kind in self.kinds_.items():
-            if kind != "number":
-                encoder = self._encoder(looks[name]).fit(columns[name])
-                self._encoders[name] = encoder
-                names += encoder.names(name)
-        self._names_out = names
+        return makers[look.kind]()
 
-    def _columns(
-        self, table: Columns, first_row: int, *, tell: bool = True
-    ) -> tuple[Columns, dict[str, dict[str, bool]]]:
+    def _read(self, X: Any, table: Columns) -> tuple[Columns, dict[str, dict[str, bool]]]:
         """Return columns as their kinds take them, and of dates where days come first.
 
         What could not be read is told, or refused if the reading is strict.
         """
-        columns, orders = {}, {}
+        columns, orders, start = {}, {}, getattr(X, "first_row", 1)
         for name, kind in self.kinds_.items():
             odd, values = OddCells(), table[name]
             if kind == "number":
-                columns[name], odd = as_numbers(values, name, self._writing(name), first_row)
+                writing = Writing(**self._writings[name])
+                columns[name], odd = as_numbers(values, name, writing, start)
             elif kind == "date":
-                known = self._known_order(name)
-                columns[name], odd, order = as_dates(values, name, known, self.day_first, first_row)
+                known = self._day_first.get(name, {})
+                columns[name], odd, order = as_dates(values, name, known, self.day_first, start)
                 orders[name] = dict(order)
             else:
                 columns[name] = as_texts(values)
             if self.strict:
                 odd.refuse(name)
-            message = odd.message(name) if tell else ""
-            if message:
+            elif message := odd.message(name):
                 warnings.warn(message, UserWarning, stacklevel=5)
         return columns, orders
-
-    def _writing(self, name: str) -> Writing:
-        """Return how the numbers of a column were written in fit; older files do not say."""
-        return Writing(**getattr(self, "_writings", {}).get(name, {}))
-
-    def _known_order(self, name: str) -> dict[str, bool]:
-        """Return where days came first in fit; older files have one answer, if it was found."""
-        if hasattr(self, "_day_first"):
-            return self._day_first.get(name, {})
-        day_first = getattr(self._encoders[name], "day_first_", False)
-        return {"/": True, "-": True} if day_first else {}
 
     @property
     def groups_(self) -> list[Group]:
         """Where each column is in the matrix."""
-        numbers = self._number_names
-        found = [Group(name, "number", j, j + 1) for j, name in enumerate(numbers)]
-        gaps: Any = [] if self._numbers is None else self._numbers.gaps_
-        found += [Group(numbers[j], "missing", at, at + 1) for at, j in enumerate(gaps, len(found))]
-        at = len(found)
-        for name, encoder in self._encoders.items():
-            width = len(encoder.names(name))
-            found.append(Group(name, self.kinds_[name], at, at + width))
-            at += width
-        return found
-
-    def _encoder(self, look: Look) -> Any:
-        return {
-            "date": DateColumn(),
-            "category": CategoryColumn(self.one_hot),
-            "categories": ManyCategories(self.one_hot, self.dimensions),
-            "set": SetColumn(_MOST_ELEMENTS, look.separator),
-            "text": TextColumn(self.dimensions),
-        }[look.kind]
-
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the numbers that the same rows become.
-
-        Parameters
-        ----------
-        X : as in fit
-        y : ignored
-
-        Returns
-        -------
-        matrix : ndarray of shape (n, n_features_out)
-        """
-        return self.fit(X)._matrix(X, tell=False)
+        numbers = self._numbers
+        widths = [(name, "number", 1) for name in numbers]
+        widths += [(numbers[j], "missing", 1) for j in (self._scaler.gaps_ if numbers else ())]
+        widths += [(n, self.kinds_[n], len(one.names(n))) for n, one in self._encoders.items()]
+        ends = np.cumsum([width for _, _, width in widths]).tolist()
+        return [
+            Group(name, kind, end - width, end)
+            for (name, kind, width), end in zip(widths, ends, strict=True)
+        ]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the numbers that the rows of a table become.
@@ -277,27 +257,20 @@ class TableEncoder(TransformerMixin, OnPages):
         matrix : ndarray of shape (n, n_features_out)
         """
         check_is_fitted(self)
-        return self._matrix(X, tell=True)
-
-    def _matrix(self, X: Any, *, tell: bool) -> np.ndarray:
         table = columns_of(X)
-        self._check_names(table)
-        columns, _ = self._columns(table, getattr(X, "first_row", 1), tell=tell)
-        parts = []
-        if self._numbers is not None:
-            numbers = np.column_stack([columns[name] for name in self._number_names])
-            parts.append(self._numbers.transform(numbers))
-        parts += [encoder.transform(columns[name]) for name, encoder in self._encoders.items()]
-        return np.hstack(parts)
-
-    def _check_names(self, table: Columns) -> None:
         missing = [name for name in self.kinds_ if name not in table]
-        if not missing:
-            return
-        known = set(self.feature_names_in_)
-        new = [name for name in table if name not in known]
-        hint = f" It has columns that were not there in fit: {listed(new)}." if new else ""
-        raise ValueError(f"X lacks columns that it had in fit: {listed(missing)}.{hint}")
+        if missing:
+            new = [name for name in table if name not in set(self.feature_names_in_)]
+            hint = f" It has columns that were not there in fit: {listed(new)}." if new else ""
+            raise ValueError(f"X lacks columns that it had in fit: {listed(missing)}.{hint}")
+        return self._matrix(self._read(X, table)[0])
+
+    def _matrix(self, columns: Columns) -> np.ndarray:
+        parts = [encoder.transform(columns[name]) for name, encoder in self._encoders.items()]
+        if self._numbers:
+            numbers = np.column_stack([columns[name] for name in self._numbers])
+            parts.insert(0, self._scaler.transform(numbers))
+        return np.hstack(parts)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix.
@@ -311,7 +284,9 @@ class TableEncoder(TransformerMixin, OnPages):
         names : ndarray of str
         """
         check_is_fitted(self)
-        return np.array(self._names_out, dtype=object)
+        names = self._scaler.names(self._numbers) if self._numbers else []
+        names += [out for name, one in self._encoders.items() for out in one.names(name)]
+        return np.array(names, dtype=object)
 
     def summary(self) -> str:
         """Return what became of the columns, in one line.
@@ -330,7 +305,8 @@ class TableEncoder(TransformerMixin, OnPages):
         check_is_fitted(self)
         counts = Counter(self.kinds_.values())
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-        line = f"{_plural(len(self.kinds_), 'column')} to {_plural(len(self._names_out), 'number')}"
+        width = self.groups_[-1].stop
+        line = f"{_plural(len(self.kinds_), 'column')} to {_plural(width, 'number')}"
         dropped = [f"{name} ({why})" for name, why in self.left_out_.items()]
         return f"{line}: {kinds}" + (f"; left out: {listed(dropped)}" if dropped else "")
 

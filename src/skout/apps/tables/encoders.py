@@ -7,7 +7,7 @@ distance 2, so are two numbers on average, two texts without a common word, and 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
@@ -16,26 +16,22 @@ from sklearn.base import BaseEstimator
 from .kinds import split_set
 
 __all__ = [
-    "CategoryColumn",
-    "DateColumn",
-    "HashedText",
-    "ManyCategories",
-    "NumberColumns",
-    "SetColumn",
-    "TextColumn",
+    *("CategoryColumn", "DateColumn", "HashedText", "ManyCategories", "NumberColumns"),
+    *("SetColumn", "TextColumn"),
 ]
 
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
 _BEND = 3.0
 # Quartiles of a normal distribution are so many deviations apart.
 _QUARTILES = 1.349
-_DAY = 86400.0
-_YEAR = 365.25
+_DAY, _YEAR = 86400.0, 365.25
 # Hashed n-grams of texts and of names of categories.
 _HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
+
+Cells = np.ndarray  # of texts, and None where one is missing
 
 
 class NumberColumns(BaseEstimator):
@@ -47,16 +43,17 @@ class NumberColumns(BaseEstimator):
 
     def fit(self, values: np.ndarray) -> NumberColumns:
         """Learn centres and scales of an array of shape (n, d), NaN where missing."""
-        with np.errstate(all="ignore"):
-            low, middle, high = _quartiles(values)
-            scale = (high - low) / _QUARTILES
-            spread = np.nanstd(np.where(np.isinf(values), np.nan, values), axis=0)
-        scale = np.where(scale > 0.0, scale, spread)  # most are equal
-        self.center_ = np.nan_to_num(middle)
-        self.scale_ = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
+        finite = np.where(np.isinf(values), np.nan, values)
+        finite[:, np.isnan(finite).all(axis=0)] = 0.0
+        odd, shares = np.isnan(finite).any(axis=0), (0.25, 0.5, 0.75)
+        quartiles = np.quantile(finite, shares, axis=0)  # (3, d)
+        if odd.any():  # which takes longer
+            quartiles[:, odd] = np.nanquantile(finite[:, odd], shares, axis=0)
+        low, self.center_, high = quartiles
+        scale = np.where(high > low, (high - low) / _QUARTILES, np.nanstd(finite, axis=0))
+        self.scale_ = np.where(scale > 0.0, scale, 1.0)
         self.deviation_ = np.ones(values.shape[1])
-        bent = self._bent(values)
-        deviation = bent.std(axis=0)
+        deviation = self._bent(values).std(axis=0)
         self.deviation_ = np.where(deviation > 1e-12, deviation, 1.0)
         self.gaps_ = np.flatnonzero(np.isnan(values).any(axis=0))
         return self
@@ -70,27 +67,11 @@ class NumberColumns(BaseEstimator):
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers, then where those of some columns are missing."""
-        missing = np.isnan(values[:, self.gaps_]).astype(np.float64)
-        return np.hstack([self._bent(values), missing])
+        return np.hstack([self._bent(values), np.isnan(values[:, self.gaps_])])
 
-    def names(self, columns: list[str]) -> list[str]:
+    def names(self, columns: Sequence[str]) -> list[str]:
         """Return the names of what `transform` returns."""
-        return [*columns, *(f"{columns[j]}: missing" for j in self.gaps_)]
-
-
-def _quartiles(values: np.ndarray) -> np.ndarray:
-    """Return nan-quartiles of columns; NaN for a column without any number."""
-    ordered = np.sort(np.where(np.isinf(values), np.nan, values), axis=0)  # NaN last
-    count = np.count_nonzero(~np.isnan(ordered), axis=0)
-    found = np.empty((3, values.shape[1]))
-    for i, share in enumerate((0.25, 0.5, 0.75)):
-        at = share * np.maximum(count - 1, 0)
-        below = np.floor(at).astype(int)
-        above = np.minimum(below + 1, np.maximum(count - 1, 0))
-        columns = np.arange(values.shape[1])
-        part = at - below
-        found[i] = (1 - part) * ordered[below, columns] + part * ordered[above, columns]
-    return found
+        return [*columns, *(f"{columns[j]}: missing" for j in self.gaps_.tolist())]
 
 
 class DateColumn(BaseEstimator):
@@ -98,37 +79,28 @@ class DateColumn(BaseEstimator):
 
     def fit(self, moments: np.ndarray) -> DateColumn:
         """Learn the scale, and which circles the dates go round."""
-        self.days_ = NumberColumns().fit(_days(moments)[:, None])
-        days = _days(moments)[~np.isnat(moments)]
-        has_hours = bool(np.any(days % 1.0 != 0.0))
-        some = len(days) > 0
-        self.circles_ = [
-            name
-            for name, wanted in (
-                ("season", some and np.ptp(days) > 60.0),
-                ("weekday", some and len(np.unique(np.floor(days) % 7)) > 1),
-                ("hour", has_hours),
-            )
-            if wanted
-        ]
+        days = _days(moments)
+        self.days_ = NumberColumns().fit(days[:, None])
+        days = days[~np.isnan(days)]
+        goes_round = {
+            "season": len(days) > 0 and np.ptp(days) > 60.0,
+            "weekday": len(np.unique(np.floor(days) % 7)) > 1,
+            "hour": bool(np.any(days % 1.0 != 0.0)),
+        }
+        self.circles_ = [name for name, is_so in goes_round.items() if is_so]
         return self
 
     def transform(self, moments: np.ndarray) -> np.ndarray:
         """Return the day, where it is missing, and half a sine and cosine for each circle."""
         days = _days(moments)
-        parts = [self.days_.transform(days[:, None])]
         turns = {"season": days / _YEAR, "weekday": (np.floor(days) + 3) / 7, "hour": days % 1.0}
-        for name in self.circles_:
-            angle = 2.0 * np.pi * turns[name]
-            circle = 0.5 * np.column_stack([np.sin(angle), np.cos(angle)])
-            parts.append(np.where(np.isnat(moments)[:, None], 0.0, circle))
-        return np.hstack(parts)
+        angles = [2.0 * np.pi * turns[name] for name in self.circles_]
+        circles = [0.5 * wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+        return np.column_stack([self.days_.transform(days[:, None]), *map(np.nan_to_num, circles)])
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        circles = [
-            f"{column}: {part} of {name}" for name in self.circles_ for part in ("sin", "cos")
-        ]
+        circles = [f"{column}: {wave} of {c}" for c in self.circles_ for wave in ("sin", "cos")]
         return [*self.days_.names([column]), *circles]
 
 
@@ -138,57 +110,51 @@ def _days(moments: np.ndarray) -> np.ndarray:
     return np.where(np.isnat(moments), np.nan, seconds / _DAY)
 
 
-def _filled(values: np.ndarray) -> list[str]:
-    return [cell for cell in values if cell is not None]
-
-
 class CategoryColumn(BaseEstimator):
     """Categories: a column of 0 and 1 for each of the `most` frequent ones, one for all others."""
 
     def __init__(self, most: int = 30) -> None:
         self.most = most
 
-    def fit(self, values: np.ndarray) -> CategoryColumn:
+    def fit(self, cells: Cells) -> CategoryColumn:
         """Count the categories."""
-        counts = Counter(_filled(values)).most_common()
+        counts = Counter(cell for cell in cells if cell is not None).most_common()
         self.levels_ = sorted(level for level, _ in counts[: self.most])
         self.has_others_ = len(counts) > self.most
-        self.has_gaps_ = any(cell is None for cell in values)
+        self.has_gaps_ = any(cell is None for cell in cells)
         return self
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
+    def transform(self, cells: Cells) -> np.ndarray:
         """Return which category each row has; a new one counts as one of the others, or as none."""
         place = {level: j for j, level in enumerate(self.levels_)}
-        others = len(self.levels_) if self.has_others_ else -1
-        gaps = len(self.levels_) + self.has_others_ if self.has_gaps_ else -1
-        at = np.array([gaps if c is None else place.get(c, others) for c in values], dtype=int)
-        out = np.zeros((len(values), len(self._all())))
-        rows = np.flatnonzero(at >= 0)
-        out[rows, at[rows]] = 1.0
-        if self._is_pair():
-            return np.sqrt(2.0) * out[:, 1:]
-        return out
+        others = len(place) if self.has_others_ else -1
+        gaps = len(place) + self.has_others_ if self.has_gaps_ else -1
+        at = [gaps if cell is None else place.get(cell, others) for cell in cells]
+        bits = np.equal.outer(at, np.arange(len(self._labels())))
+        return np.sqrt(2.0) * bits[:, 1:] if bits.shape[1] == 2 else bits.astype(np.float64)
 
-    def _all(self) -> list[str]:
+    def _labels(self) -> list[str]:
         return [*self.levels_, *["others"] * self.has_others_, *["missing"] * self.has_gaps_]
-
-    def _is_pair(self) -> bool:
-        return len(self._all()) == 2
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        return [f"{column}: {level}" for level in self._all()[int(self._is_pair()) :]]
+        labels = self._labels()
+        return [f"{column}: {label}" for label in labels[int(len(labels) == 2) :]]
 
 
 class HashedText(BaseEstimator):
-    """Hashed n-grams, weighted by how rare they are, projected on the first singular vectors."""
+    """TF-IDF of hashed n-grams, on its first singular vectors: coordinates of total variance 1.
+
+    This is what `StringEncoder` of skrub does, but for the hashing: there is no vocabulary to keep
+    in files, and there are at most 2^14 n-grams.
+    """
 
     def __init__(self, analyzer: str, n_grams: tuple[int, int], dimensions: int) -> None:
         self.analyzer = analyzer
         self.n_grams = n_grams
         self.dimensions = dimensions
 
-    def _counts(self, values: np.ndarray) -> sparse.csr_matrix:
+    def _counts(self, cells: Cells) -> sparse.csr_matrix:
         from sklearn.feature_extraction.text import HashingVectorizer  # slow to import
 
         hashing = HashingVectorizer(
@@ -198,68 +164,61 @@ class HashedText(BaseEstimator):
             alternate_sign=False,
             norm=None,
         )
-        counts = hashing.transform(["" if cell is None else cell for cell in values])
-        counts.data = 1.0 + np.log(counts.data)
-        return counts
+        return hashing.transform([cell or "" for cell in cells])
 
-    def fit(self, values: np.ndarray) -> HashedText:
+    def fit(self, cells: Cells) -> HashedText:
         """Learn weights of n-grams and singular vectors."""
-        from sklearn.decomposition import TruncatedSVD  # slow to import
+        from sklearn.feature_extraction.text import TfidfTransformer
+        from sklearn.utils.extmath import randomized_svd
 
-        counts = self._counts(values)
-        met = np.asarray((counts > 0).sum(axis=0)).ravel()
-        self.used_ = np.flatnonzero(met)
-        self.weights_ = np.log((1.0 + len(values)) / (1.0 + met[self.used_])) + 1.0
-        rows = self._weighted(counts)
+        counts = self._counts(cells)
+        met = np.bincount(counts.indices, minlength=_HASHED)  # in how many cells
+        self.used_ = np.flatnonzero(met >= min(2, met.max()))
+        self.weights_ = TfidfTransformer(sublinear_tf=True).fit(counts[:, self.used_])
+        rows = self.weights_.transform(counts[:, self.used_])
         if rows.shape[0] > _MOST_CELLS:
-            some = np.random.default_rng(_SEED).choice(rows.shape[0], _MOST_CELLS, replace=False)
-            rows = rows[np.sort(some)]
-        size = max(0, min(self.dimensions, min(rows.shape) - 1))
-        if size:
-            vectors = TruncatedSVD(size, random_state=_SEED).fit(rows).components_
-            self.vectors_ = vectors.astype(np.float32)
-        else:  # one n-gram in all
-            self.vectors_ = np.ones((min(1, rows.shape[1]), rows.shape[1]), dtype=np.float32)
+            drawn = np.random.default_rng(_SEED).choice(rows.shape[0], _MOST_CELLS, replace=False)
+            rows = rows[np.sort(drawn)]
+        size = max(min(self.dimensions, min(rows.shape) - 1), 1)
+        vectors = randomized_svd(rows, size, n_iter=5, random_state=_SEED)[2]
+        self.vectors_ = vectors.astype(np.float32)
         Z = rows @ self.vectors_.T
         self.mean_ = Z.mean(axis=0)
-        spread = float(np.sqrt(Z.var(axis=0).sum())) if Z.size else 1.0
-        self.scale_ = spread if spread > 1e-9 else 1.0
+        self.scale_ = float(np.sqrt(Z.var(axis=0).sum())) or 1.0
         return self
 
-    def _weighted(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        rows = sparse.csr_matrix(counts[:, self.used_] @ sparse.diags(self.weights_))
-        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-        return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0, norms, 1.0)) @ rows)
+    def transform(self, cells: Cells) -> np.ndarray:
+        """Return the coordinates."""
+        rows = self.weights_.transform(self._counts(cells)[:, self.used_])
+        return (np.asarray(rows @ self.vectors_.T, dtype=np.float64) - self.mean_) / self.scale_
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return coordinates of total variance 1."""
-        Z = self._weighted(self._counts(values)) @ self.vectors_.T
-        return (np.asarray(Z, dtype=np.float64) - self.mean_) / self.scale_
+    def names(self, column: str) -> list[str]:
+        """Return the names of what `transform` returns; `column` may say what the n-grams are."""
+        return [f"{column} {j}" for j in range(len(self.vectors_))]
 
 
 class TextColumn(BaseEstimator):
-    """Free text: TF-IDF of words and of parts of words, hashed, on their first singular vectors."""
+    """Free text: words and pairs of them, and parts of words; and how long a text is."""
 
     def __init__(self, dimensions: int = 30) -> None:
         self.dimensions = dimensions
 
-    def fit(self, values: np.ndarray) -> TextColumn:
+    def fit(self, cells: Cells) -> TextColumn:
         """Learn weights of n-grams and singular vectors."""
-        self.words_ = HashedText("word", (1, 2), self.dimensions).fit(values)
-        self.parts_ = HashedText("char_wb", (3, 5), self.dimensions).fit(values)
+        self.words_ = HashedText("word", (1, 2), self.dimensions).fit(cells)
+        self.parts_ = HashedText("char_wb", (3, 5), self.dimensions).fit(cells)
         return self
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return coordinates of words, then of parts of words; and how long a text is."""
-        found = [one.transform(values) / np.sqrt(2.0) for one in (self.words_, self.parts_)]
-        lengths = np.log1p([0 if cell is None else len(cell) for cell in values]) / 3.0
-        return np.hstack([*found, np.reshape(lengths, (-1, 1))])
+    def transform(self, cells: Cells) -> np.ndarray:
+        """Return coordinates of words, then of parts of words, and the length."""
+        coordinates = [self.words_.transform(cells), self.parts_.transform(cells)]
+        lengths = np.log1p([len(cell or "") for cell in cells]) / 3.0
+        return np.column_stack([np.hstack(coordinates) / np.sqrt(2.0), lengths])
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        counts = [("words", self.words_), ("parts", self.parts_)]
-        found = [f"{column}: {what} {j}" for what, one in counts for j in range(len(one.vectors_))]
-        return [*found, f"{column}: length"]
+        words, parts = self.words_.names(f"{column}: words"), self.parts_.names(f"{column}: parts")
+        return [*words, *parts, f"{column}: length"]
 
 
 class ManyCategories(BaseEstimator):
@@ -269,23 +228,24 @@ class ManyCategories(BaseEstimator):
         self.most = most
         self.dimensions = dimensions
 
-    def fit(self, values: np.ndarray) -> ManyCategories:
+    def fit(self, cells: Cells) -> ManyCategories:
         """Count categories and their n-grams."""
-        self.frequent_ = CategoryColumn(self.most).fit(values)
-        self.counts_ = dict(Counter(_filled(values)))
-        self.likeness_ = HashedText("char_wb", (2, 4), self.dimensions).fit(values)
+        self.frequent_ = CategoryColumn(self.most).fit(cells)
+        counts = Counter(cell for cell in cells if cell is not None)
+        self.counts_ = {name: count for name, count in counts.items() if count > 1}
+        self.likeness_ = HashedText("char_wb", (2, 4), self.dimensions).fit(cells)
         return self
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
+    def transform(self, cells: Cells) -> np.ndarray:
         """Return 0 and 1 for frequent ones, the logarithm of the count, and coordinates."""
-        met = [0 if cell is None else self.counts_.get(cell, 0) for cell in values]
-        counts = np.log1p(met) / max(1.0, np.log1p(max(self.counts_.values(), default=1)))
-        likeness = self.likeness_.transform(values)
-        return np.hstack([self.frequent_.transform(values), counts[:, None], likeness])
+        counts = np.log1p([self.counts_.get(cell, 1) if cell else 0 for cell in cells])
+        counts /= max(1.0, np.log1p(max(self.counts_.values(), default=1)))
+        parts = [self.frequent_.transform(cells), counts, self.likeness_.transform(cells)]
+        return np.column_stack(parts)
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        likeness = [f"{column}: likeness {j}" for j in range(len(self.likeness_.vectors_))]
+        likeness = self.likeness_.names(f"{column}: likeness")
         return [*self.frequent_.names(column), f"{column}: count", *likeness]
 
 
@@ -296,24 +256,23 @@ class SetColumn(BaseEstimator):
         self.most = most
         self.separator = separator
 
-    def fit(self, values: np.ndarray) -> SetColumn:
+    def fit(self, cells: Cells) -> SetColumn:
         """Count the elements."""
-        sets = self._sets(values)
-        counts = Counter(word for row in sets for word in row).most_common(self.most)
-        self.elements_ = sorted(word for word, _ in counts)
-        self.has_gaps_ = any(cell is None for cell in values)
+        counts = Counter(word for words in self._sets(cells) for word in words)
+        self.elements_ = sorted(word for word, _ in counts.most_common(self.most))
+        self.has_gaps_ = any(cell is None for cell in cells)
         return self
 
-    def _sets(self, values: Any) -> list[list[str]]:
-        return [[] if cell is None else split_set(cell, self.separator) for cell in values]
+    def _sets(self, cells: Cells) -> list[list[str]]:
+        return [split_set(cell or "", self.separator) for cell in cells]
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
+    def transform(self, cells: Cells) -> np.ndarray:
         """Return which elements each row has, and whether it has none."""
         place = {word: j for j, word in enumerate(self.elements_)}
-        out = np.zeros((len(values), len(self.elements_) + self.has_gaps_))
-        for row, words in zip(out, self._sets(values), strict=True):
-            known = [place[word] for word in words if word in place]
-            row[known] = 1.0 / np.sqrt(max(len(known), 1))
+        out = np.zeros((len(cells), len(self.elements_) + self.has_gaps_))
+        for row, words in zip(out, self._sets(cells), strict=True):
+            at = [place[word] for word in words if word in place]
+            row[at] = 1.0 / np.sqrt(max(len(at), 1))
             if self.has_gaps_ and not words:
                 row[-1] = 1.0
         return out

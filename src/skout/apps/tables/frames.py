@@ -7,13 +7,12 @@ float64 with NaN, datetime64[s] with NaT, and objects, of which each is a text o
 from __future__ import annotations
 
 import numbers
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-
-from skout.rows.encode import check_column_names
 
 __all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
 
@@ -24,9 +23,6 @@ class SomeRows(dict[str, np.ndarray]):
     """Columns of a table of which these are the rows from `first_row` on."""
 
     first_row = 1
-
-
-_MISSING_TYPES = ("NAType", "NaTType")
 
 
 def is_frame(X: Any) -> bool:
@@ -47,7 +43,7 @@ def names_in(X: Any) -> list[Any]:
     """Return the names of the columns of a table, as it has them."""
     if isinstance(X, Mapping):
         return list(X)
-    return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def columns_of(X: Any, name: str = "X") -> Columns:
@@ -67,20 +63,23 @@ def columns_of(X: Any, name: str = "X") -> Columns:
             f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
         )
     names = names_in(X)
-    check_column_names(map(str, names), name)
-    found = {str(one): plain_column(X[one], f"{name}: column {str(one)!r}") for one in names}
-    lengths = {one: len(values) for one, values in found.items()}
+    twice = [column for column, n in Counter(map(str, names)).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
+        )
+    columns = {str(one): _plain(X[one], f"{name}: column {str(one)!r}") for one in names}
+    lengths = {column: len(values) for column, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} has columns of different lengths: {lengths}.")
-    if not found:
+    if not columns:
         raise ValueError(f"{name} has no columns.")
-    return found
+    return columns
 
 
 def has_only_numbers(X: Any) -> bool:
     """Whether all columns of a table are numbers, and none is missing."""
-    columns = columns_of(X).values()
-    return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
+    return all(c.dtype == np.float64 and not np.isnan(c).any() for c in columns_of(X).values())
 
 
 def coded_columns(X: Any) -> set[str]:
@@ -95,17 +94,16 @@ def _is_coded(column: Any) -> bool:
     return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
-def plain_column(column: Any, name: str) -> np.ndarray:
+def _plain(column: Any, name: str) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
-    is_coded = _is_coded(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:
         raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
-    if is_coded:  # numbers that are names
-        return _texts(values.astype(object), name)
     kind = values.dtype.kind
+    if _is_coded(column):  # numbers that are names
+        return _texts(values.astype(object), name)
     if kind in "biuf":
         return values.astype(np.float64)
     if kind == "c":
@@ -113,7 +111,8 @@ def plain_column(column: Any, name: str) -> np.ndarray:
     if kind == "M":
         return values.astype("datetime64[s]")
     if kind == "m":
-        return _seconds(values)
+        seconds = values.astype("timedelta64[s]").astype(np.float64)
+        return np.where(np.isnat(values), np.nan, seconds)
     return _of_objects(values.astype(object), name)
 
 
@@ -121,11 +120,6 @@ def _objects(values: list[Any]) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
-
-
-def _seconds(values: np.ndarray) -> np.ndarray:
-    found = values.astype("timedelta64[s]").astype(np.float64)
-    return np.where(np.isnat(values), np.nan, found)
 
 
 def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
@@ -139,8 +133,7 @@ def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _moment(value: Any) -> np.datetime64:
-    zone = getattr(value, "tzinfo", None)
-    if zone is not None:
+    if getattr(value, "tzinfo", None) is not None:
         value = value.replace(tzinfo=None) - value.utcoffset()
     return np.datetime64(value.isoformat(), "s")
 
@@ -159,13 +152,11 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         return ";".join(str(word) for word in words) or None
-    if is_gap(value):
-        return None
-    return (value if isinstance(value, str) else str(value)).strip() or None
+    return None if is_gap(value) else str(value).strip() or None
 
 
 def is_gap(value: Any) -> bool:
     """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
-    if value is None or type(value).__name__ in _MISSING_TYPES:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | Decimal) and bool(value != value)

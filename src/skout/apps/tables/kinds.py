@@ -1,34 +1,177 @@
-"""What a column of a table is to a model: numbers, dates, categories, sets, text, or nothing."""
+"""What a column of a table is: told from all its cells, in one place for files and for models."""
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .cells import Content, looks_like_id
-from .numerals import PLAIN, Writing, read_numbers
+from .dates import is_basic_date, looks_like_date
+from .numerals import PLAIN, SIGNS, Writing, is_missing, is_plain, is_unknown, numeral, read_numbers
 
-__all__ = ["KINDS", "Look", "look_at", "split_set", "writing_of"]
+__all__ = [
+    *("KINDS", "Content", "Look", "is_row_number", "listed", "look_at", "may_be_id", "no_column"),
+    *("split_set", "writing_of"),
+]
 
 #: Kinds of columns that become numbers.
 KINDS = ("number", "date", "category", "categories", "set", "text")
+# Of the filled cells, the share that must be numbers, dates or codes; of the numbers, the share
+# that has a unit; of the cells, the share that must have a separator.
+_MOSTLY, _HALF, _OFTEN = 0.9, 0.5, 0.1
 # Rows from which on different values look like names of the rows.
 _SOME_ROWS = 10
-# Of the filled cells, the share that must look like codes, and the one that must have a separator.
-_MOSTLY, _OFTEN = 0.9, 0.1
+# Different words of a column that are counted.
+_MOST_WORDS = 1000
 # Sets: times that elements are met on average, letters of an element, and how many there are. Text
 # has commas too, so that elements must be met more often.
 _MET, _MET_WITH_COMMAS, _LETTERS, _MOST_ELEMENTS = 3.0, 6.0, 30, 2000
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
+# A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
+_PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
+_CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]{1,12}", re.ASCII | re.IGNORECASE).fullmatch
+# Names of columns that number the rows, and last words of names that may.
+_ROW_NUMBERS = ("", "id", "idx", "index", "row", "rowid", "row_id", "uid", "uuid", "guid")
+_IDS = ("id", "uid", "uuid", "guid", "key", "no", "nr")
+
+
+@dataclass
+class Content:
+    """What was seen of the cells of a column so far; more can be added."""
+
+    plain: int = 0  # how many are numbers as programs write them
+    padded: int = 0  # of these, with a 0 before them
+    basic: int = 0  # of these, how many could be a date too, 20240531
+    largest: float = 0.0
+    widths: set[int] = field(default_factory=set)  # of whole numbers
+    units: Counter[str] = field(default_factory=Counter)  # of numbers that are not plain
+    decimals: Counter[str] = field(default_factory=Counter)  # of numbers that tell
+    bounds: set[tuple[str, str]] = field(default_factory=set)  # digits, and on which side
+    codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
+    dates: int = 0  # how many cells have the form of a date
+    words: int = 0  # how many are neither plain numbers nor dates, nor stand for a missing value
+    unread: int = 0  # of these, how many are no numbers, nor known to be unknown
+    gaps: int = 0  # how many cells are empty, or stand for a missing value
+    first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no plain number
+    goes_up: bool = True  # all cells are integers, each larger than the one before
+    declared: str | None = None  # the kind, where the file itself has types
+    decimal: str = "."  # what numbers have before their decimals, where cells do not tell
+    _last: float = field(default=-np.inf, repr=False)
+
+    def add(self, cells: Sequence[str], start: int) -> None:
+        """Look at more cells, of which the first is in row `start`."""
+        others = [i for i, cell in enumerate(cells) if not is_plain(cell)]
+        filled = [i for i in others if not is_missing(cells[i])]
+        self.gaps += len(others) - len(filled)
+        if filled and not self.first_word[0]:
+            self.first_word = start + filled[0], cells[filled[0]].strip()
+        odd = set(others)
+        self._add_plain([cell for i, cell in enumerate(cells) if i not in odd] if odd else cells)
+        words = [cells[i].strip() for i in filled if not looks_like_date(cells[i])]
+        self.dates += len(filled) - len(words)
+        self.words += len(words)
+        for word in words:
+            self._add_word(word)
+        if self.goes_up:
+            self.goes_up = all(map(_INTEGER, cells))
+        if self.goes_up:
+            values = [self._last, *map(float, cells)]
+            self._last, self.goes_up = values[-1], all(a < b for a, b in itertools.pairwise(values))
+
+    def _add_plain(self, cells: Sequence[str]) -> None:
+        self.plain += len(cells)
+        self.largest = max(self.largest, max((abs(float(cell)) for cell in cells), default=0.0))
+        dots = [cell.strip().lstrip("+-") for cell in cells if "." in cell]
+        self.decimals["."] += sum(d[-4:-3] != "." or d[0] == "0" or len(d) > 7 for d in dots)
+        if len(dots) < len(cells) and len(self.widths) < 2:
+            self.widths |= {len(cell.strip()) for cell in cells if "." not in cell}
+        self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
+        self.basic += sum(1 for cell in cells if len(cell) >= 8 and is_basic_date(cell))
+
+    def _add_word(self, word: str) -> None:
+        number = numeral(word)
+        if number is not None and (number.unit in self.units or len(self.units) < _MOST_WORDS):
+            self.units[number.unit] += 1
+            self.decimals[number.decimal] += 1
+            if number.bound and len(self.bounds) < _MOST_WORDS:
+                self.bounds.add((number.digits, number.bound))
+        else:
+            number = None
+            self.unread += not is_unknown(word)
+        is_counted = word in self.codes or len(self.codes) < _MOST_WORDS
+        if (number is None or number.unit) and is_counted and _CODE(word):
+            self.codes[word] += 1
+
+    @property
+    def kind(self) -> str:
+        """One of "number", "date", "text" and "empty"."""
+        if self.declared is not None:
+            return self.declared
+        dates, filled = self.dates + self.basic, self.dates + self._filled
+        if dates and dates >= _MOSTLY * filled:
+            return "date"
+        readable = self.plain + sum(self.units[unit] for unit in {"", self._unit})
+        # "under 18" beside "18 or older" are categories: as numbers they would be the same
+        two_sides = any((digits, "<") in self.bounds for digits, side in self.bounds if side == ">")
+        if readable and readable >= _MOSTLY * filled and not two_sides and not self._are_codes:
+            return "number"
+        return "text" if self.dates or self.words or self.plain else "empty"
+
+    @property
+    def writing(self) -> Writing:
+        """How the numbers are written, if there are any."""
+        points, commas, decimal = self.decimals["."], self.decimals[","], self.decimal
+        if points != commas:
+            decimal = "." if points > commas else ","
+        is_share = self.plain > 0 and self.largest <= 1.0
+        return Writing(decimal, self._unit, 0.01 if is_share else 1.0)
+
+    @property
+    def _filled(self) -> int:
+        return self.plain + sum(self.units.values()) + self.unread
+
+    @property
+    def _unit(self) -> str:
+        """The unit: a word that half of the numbers have, or else a sign that some have."""
+        total = self.plain + sum(self.units.values())
+        for unit, count in self.units.most_common():
+            if unit in SIGNS or (unit and count >= _HALF * total):
+                return unit
+        return ""
+
+    @property
+    def _are_codes(self) -> bool:
+        """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
+        of_one_width = self.plain == self._filled and len(self.widths) == 1
+        if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
+            return True
+        read = {word: numeral(word) for word in self.codes}
+        unread = [w for w, number in read.items() if number is None or number.unit != self._unit]
+        return len(unread) > 1 and max(self.codes[word] for word in unread) > 1
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the column may be a number of the row."""
+        return self.goes_up and self.plain >= _SOME_ROWS
+
+    def __str__(self) -> str:
+        """Return the kind, and what makes it one if there are numbers too."""
+        row, cell = self.first_word
+        if self.kind != "number" and self.plain and row:
+            return f"{self.kind}: {cell!r} in row {row}"
+        return self.kind
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a column is."""
+    """What a column is to a model."""
 
     kind: str  # one of `KINDS`, or "id", "constant" or "empty"
     why: str = ""  # in a few words, where it is not used
@@ -48,107 +191,111 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     >>> look_at("colour", np.array(["red", "blue", "red", None], dtype=object)).kind
     'category'
     """
-    if values.dtype.kind == "f":
-        return _number(name, values, writing_of(values))
-    if values.dtype.kind == "M":
-        filled = values[~np.isnat(values)]
-        return _varies(filled, len(filled) < len(values)) or Look("date")
-    filled = np.array([cell for cell in values if cell is not None], dtype=object)
-    found = _varies(filled, len(filled) < len(values))
-    return found or _text(name, list(filled), len(values), one_hot, separators)
-
-
-def _varies(filled: np.ndarray, has_gaps: bool) -> Look | None:
-    """Return why a column says nothing, None if it says something."""
+    is_text = values.dtype == object
+    filled = values[[cell is not None for cell in values] if is_text else ~np.isnan(values)]
     if len(filled) == 0:
         return Look("empty", "no value at all")
-    if not has_gaps and len(set(filled.tolist())) == 1:
+    different = len(set(filled.tolist()))
+    if different == 1 and len(filled) == len(values):
         return Look("constant", "one value only")
-    return None
-
-
-def _number(name: str, values: np.ndarray, writing: Writing) -> Look:
-    filled = values[~np.isnan(values)]
-    nothing = _varies(filled, len(filled) < len(values))
-    if nothing is not None:
-        return nothing
-    n = len(values)
-    if n >= _SOME_ROWS and len(filled) == n and len(np.unique(values)) == n:
-        steps = np.diff(values)
-        counts = bool(np.all(steps == 1.0)) and values[0] in (0.0, 1.0)
-        whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
-        if counts or (whole and _is_id(name)):
-            return Look("id", "a value a row")
-    return Look("number", writing=writing)
+    names_rows = len(values) >= _SOME_ROWS and different == len(values)
+    if values.dtype.kind == "M":
+        return Look("date")
+    if values.dtype.kind == "f":
+        return _number(name, filled, names_rows, writing_of(values))
+    cells, content = filled.tolist(), Content()
+    content.add(cells, 1)
+    if content.kind == "number":
+        numbers = read_numbers(cells, content.writing).values
+        return _number(name, numbers, names_rows, content.writing)
+    if content.kind == "date":
+        return Look("date")
+    if names_rows and _are_keys(name, cells):
+        return Look("id", "a value a row")
+    separator = _separator(cells, separators)
+    if separator:
+        return Look("set", separator=separator)
+    if different <= one_hot:
+        return Look("category")
+    words = sum(len(cell.split()) for cell in cells) / len(cells)
+    is_free = words >= _WORDS and different >= _DIFFERENT * len(cells)
+    return Look("text" if is_free else "categories")
 
 
 def writing_of(values: np.ndarray) -> Writing:
     """Return how the numbers of a column are written, of values as `columns_of` makes them."""
-    content = Content()
     if values.dtype.kind == "f":
         largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
-        content.numerals.plain, content.numerals.largest = len(values), float(largest)
-    elif values.dtype.kind == "O":
+        return Content(plain=len(values), largest=float(largest)).writing
+    content = Content()
+    if values.dtype.kind == "O":
         content.add([cell for cell in values if cell is not None], 1)
     return content.writing
 
 
-def _is_id(name: str) -> bool:
-    words = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
-    last = words[-1].lower() if words else ""
-    return looks_like_id(name) or last in ("id", "uid", "uuid", "guid", "key", "no", "nr")
+def _number(name: str, values: np.ndarray, names_rows: bool, writing: Writing) -> Look:
+    if names_rows and len(np.unique(values)) == len(values):
+        counts = bool(np.all(np.diff(values) == 1.0)) and values[0] in (0.0, 1.0)
+        whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
+        if counts or (whole and may_be_id(name)):
+            return Look("id", "a value a row")
+    return Look("number", writing=writing)
 
 
-def _text(name: str, filled: list[str], n: int, one_hot: int, separators: str) -> Look:
-    content = Content()
-    content.add(filled, 1)
-    if content.kind == "number":
-        values = read_numbers(filled, content.writing).values
-        return _number(name, values, content.writing)
-    if content.kind == "date":
-        return Look("date")
-    counts = Counter(filled)
-    if _names_rows(name, filled, counts, n):
-        return Look("id", "a value a row")
-    separator = _separator(filled, separators)
-    if separator:
-        return Look("set", separator=separator)
-    if len(counts) <= one_hot:
-        return Look("category")
-    words = sum(len(cell.split()) for cell in filled) / len(filled)
-    is_text = words >= _WORDS and len(counts) >= _DIFFERENT * len(filled)
-    return Look("text" if is_text else "categories")
+def _are_keys(name: str, cells: Sequence[str]) -> bool:
+    """Whether cells that are all different look like numbers, codes or keys."""
+    if any(len(cell.split()) > 1 for cell in cells):
+        return may_be_id(name) and max(map(len, cells)) <= _LETTERS
+    shapes = Counter(re.sub(r"[a-z]+", "a", re.sub(r"\d+", "0", cell.lower())) for cell in cells)
+    has_digits = sum("0" in shape for shape in shapes.elements()) >= _MOSTLY * len(cells)
+    one_length = len(set(map(len, cells))) == 1
+    one_shape = shapes.most_common(1)[0][1] >= _MOSTLY * len(cells)
+    return may_be_id(name) or (has_digits and (one_length or one_shape))
 
 
-def _names_rows(name: str, filled: list[str], counts: Counter[str], n: int) -> bool:
-    """Whether each row has a value of its own that looks like a number, a code or a key."""
-    if n < _SOME_ROWS or len(filled) < n or len(counts) < n:
-        return False
-    if any(len(cell.split()) > 1 for cell in filled):
-        return _is_id(name) and max(map(len, filled)) <= _LETTERS
-    shapes = Counter(re.sub(r"[a-z]+", "a", re.sub(r"\d+", "0", cell.lower())) for cell in filled)
-    has_digits = sum("0" in shape for shape in shapes.elements()) >= _MOSTLY * n
-    one_length = len(set(map(len, filled))) == 1
-    one_shape = shapes.most_common(1)[0][1] >= _MOSTLY * n
-    return _is_id(name) or (has_digits and (one_length or one_shape))
-
-
-def _separator(filled: list[str], separators: str) -> str:
+def _separator(cells: Sequence[str], separators: str) -> str:
     """Return what stands between the elements of sets, "" if these are none."""
-    for one in separators:
-        if sum(one in cell for cell in filled) < max(2, _OFTEN * len(filled)):
+    for sign in separators:
+        if sum(sign in cell for cell in cells) < max(2, _OFTEN * len(cells)):
             continue
-        counts = Counter(word for cell in filled for word in split_set(cell, one))
-        if one == "," and all(word.isdigit() for word in counts):  # decimals
+        counts = Counter(word for cell in cells for word in split_set(cell, sign))
+        if sign == "," and all(word.isdigit() for word in counts):  # decimals
             continue
         total = sum(counts.values())
         letters = sum(len(word) * count for word, count in counts.items()) / max(total, 1)
-        met = _MET_WITH_COMMAS if one == "," else _MET
+        met = _MET_WITH_COMMAS if sign == "," else _MET
         if total >= met * len(counts) and letters <= _LETTERS and len(counts) <= _MOST_ELEMENTS:
-            return one
+            return sign
     return ""
 
 
 def split_set(cell: str, separator: str) -> list[str]:
     """Return the elements of a set that is written as text, each once."""
     return list(dict.fromkeys(word.strip() for word in cell.split(separator) if word.strip()))
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def is_row_number(name: str) -> bool:
+    """Whether a column of this name numbers the rows."""
+    return name.strip().lower() in (*_ROW_NUMBERS, "unnamed: 0")
+
+
+def may_be_id(name: str) -> bool:
+    """Whether a column of this name may have the names of rows: customerId, row_id."""
+    words = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
+    return is_row_number(name) or words[-1].lower() in _IDS
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def no_column(name: str, names: Sequence[str]) -> str:
+    """Say that there is no column of a name, and which there are."""
+    near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"there is no column {name!r}.{hint} There are: {listed(names)}."

@@ -1,30 +1,21 @@
 """Numbers as people write them: with thousands, decimal commas, currencies, percents and bounds.
 
 A cell is read by itself where that is clear: "1,5" and "1,234.5". What is not, "1,234" and "1.234",
-"76%" or "91 min", is read as the column says, of which `Numerals` looks at all cells.
+"76%" or "91 min", is read as the column says, of which `kinds.Content` looks at all cells.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 __all__ = [
-    "MISSING",
-    "PLAIN",
-    "Numerals",
-    "Read",
-    "Writing",
-    "is_missing",
-    "is_plain",
-    "numeral",
-    "plain_numbers",
-    "read_numbers",
+    *("MISSING", "PLAIN", "SIGNS", "Read", "Writing", "is_missing", "is_plain", "is_unknown"),
+    *("numeral", "read_numbers"),
 ]
 
 #: Cells that stand for a missing value in any column, in lower case.
@@ -41,7 +32,8 @@ is_plain = re.compile(
 ).fullmatch
 
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
-_SIGNS = (*_MONEY, "%")
+#: Units that are one sign.
+SIGNS = (*_MONEY, "%")
 _BEFORE = (
     r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower) than|over|"
     r"under|above|below|at least|at most|up to|about|around|approximately|approx\.?|circa|ca\.?|"
@@ -70,15 +62,9 @@ _FORMS = {
     for decimal, point, group in ((".", r"\.", ","), (",", ",", r"\."))
 }
 _TIDY = str.maketrans({"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2212": "-", "\u2019": "'"})
-# Letters of a cell that may be a number; different words of a column that are counted.
-_LONGEST, _MOST_WORDS = 64, 1000
-# Of the filled cells, the share that must be numbers; of the numbers, the share that has a unit.
-_MOSTLY, _HALF = 0.9, 0.5
-# A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
+# Letters of a cell that may be a number.
+_LONGEST = 64
 _DIGIT = re.compile(r"\d", re.ASCII).search
-_PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
-_CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]+", re.ASCII | re.IGNORECASE).fullmatch
-_LONGEST_CODE = 12
 
 
 def is_missing(cell: str) -> bool:
@@ -121,7 +107,7 @@ class Numeral(NamedTuple):
 
     def value(self, writing: Writing) -> float | None:
         """Return the number, None if its unit is not that of the column."""
-        if self.unit not in ("", writing.unit) and (writing.unit or self.unit not in _SIGNS):
+        if self.unit not in ("", writing.unit) and (writing.unit or self.unit not in SIGNS):
             return None
         decimal = self.decimal or writing.decimal
         groups = re.sub(r"[' ]", "", self.digits).replace("," if decimal == "." else ".", "")
@@ -168,102 +154,6 @@ def _bound(match: re.Match[str]) -> str:
     return "<" if bool(is_less) != before.startswith(("no ", "not ")) else ">"
 
 
-@dataclass
-class Numerals:
-    """What the cells of a column say about its numbers; more can be added."""
-
-    plain: int = 0  # how many cells are numbers as programs write them
-    others: int = 0  # how many others there are that are not missing, or known to be unknown
-    units: Counter[str] = field(default_factory=Counter)  # of numbers that are not plain
-    decimals: Counter[str] = field(default_factory=Counter)  # of numbers that tell
-    codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
-    bounds: set[tuple[str, str]] = field(default_factory=set)  # digits, and on which side
-    padded: int = 0  # numbers with a 0 before them
-    widths: set[int] = field(default_factory=set)  # of whole numbers
-    largest: float = 0.0  # of the plain ones
-
-    def add(self, cells: Sequence[str], others: Sequence[str]) -> None:
-        """Look at plain numbers, and at other cells that are filled."""
-        self.plain += len(cells)
-        if cells:
-            values = np.abs(np.fromiter(map(float, cells), np.float64, count=len(cells)))
-            self.largest = max(self.largest, float(values.max()))
-        dots = [cell.strip().lstrip("+-") for cell in cells if "." in cell]
-        told = [one for one in dots if one[-4:-3] != "." or one[0] == "0" or len(one) > 7]
-        self.decimals["."] += len(told)
-        if len(dots) < len(cells) and len(self.widths) < 2:
-            self.widths |= {len(cell.strip()) for cell in cells if "." not in cell}
-        self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
-        for cell in others:
-            found = numeral(cell)
-            if found is None or (found.unit not in self.units and len(self.units) >= _MOST_WORDS):
-                self._add_word(cell.strip())
-            else:
-                self.units[found.unit] += 1
-                self.decimals[found.decimal] += 1
-                if found.bound and len(self.bounds) < _MOST_WORDS:
-                    self.bounds.add((found.digits, found.bound))
-                if found.unit:
-                    self._add_code(cell.strip())
-
-    def _add_word(self, cell: str) -> None:
-        self.others += not is_unknown(cell)
-        self._add_code(cell)
-
-    def _add_code(self, cell: str) -> None:
-        is_counted = cell in self.codes or len(self.codes) < _MOST_WORDS
-        if is_counted and len(cell) <= _LONGEST_CODE and _CODE(cell):
-            self.codes[cell] += 1
-
-    def writing(self, decimal: str = ".") -> Writing:
-        """Return how the numbers are written; `decimal` where they do not tell."""
-        points, commas = self.decimals["."], self.decimals[","]
-        if points != commas:
-            decimal = "." if points > commas else ","
-        is_share = self.plain > 0 and self.largest <= 1.0
-        return Writing(decimal, self._unit(), 0.01 if is_share else 1.0)
-
-    def _unit(self) -> str:
-        """Return the unit: a word that half of the numbers have, or else a sign that some have."""
-        total = self.plain + sum(self.units.values())
-        for unit, count in self.units.most_common():
-            if unit in _SIGNS or (unit and count >= _HALF * total):
-                return unit
-        return ""
-
-    @property
-    def readable(self) -> int:
-        """How many cells are numbers, in the one unit of the column."""
-        return self.plain + sum(self.units[unit] for unit in {"", self._unit()})
-
-    @property
-    def filled(self) -> int:
-        """How many cells are not missing, or known to be unknown."""
-        return self.plain + sum(self.units.values()) + self.others
-
-    @property
-    def are_codes(self) -> bool:
-        """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
-        of_one_width = self.plain == self.filled and len(self.widths) == 1
-        if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
-            return True
-        unread = Counter({cell: n for cell, n in self.codes.items() if self._is_other(cell)})
-        return len(unread) > 1 and max(unread.values()) > 1
-
-    def _is_other(self, cell: str) -> bool:
-        found = numeral(cell)
-        return found is None or found.unit != self._unit()
-
-    def are_numbers(self, more: int = 0) -> bool:
-        """Whether the column is one of numbers, but for a few cells; `more` cells are none.
-
-        "Under 18" beside "18 or older" are categories: as numbers they would be the same.
-        """
-        enough = self.readable >= _MOSTLY * (self.filled + more)
-        two_sides = any((digits, "<") in self.bounds for digits, side in self.bounds if side == ">")
-        return bool(self.readable) and enough and not two_sides and not self.are_codes
-
-
 class Read(NamedTuple):
     """Cells as numbers: NaN where one is missing, or cannot be read."""
 
@@ -272,7 +162,7 @@ class Read(NamedTuple):
     bounds: list[int]  # and of those that say more or less than a number, which is taken
 
 
-def plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
+def _plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
     """Return the numbers of cells that all are plain, or "nan"; None if any is not."""
     text = "".join(cells)
     if "_" in text or not text.isascii():  # which float takes
@@ -295,7 +185,7 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
     Read(values=array([1.2345e+03, 1.2000e+01,        nan, 1.0000e-02,        nan]), unread=[2],
          bounds=[3])
     """
-    plain = plain_numbers(cells) if writing.decimal == "." else None
+    plain = _plain_numbers(cells) if writing.decimal == "." else None
     if plain is not None:
         return Read(plain, [], [])
     found = [None if is_missing(cell) else numeral(cell) for cell in cells]

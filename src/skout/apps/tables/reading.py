@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from .dates import DayOrder, parse_dates
+from .dates import day_order, parse_dates
 from .numerals import Writing, is_missing, read_numbers
 
 __all__ = ["OddCells", "as_dates", "as_numbers", "as_texts"]
-
-
-class _Cell(NamedTuple):
-    row: int  # from 1
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.text!r} in row {self.row}"
 
 
 @dataclass
@@ -29,9 +20,9 @@ class OddCells:
     what: str = "numbers"
     rows: int = 0
     unread: int = 0
-    first_unread: _Cell | None = None
     bounds: int = 0
-    first_bound: _Cell | None = None
+    first_unread: tuple[int, str] | None = None  # row, from 1, and cell
+    first_bound: tuple[int, str] | None = None
     ambiguous: str = ""  # a date that could be read in two ways
 
     def add(
@@ -46,26 +37,24 @@ class OddCells:
         self.unread += len(unread)
         self.bounds += len(bounds)
         if len(unread) and self.first_unread is None:
-            self.first_unread = _Cell(start + unread[0], cells[unread[0]].strip())
+            self.first_unread = start + unread[0], cells[unread[0]].strip()
         if len(bounds) and self.first_bound is None:
-            self.first_bound = _Cell(start + bounds[0], cells[bounds[0]].strip())
+            self.first_bound = start + bounds[0], cells[bounds[0]].strip()
 
     def message(self, name: str) -> str:
         """Return what is to be said of a column, "" if nothing is."""
         parts, of_all = [], f"of {self.rows:,} cells"
-        if self.unread == 1:
-            parts.append(
-                f"1 {of_all} is no {self.what[:-1]} and is taken as missing, {self.first_unread}"
-            )
-        elif self.unread:
-            parts.append(
-                f"{self.unread:,} {of_all} are no {self.what} and are taken as missing, the first "
-                f"{self.first_unread}"
-            )
-        if self.bounds:
+        if self.first_unread is not None:
+            row, cell = self.first_unread
+            many = self.unread > 1
+            are = f"are no {self.what} and are" if many else f"is no {self.what[:-1]} and is"
+            first = f"{'the first ' if many else ''}{cell!r} in row {row}"
+            parts.append(f"{self.unread:,} {of_all} {are} taken as missing, {first}")
+        if self.first_bound is not None:
+            row, cell = self.first_bound
             parts.append(
                 f"{self.bounds:,} {of_all} {'is' if self.bounds == 1 else 'are'} a bound or an "
-                f"estimate, of which the number is taken, the first {self.first_bound}"
+                f"estimate, of which the number is taken, the first {cell!r} in row {row}"
             )
         if self.ambiguous:
             parts.append(
@@ -80,9 +69,8 @@ class OddCells:
         first = self.first_unread or self.first_bound
         if first is not None:
             raise ValueError(
-                f"X: column {name!r} must hold {self.what}: {first.text!r} is no "
-                f"{self.what[:-1]}, in row {first.row}. Mend or empty the cell, or read "
-                "it with strict=False."
+                f"X: column {name!r} must hold {self.what}: {first[1]!r} is no {self.what[:-1]}, "
+                f"in row {first[0]}. Mend or empty the cell, or read it with strict=False."
             )
         if self.ambiguous:
             raise ValueError(
@@ -100,10 +88,10 @@ def as_numbers(
     odd = OddCells("numbers")
     if values.dtype.kind != "O":
         return values, odd
-    cells = ["" if cell is None else cell for cell in values]
-    found = read_numbers(cells, writing)
-    odd.add(cells, start, found.unread, found.bounds)
-    return found.values, odd
+    cells = [cell or "" for cell in values]
+    read = read_numbers(cells, writing)
+    odd.add(cells, start, read.unread, read.bounds)
+    return read.values, odd
 
 
 def as_dates(
@@ -117,29 +105,26 @@ def as_dates(
     odd = OddCells("dates")
     if values.dtype.kind == "M":
         return values, odd, known
-    texts = as_texts(values) if values.dtype.kind == "f" else values
-    cells = ["" if cell is None else cell for cell in texts]
-    order = DayOrder.of(cells, known, default)
-    moments = parse_dates(cells, order.day_first)
-    nat = np.flatnonzero(np.isnat(moments))
-    unread = [i for i in nat.tolist() if not is_missing(cells[i])]
-    if values.dtype.kind == "f" and unread and len(nat) == len(cells):
+    cells = [cell or "" for cell in as_texts(values)]
+    order, odd.ambiguous = day_order(cells, known, default)
+    moments = parse_dates(cells, order)
+    unread = [i for i, cell in enumerate(cells) if np.isnat(moments[i]) and not is_missing(cell)]
+    if values.dtype.kind == "f" and unread and np.isnat(moments).all():
         raise ValueError(f"X: column {name!r} must hold dates. Got numbers.")
     odd.add(cells, start, unread)
-    odd.ambiguous = order.ambiguous
-    return moments, odd, order.day_first
+    return moments, odd, order
 
 
 def as_texts(values: np.ndarray) -> np.ndarray:
     """Return a column as texts, None where a value is missing."""
     if values.dtype.kind == "O":
         return values
-    out = np.empty(len(values), dtype=object)
-    is_date = values.dtype.kind == "M"
-    gaps = np.isnat(values) if is_date else np.isnan(values)
-    words = values.astype(str) if is_date else [_number_text(value) for value in values.tolist()]
-    out[:] = [None if gap else str(word) for gap, word in zip(gaps, words, strict=True)]
-    return out
+    texts = np.empty(len(values), dtype=object)
+    words = values.astype(str) if values.dtype.kind == "M" else map(_number_text, values.tolist())
+    texts[:] = [
+        None if gap else str(word) for gap, word in zip(np.isnan(values), words, strict=True)
+    ]
+    return texts
 
 
 def _number_text(value: float) -> str:

@@ -1,7 +1,5 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
-from skout.predictors.boosting import BoostedTrees
-
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import AlignedRidge, LearntRidge
@@ -20,7 +18,6 @@ from .outputs import (
 __all__ = [
     "AlignedRidge",
     "Averaged",
-    "BoostedTrees",
     "BordaDecoder",
     "ByOutput",
     "Centred",

@@ -16,7 +16,6 @@ from skout import KernelRidge
 from skout.basis.moments import outputs_by_rows
 from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
 from skout.kernels import as_kernel
-from skout.predictors.boosting import BoostedTrees
 from skout.sketches import SubSample
 
 from .inputs import ColumnScaler
@@ -338,9 +337,7 @@ def boosting_of(settings: Settings, seed: int) -> Any:
 
 
 def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    trees = boosting_of(settings, seed)
-    one = trees if settings["subsample"] is not None else BoostedTrees(trees)
-    return PrincipalOutputs(one, settings["n_components"])
+    return PrincipalOutputs(boosting_of(settings, seed), settings["n_components"])
 
 
 def _logistic(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:

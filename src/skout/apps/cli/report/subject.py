@@ -111,7 +111,7 @@ def _join_truth(parts: list[Any]) -> Any:
 
 
 def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    about = describe(model)["about"]
+    about = describe(model, parts=False)["about"]
     return about["metadata"]["command_line"], about
 
 

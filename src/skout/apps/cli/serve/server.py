@@ -50,7 +50,7 @@ def open_served(
     """Return the model of a file, with candidates of another if one is given."""
     if not model.is_file():
         raise FileNotFoundError(f"There is no model {str(model)!r}.")
-    about = describe(model)["about"]
+    about = describe(model, parts=False)["about"]
     found: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:

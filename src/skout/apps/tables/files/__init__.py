@@ -1,35 +1,34 @@
 """Read tables by the block: CSV, TSV, JSON, parquet, feather, Excel and npz, of any length."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from skout.dev import PACKED, ending
 
-from .base import NumberCells, Part, Reading, Table, listed, select
-from .columnar import Feather, Npz, Parquet
-from .delimited import Delimited
-from .dialects import Dialect, dialect_of
-from .records import Json, JsonLines, Records, Workbook
+from ..kinds import listed
+from .others import Columnar, Json, read_npz, read_workbook, strings
+from .table import Part, Reading, Table, load_pyarrow, select
+from .text import Delimited
 
 __all__ = [
     "Delimited",
-    "Dialect",
-    "NumberCells",
     "Part",
     "Reading",
-    "Records",
     "Table",
-    "dialect_of",
     "is_table",
     "listed",
+    "load_pyarrow",
     "open_table",
     "select",
+    "strings",
 ]
 
 # Tables that are text may be compressed, the others are so inside.
-_OF_TEXT: dict[str, type[Table]] = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Delimited)
-_OF_TEXT |= dict.fromkeys((".jsonl", ".ndjson"), JsonLines) | {".json": Json}
-_READERS = _OF_TEXT | {".parquet": Parquet, ".npz": Npz, ".xlsx": Workbook}
-_READERS |= dict.fromkeys((".feather", ".arrow"), Feather)
+_OF_TEXT: dict[str, Callable[[Path], Table]]
+_OF_TEXT = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Delimited)
+_OF_TEXT |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Json)
+_READERS = _OF_TEXT | dict.fromkeys((".parquet", ".feather", ".arrow"), Columnar)
+_READERS |= {".npz": read_npz, ".xlsx": read_workbook}
 
 
 def is_table(path: Path) -> bool:
@@ -50,4 +49,4 @@ def open_table(path: Path) -> Table:
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
-    return reader(path)  # type: ignore[call-arg]
+    return reader(path)

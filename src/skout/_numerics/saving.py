@@ -1,0 +1,98 @@
+"""What a class says of its objects in files, see `skout.save`.
+
+By default a file has the attributes of an object, and they are set again, unchecked. A class with
+more to say has one of two methods, or both:
+
+    def __skout_state__(self) -> dict[str, Any]                 what of the object is saved
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> Self   the object of it, or a FileError
+
+A file may have been made to do harm: where compiled code would follow a number without looking,
+`__skout_restore__` looks. A file names a class by its room, ``skout.kernels.Bags``: the room must
+have it, so that modules inside of the room can change.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .files import FileError
+
+__all__ = ["Given", "arrays_of", "name_of", "not_attributes", "require", "with_attributes"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """In the state of an object: what is not saved, but given to `skout.load`, by its name."""
+
+    item: Any
+    name: str | None = None  # if not its own
+
+
+def require(fits: Any, what: str) -> None:
+    """Raise, unless something of a file fits together."""
+    if not fits:
+        raise FileError(f"The file has {what}.")
+
+
+def arrays_of(state: dict[str, Any], *names: str) -> list[np.ndarray]:
+    """Return arrays of a state; lists in their place could become far larger ones."""
+    are_arrays = all(isinstance(state[name], np.ndarray) for name in names)
+    require(are_arrays, f"{' and '.join(names)} that are no arrays")
+    return [state[name] for name in names]
+
+
+@functools.cache
+def name_of(kind: type) -> str:
+    """Return the name by which a file knows a class: the shortest path that leads to it."""
+    module, name = kind.__module__, kind.__qualname__
+    parts = module.split(".")
+    for i in range(1, len(parts)):
+        with suppress(ImportError):  # of a class that is experimental
+            path = ".".join(parts[:i])
+            if getattr(sys.modules.get(path), name, None) is kind:
+                return f"{path}.{name}"
+    return f"{module}.{name}"
+
+
+def with_attributes(kind: type[T], *states: dict[str, Any]) -> list[T]:
+    """Return objects with the attributes of a file; no method of their class is called.
+
+    The states have the same names.
+    """
+    for name in not_attributes(kind, states[0] if states else ()):
+        raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
+    items = [object.__new__(kind) for _ in states]
+    for item, state in zip(items, states, strict=True):
+        vars(item).update(state)
+    return items
+
+
+def not_attributes(kind: type, names: Iterable[str]) -> list[str]:
+    """Return the names that no attribute may have: those of methods and properties, or of more."""
+    reserved = _reserved(kind)
+    return [name for name in names if name in reserved or name.startswith("__")]
+
+
+@functools.cache
+def _reserved(kind: type) -> frozenset[str]:
+    """Return the names of methods and properties of a class; of scikit-learn all but parameters."""
+    own = {name: (value, base) for base in kind.__mro__[::-1] for name, value in vars(base).items()}
+    parameters = inspect.signature(kind).parameters
+    return frozenset(
+        name
+        for name, (value, base) in own.items()
+        if callable(value)
+        or isinstance(value, property | classmethod | staticmethod)
+        or (base.__module__.startswith("sklearn.") and name not in parameters)
+    )

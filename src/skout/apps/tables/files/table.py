@@ -1,0 +1,260 @@
+"""What a table is to the command line: named columns, read by the block as numbers and as text."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skout.dev import extra
+
+from ..kinds import listed, no_column
+from ..numerals import MISSING, PLAIN, Read, Writing, read_numbers
+from ..reading import OddCells
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Part", "Reading", "Table", "as_texts", "load_pyarrow", "select"]
+
+# Most rows and cells that are read at a time, and the least rows, since a model has some work for
+# each part; a cell of text takes about 60 bytes.
+_PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
+# Bytes of a file that is read once as a whole, and of its cells.
+_SMALL, _SMALL_CELLS = 2**24, 2**25
+
+
+def load_pyarrow() -> ModuleType:
+    """Return pyarrow with the modules that tables need."""
+    with extra("table", "Tables need pyarrow"):
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.feather
+        import pyarrow.parquet
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a table."""
+
+    start: int  # number of the first row, from 1
+    numbers: np.ndarray  # (n, d): the columns that were asked for as numbers
+    texts: dict[str, list[str]]  # columns of text; empty where a cell is
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, keep: Sequence[int]) -> Part:
+        """Return some of its rows, as if they followed each other."""
+        texts = {name: [cells[i] for i in keep] for name, cells in self.texts.items()}
+        return Part(self.start, self.numbers[list(keep)], texts)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        cells = sum(60 * len(c) + sum(map(len, c)) for c in self.texts.values())
+        return self.numbers.nbytes + cells
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How columns are read as numbers."""
+
+    gaps: Sequence[str] = ()  # those in which cells may be missing, or no numbers
+    writings: Mapping[str, Writing] = field(default_factory=dict)  # of those that are not plain
+    strict: bool = False  # whether a cell that is no number is an error there, too
+
+
+class Table:
+    """Rows with named columns, in memory or in a file, for which a subclass has `batches`."""
+
+    #: "number", "date" or "text" for each column, where the file says so; else cells tell.
+    types: dict[str, str] | None = None
+    #: What numbers have before their decimals.
+    decimal: str = "."
+    #: All rows, where these are in memory.
+    cells: pa.Table | None = None
+    #: Bytes of the file, where all rows may be kept in memory.
+    size: float = math.inf
+    _told: tuple[str, ...] = ()
+
+    def __init__(self, path: Path, names: list[str], notes: Sequence[str] = ()) -> None:
+        self.path = path
+        self.names = names
+        self.notes = notes  # what people should know of how the file was read
+        if not names:
+            raise ValueError(f"{path} has no columns.")
+        for name in (name for name, n in Counter(names).items() if n > 1):
+            first, second = [j for j, one in enumerate(names, 1) if one == name][:2]
+            raise ValueError(
+                f"{path} has two columns {name!r}, number {first} and number {second}: each needs "
+                "its own name."
+            )
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, about so many rows at a time."""
+        raise NotImplementedError
+
+    def parts(
+        self,
+        numbers: Sequence[str],
+        texts: Sequence[str] = (),
+        reading: Reading | None = None,
+    ) -> Iterator[Part]:
+        """Yield the rows of some columns, read as numbers and as text.
+
+        Missing numbers, and cells that are none, are NaN in the columns that may have gaps; in all
+        others they are an error. At the end a warning tells how many cells were no numbers.
+        """
+        columns = list(dict.fromkeys([*numbers, *texts]))
+        self._check_columns(columns)
+        reading, start = reading or Reading(), 1
+        gaps, odd = set(reading.gaps), {name: OddCells("numbers") for name in numbers}
+        rows = int(_PART_CELLS / (1 + len(texts) + len(numbers) / 8))  # a number takes 8 bytes
+        rows, pa = max(_LEAST_ROWS, min(_PART_ROWS, rows)), load_pyarrow()
+        for batch in self._slices(columns or self.names[:1], rows):
+            cells = dict(zip(columns, batch.columns, strict=False))
+            matrix = np.empty((batch.num_rows, len(numbers)))
+            for j, name in enumerate(numbers):
+                read, seen = self._numbers(cells[name], reading.writings.get(name, PLAIN), pa)
+                refused = [] if name in gaps and not reading.strict else [*read.unread]
+                refused += read.bounds if reading.strict else []
+                if refused:
+                    raise self.missing(name, start + min(refused), seen[min(refused)].strip())
+                odd[name].add(seen, start, read.unread, read.bounds)
+                matrix[:, j] = read.values
+            self._check_finite(matrix, numbers, start, gaps)
+            yield Part(start, matrix, {name: as_texts(cells[name]) for name in texts})
+            start += len(matrix)
+        if start == 1:
+            raise ValueError(f"{self.path} has columns, but no rows.")
+        for name, cells_of in odd.items():
+            message = replace(cells_of, rows=start - 1).message(name)
+            if message and message not in self._told:
+                self._told = (*self._told, message)
+                warnings.warn(message, UserWarning, stacklevel=2)
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        known = set(self.names)
+        missing = [name for name in columns if name not in known]
+        if missing:
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise ValueError(
+                f"{self.path} has no column {missing[0]!r}{more}. It has: {listed(self.names)}."
+            )
+
+    def _slices(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield so many rows at a time; a small file is read once, and then kept."""
+        if self.cells is None and self.size <= _SMALL:
+            self.cells, self.size = self._in_memory(), math.inf  # tried once
+        if self.cells is not None:
+            yield from self.cells.select(columns).to_batches(rows)
+            return
+        for batch in self.batches(columns, rows):
+            yield from (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
+
+    def _in_memory(self) -> pa.Table | None:
+        """Return all rows, None if there are none, or their cells take more memory than few do."""
+        batches, size = [], 0
+        for batch in self.batches(self.names, _PART_ROWS):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > _SMALL_CELLS:
+                return None
+        return load_pyarrow().Table.from_batches(batches) if batches else None
+
+    def _numbers(
+        self, cells: pa.Array, writing: Writing, pa: ModuleType
+    ) -> tuple[Read, Sequence[str]]:
+        """Return cells as numbers, and as texts where it took a look at these."""
+        if self.decimal == ",":
+            writing = replace(writing, decimal=",")
+        plain = _plain_numbers(cells, pa) if writing.decimal == "." else None
+        if plain is not None:
+            return Read(plain, [], []), ()
+        texts = as_texts(cells)
+        return read_numbers(texts, writing), texts
+
+    def _check_finite(
+        self, matrix: np.ndarray, names: Sequence[str], start: int, gaps: set[str]
+    ) -> None:
+        finite = np.isfinite(matrix)
+        if finite.all():
+            return
+        may_miss = np.array([name in gaps for name in names], dtype=bool)
+        wrong = np.argwhere(~(finite | (np.isnan(matrix) & may_miss)))
+        if len(wrong):
+            i, j = wrong[0]
+            value = "" if np.isnan(matrix[i, j]) else str(matrix[i, j])
+            raise self.missing(names[j], start + i, value)
+
+    def missing(self, column: str, row: int, value: str = "") -> ValueError:
+        """Return the error for a cell that is empty, or no number."""
+        what = f"{value!r}, which is no finite number," if value else "no value"
+        return ValueError(
+            f"{self.path}: column {column!r} has {what} in {self.place(row)} (the first after the "
+            "header is row 1). Fill it, or leave out the row, or the column with --drop; `skout "
+            "fit --missing mean` fills missing inputs."
+        )
+
+    def place(self, row: int) -> str:
+        """Return the words for a row."""
+        return f"row {row}"
+
+
+def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:
+    """Return numbers as programs write them, NaN where one is missing; None if any is not so."""
+    if pa.types.is_temporal(cells.type):  # which would be counts of seconds
+        return None
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if not pa.types.is_string(cells.type):
+        return None
+    cells = pa.compute.utf8_trim_whitespace(cells)
+    is_gap = pa.compute.is_in(pa.compute.utf8_lower(cells), value_set=pa.array(MISSING))
+    with suppress(pa.ArrowInvalid):
+        cells = pa.compute.if_else(is_gap, None, cells)
+        return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return None
+
+
+def as_texts(cells: pa.Array) -> list[str]:
+    """Return cells as texts; a list of labels is one, too."""
+    if cells.type == "string" and not cells.null_count:
+        return cells.to_pylist()
+    return [
+        "" if cell is None else ";".join(map(str, cell)) if isinstance(cell, list) else str(cell)
+        for cell in cells.to_pylist()
+    ]
+
+
+def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
+    """Return the columns that are named, or match patterns such as label_*, in their order.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.files import select
+    >>> select("y,x*", ["x1", "x2", "y", "z"], "--inputs")
+    ['y', 'x1', 'x2']
+    """
+    known = set(names)
+    if patterns in known:
+        return [patterns]
+    found: dict[str, None] = {}  # a set in order
+    for word in (word.strip() for word in patterns.split(",")):
+        matches = [word] if word in known else [n for n in names if fnmatchcase(n, word)]
+        if not matches:
+            raise ValueError(f"{option}: {no_column(word, names)}")
+        found.update(dict.fromkeys(matches))
+    return list(found)

@@ -1,0 +1,312 @@
+"""Files of separated cells, CSV and its kin: how they are written, and what they hold.
+
+pyarrow reads them. Where it stops, or somebody asks for the line of a row, the standard library
+goes through the file again, since it can say which line is wrong and why.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
+
+from skout.dev import DAMAGED, ending, opened
+from skout.readers import Limits
+
+from .table import Table, load_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LONGEST", "PACKED_TABLES", "Delimited", "Lines", "as_text", "open_bytes", "survey"]
+
+_BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# Characters and records that are looked at, and bytes that are checked at a time.
+_SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
+#: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
+PACKED_TABLES = Limits(unpacked=2**28, ratio=200)
+#: Letters of a row.
+LONGEST = 2**24
+# Bytes that pyarrow reads at a time, and rows of them where there are many columns, since it works
+# by the column.
+_PART_BYTES, _FEW_ROWS = 2**20, 64
+_WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
+_WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", re.I).fullmatch
+# The first line of a file by which Excel is told what separates cells.
+_DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
+_CLOSE = 'A quote (") is opened there and never closed: close it, or double those inside cells.'
+_SAVE = "Save it as CSV in UTF-8, with quotes around cells that have separators in them."
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of text, which may be compressed."""
+    with opened(path, PACKED_TABLES) as file:
+        try:
+            yield file
+        except DAMAGED as error:
+            raise ValueError(f"{path} cannot be read to its end: {error}.") from error
+
+
+@contextmanager
+def as_text(opening: AbstractContextManager[IO[bytes]], encoding: str) -> Iterator[TextIO]:
+    """Open bytes as text; ends of lines stay as they are."""
+    with opening as file, io.TextIOWrapper(file, encoding, newline="") as text:
+        yield text
+
+
+class Lines:
+    """The lines of a text, of which those of one row may not be too long together."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self._file, self._path, self._size = file, path, 0
+        self.number = 0  # of lines so far
+
+    def __iter__(self) -> Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(LONGEST + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._size += len(line)
+        if self._size > LONGEST:
+            raise ValueError(
+                f"{self._path}: the row that goes on in line {self.number} has more than "
+                f"{LONGEST:,} letters. It is no table, or a quote is opened and never closed."
+            )
+        return line
+
+    def end_row(self) -> None:
+        """Say that the next line begins a row."""
+        self._size = 0
+
+
+# Encodings ----------------------------------------------------------------------------------------
+
+
+class Survey(NamedTuple):
+    """What all bytes of a file of text say."""
+
+    encoding: str
+    notes: list[str]
+    has_odd_quotes: bool  # so that one may be open to the end
+
+
+def survey(path: Path) -> Survey:
+    """Return the encoding of a file: by a mark, UTF-8 if all bytes are, or else Windows-1252.
+
+    A file with bytes that Windows-1252 does not have is Latin-1.
+    """
+    decoder, encoding, notes = codecs.getincrementaldecoder("utf-8")(), "", []
+    line, quotes, is_latin = 1, 0, False
+    with open_bytes(path) as file:
+        for number, block in enumerate(iter(lambda: file.read(_BLOCK), b"")):
+            if number == 0:
+                marks = [name for mark, name in _BOMS.items() if block.startswith(mark)]
+                encoding = marks[0] if marks else ""
+            try:
+                if not encoding:
+                    decoder.decode(block, final=len(block) < _BLOCK)
+            except UnicodeDecodeError as error:
+                encoding, byte = "cp1252", error.object[error.start]
+                line += error.object[: error.start].count(b"\n")
+                notes = [
+                    f"{path.name} is not UTF-8 (byte 0x{byte:02x} in line {line}) and is read as "
+                    "Windows-1252; if letters look wrong, save it as UTF-8"
+                ]
+            line += block.count(b"\n")
+            quotes += block.count(b'"')
+            is_latin |= any(rare in block for rare in b"\x81\x8d\x8f\x90\x9d")
+    if encoding == "cp1252" and is_latin:
+        encoding = "latin-1"
+    return Survey(encoding or "utf-8", notes, bool(quotes % 2))
+
+
+# Dialects -----------------------------------------------------------------------------------------
+
+
+class _Dialect(NamedTuple):
+    """How a text is written."""
+
+    delimiter: str
+    decimal: str
+    skip: int  # lines before the header
+    notes: list[str]  # what is not as usual
+
+
+def _dialect(text: str, usual: str, name: str) -> _Dialect:
+    """Return how a text is written, of which this is the beginning.
+
+    The separator is the one with which most records are as wide as the header; the `usual` one
+    stands unless another is better. Decimals are behind a comma where most numbers have one.
+    """
+    first = text.partition("\n")[0] + "\n"
+    declared = _DECLARED(first)
+    if declared is not None:
+        text = text[len(first) :]
+    signs = declared[1] if declared is not None else _SEPARATORS
+    records = {sign: _first_records(text, sign) for sign in signs}
+    delimiter = max(records, key=lambda sign: (_evenness(records[sign]), sign == usual))
+    cells = [cell for record in records[delimiter][1:] for cell in record]
+    commas, points = (sum(1 for c in cells if form(c)) for form in (_WITH_COMMA, _WITH_POINT))
+    decimal = "," if delimiter != "," and commas > points else "."
+    notes = [f"{name}: cells are separated by {_SEPARATORS[delimiter]}"] * (delimiter != usual)
+    notes += [f"{name}: numbers have decimal commas"] * (decimal == ",")
+    return _Dialect(delimiter, decimal, int(declared is not None), notes)
+
+
+def _first_records(text: str, delimiter: str) -> list[list[str]]:
+    """Return the first records that are not empty; the last, which may be cut, is not there."""
+    records: list[list[str]] = []
+    with suppress(csv.Error):  # said again, with the line, when the file is read
+        for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+            if record:
+                records.append(record)
+            if len(records) > _RECORDS:
+                break
+    return records[:-1] if len(text) >= _SAMPLE and len(records) > 1 else records
+
+
+def _evenness(records: list[list[str]]) -> float:
+    """Return the share of records that are as wide as the header, -1 for one column."""
+    width = len(records[0]) if records else 0
+    return sum(len(r) == width for r in records) / len(records) if width > 1 else -1.0
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+class Delimited(Table):
+    """Cells with separators between them, the first record being the names of the columns.
+
+    `text` is what stands in the file, where there is none.
+    """
+
+    names: list[str] = []  # noqa: RUF012
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        self.path, self._text = path, text
+        if text is None:
+            self.size = path.stat().st_size
+            found = survey(path)
+        else:
+            found = Survey("utf-8", [], bool(text.count('"') % 2))
+        self._encoding, notes, has_odd_quotes = found
+        try:
+            with self._open() as file:
+                start = file.read(_SAMPLE)
+        except UnicodeError as error:
+            raise ValueError(
+                f"{path} is no text in {self._encoding}: {error}. Save it as UTF-8."
+            ) from error
+        if "\0" in start:
+            line = 1 + start[: start.index("\0")].count("\n")
+            raise ValueError(
+                f"{path} has bytes that are 0 in line {line}: it is no text, or UTF-16 without a "
+                "mark at its beginning. Save it as UTF-8."
+            )
+        tabs = ending(path) in (".tsv", ".tab") or (text and "\t" in start.partition("\n")[0])
+        self._dialect = _dialect(start, "\t" if tabs else ",", path.name)
+        self.decimal = self._dialect.decimal
+        header = [name.strip() for _, _, names in islice(self._records(), 1) for name in names]
+        super().__init__(path, header, [*notes, *self._dialect.notes])
+        if has_odd_quotes:
+            self._check_rows()
+
+    def _bytes(self) -> AbstractContextManager[IO[bytes]]:
+        return open_bytes(self.path) if self._text is None else io.BytesIO(self._text.encode())
+
+    def _open(self) -> AbstractContextManager[TextIO]:
+        return as_text(self._bytes(), self._encoding)
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns as texts."""
+        pa, done = load_pyarrow(), 0
+        width = sum(map(len, self.names)) + len(self.names)
+        block = max(_PART_BYTES, _FEW_ROWS * width)
+        while True:
+            skip = done  # rows that were read before
+            try:
+                for batch in self._read(columns, block):
+                    new = batch.slice(min(skip, batch.num_rows))
+                    skip -= batch.num_rows - new.num_rows
+                    done += new.num_rows
+                    yield new
+                return
+            except (pa.ArrowInvalid, UnicodeError) as error:
+                if "straddling" not in str(error) or block >= 4 * LONGEST:
+                    self._check_rows()
+                    raise ValueError(f"{self.path} is no CSV file: {error}. {_SAVE}") from error
+                block = 4 * LONGEST  # a row is longer than a block; a letter has up to 4 bytes
+
+    def _read(self, columns: list[str], n_bytes: int) -> Iterator[pa.RecordBatch]:
+        csv = load_pyarrow().csv
+        read = csv.ReadOptions(
+            column_names=self.names,
+            skip_rows=self._dialect.skip,
+            skip_rows_after_names=1,
+            block_size=n_bytes,
+            encoding=self._encoding.removesuffix("-sig"),
+        )
+        parse = csv.ParseOptions(
+            delimiter=self._dialect.delimiter,
+            newlines_in_values=True,
+            ignore_empty_lines=len(self.names) > 1,
+        )
+        types = dict.fromkeys(columns, load_pyarrow().string())
+        convert = csv.ConvertOptions(column_types=types, include_columns=columns)
+        with self._bytes() as file:
+            yield from csv.open_csv(file, read, parse, convert)
+
+    def _records(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield number, line and cells of records, the header being 0; say what is no CSV."""
+        number = last = 0
+        with self._open() as file:
+            lines = Lines(file, self.path)
+            try:
+                for _ in range(self._dialect.skip):
+                    last += bool(next(lines))
+                for cells in csv.reader(lines, delimiter=self._dialect.delimiter, strict=True):
+                    lines.end_row()
+                    last = lines.number
+                    if cells or number == 0 or len(self.names) == 1:  # no empty line
+                        yield number, last, cells or [""]
+                        number += 1
+            except (csv.Error, UnicodeError) as error:
+                if "field limit" in str(error) and number:  # a long cell, which pyarrow can read
+                    return
+                remedy = _CLOSE if "unexpected end of data" in str(error) else _SAVE
+                raise ValueError(
+                    f"{self.path} is no CSV file: {error}, in the row that begins in line "
+                    f"{last + 1}. {remedy}"
+                ) from error
+
+    def _check_rows(self) -> None:
+        """Raise for the first row that is no CSV, or not as long as the header."""
+        width = len(self.names)
+        for number, line, cells in self._records():
+            if len(cells) != width:
+                raise ValueError(
+                    f"{self.path}: row {number} (line {line}) has {len(cells)} cells, and the "
+                    f"header {width}. Quote cells that have a {self._dialect.delimiter!r} in "
+                    "them, and fill up rows that are too short."
+                )
+
+    def place(self, row: int) -> str:
+        """Return the row and its line; found only where an error names it."""
+        lines = (line for number, line, _ in self._records() if number == row)
+        line = next(lines, None)
+        return f"row {row}" if line is None else f"row {row}, line {line}"

@@ -1,0 +1,340 @@
+"""Values of JSON and arrays, see `writing`; a reader trusts nothing."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from . import classes
+from .files import DTYPES, FileError
+
+__all__ = ["BIT_GENERATORS", "CONTAINERS", "SIMPLE", "SPARSE", "Reader", "stored_as"]
+
+# Bytes that parts may make beside the arrays of a file: so many, and this multiple of the arrays.
+_SPARE, _COPIES = 2**28, 32
+# Of an item of a column: a pointer, and a small object.
+_ITEM_BYTES = 64
+# Items that a container may have, all levels together: so many, and `_COPIES` times all that the
+# file has; and levels, through which hashes go down in a stack.
+_ITEMS, _LEVELS = 10_000_000, 1000
+CONTAINERS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+MAKE = {name: kind for kind, name in CONTAINERS.items()}
+SPARSE = {name: getattr(sparse, name) for name in ("csr_matrix", "csr_array", "csc_matrix")}
+BIT_GENERATORS = {
+    name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+}
+#: Booleans, numbers, complex numbers and text of fixed length, in little-endian order.
+SIMPLE = re.compile(r"\|b1|[|<][iu][1248]|<f[248]|<c(8|16)|<U\d{1,9}|\|S\d{1,9}")
+_LAST_CHARACTER = 0x10FFFF
+
+
+class Reader:
+    """Make a model of nodes and arrays, and of functions and classes that are given by name."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> None:
+        self.arrays = arrays
+        self.given = given
+        self._made: list[Any] = []
+        # of each node, and of the one that is read: items of a container and of all in it, levels
+        self._sizes: list[tuple[int, int]] = []
+        self._items, self._levels = 0, 0
+        stored = sum(array.nbytes for name, array in arrays.items() if name != "structure")
+        self._left = _SPARE + _COPIES * stored
+        self._most = _ITEMS + _COPIES * sum(array.size for array in arrays.values())
+
+    def model(self, structure: dict[str, Any]) -> Any:
+        """Return the model of a structure."""
+        for node in structure["nodes"]:
+            kind = node["kind"]
+            if kind not in _READERS:
+                raise FileError(f"The file has a part of the unknown kind {kind!r}.")
+            self._items, self._levels = 0, 0
+            made = _READERS[kind](self, node)
+            self._made.append(made)
+            self._sizes.append(self._size(made))
+        return self.value(structure["root"])
+
+    def _size(self, made: Any) -> tuple[int, int]:
+        """Return the size of a node; only what arrays and hashes go through counts by its items."""
+        if isinstance(made, np.ndarray) and made.dtype != object:
+            return max(1, made.size), 0
+        is_container = isinstance(made, list | tuple | set | frozenset | dict | np.ndarray)
+        return (1 + self._items, 1 + self._levels) if is_container else (1, 0)
+
+    def value(self, spec: Any) -> Any:
+        """Return the value that JSON stands for."""
+        if not isinstance(spec, dict):
+            if isinstance(spec, list):
+                raise FileError("The file has a bare list where a value should be.")
+            self._items += 1
+            return spec
+        ((tag, content),) = spec.items()
+        if tag == "ref":
+            if type(content) is not int or not 0 <= content < len(self._made):
+                raise FileError(f"The file refers to part {content!r}, which does not come before.")
+            items, levels = self._sizes[content]
+            self._count(items)
+            self._levels = max(self._levels, levels)
+            if self._levels > _LEVELS:
+                raise FileError(f"The file has containers in more than {_LEVELS} levels.")
+            return self._made[content]
+        if tag not in _TAGS:
+            raise FileError(f"The file has a value of the unknown kind {tag!r}.")
+        return _TAGS[tag](content)
+
+    def _count(self, n_items: int) -> None:
+        """Raise where containers that share their parts are much larger than the file.
+
+        A list that has another one twice, which has another one twice, and so on, takes a line for
+        each, and all memory where it becomes an array; the hash of such a tuple never ends.
+        """
+        self._items += n_items
+        if self._items > self._most:
+            what = f"a container with more than {self._most} items, which share their parts"
+            raise FileError(f"The file has {what}.")
+
+    def charge(self, n_bytes: int) -> None:
+        """Raise where copies, each a line of the file, would take much more than its arrays."""
+        self._left -= n_bytes
+        if self._left < 0:
+            raise FileError("The file has the same arrays in so many parts that memory would end.")
+
+    def values(self, specs: Iterable[Any]) -> list[Any]:
+        return [self.value(spec) for spec in specs]
+
+    def items(self, node: dict[str, Any]) -> list[Any]:
+        """Return the items of a list."""
+        return self.column(node["column"], node["n"]) if "n" in node else self.values(node["items"])
+
+    def column(self, spec: dict[str, Any], n: int) -> list[Any]:
+        """Return the n values of a column."""
+        if type(n) is not int or n < 0:
+            raise FileError(f"The file has a column of {n!r} values.")
+        self.charge(_ITEM_BYTES * n)
+        values: list[Any] = []
+        if "each" in spec:
+            values = self.values(spec["each"])
+        elif "same" in spec:
+            before = self._items
+            values = [self.value(spec["same"])] * n
+            self._count((n - 1) * (self._items - before))
+        elif "numbers" in spec:
+            numbers = self._array_of(spec["numbers"])
+            values = numbers.tolist() if spec["python"] else list(numbers)
+        elif "arrays" in spec:
+            values = _parts(self._array_of(spec["arrays"]), self._array_of(spec["ends"]))
+        elif "lists" in spec:
+            values = self._lists(spec, n)
+        elif "columns" in spec:
+            values = self.objects(spec, n)
+        if len(values) != n:
+            raise FileError(f"The file has a column of {len(values)} values in place of {n}.")
+        return values
+
+    def _lists(self, spec: dict[str, Any], n: int) -> list[Any]:
+        before, self._levels = self._levels, 0
+        if spec["lists"] == "objects":
+            shape = tuple(spec["shape"])
+            size = math.prod(shape)
+            items = self.column(spec["of"], n * size)
+            made = [_object_array(items[size * i : size * (i + 1)], shape) for i in range(n)]
+        else:
+            ends = self._array_of(spec["ends"])
+            items = self.column(spec["of"], int(ends[-1]))
+            made = [MAKE[spec["lists"]](part) for part in _parts(items, ends)]
+        self._levels = max(before, self._levels + 1)
+        return made
+
+    def objects(self, spec: dict[str, Any], n: int) -> list[Any]:
+        """Return objects of one class, whose attributes are in columns, or values of one object."""
+        before, self._levels = self._levels, 0
+        kind = classes.class_of(spec["class"]) if spec["kind"] == "object" else self._own(spec)
+        if "columns" in spec:
+            columns = {name: self.column(one, n) for name, one in spec["columns"].items()}
+        else:
+            columns = {name: [self.value(one)] for name, one in spec["state"].items()}
+        # hashes and arrays do not go through objects
+        self._levels = max(before, self._levels + 1 if issubclass(kind, tuple) else 0)
+        if classes.is_rebuilt(kind):
+            self.charge(_size_of(columns))
+        return classes.restored(kind, columns, n)
+
+    def _own(self, spec: dict[str, Any]) -> type:
+        """Return a class of the user's, which must have been given."""
+        name = spec["class"]
+        kind = self.given.get(name)
+        if kind is None:
+            raise FileError(f"The file asks for {name!r} without saying that it needs it.")
+        if not isinstance(kind, type) or not classes.is_part(kind):
+            raise FileError(
+                f"modules must have the class {name!r} of a kernel, sketch, loss, decoder, rows or "
+                f"another estimator. Got {kind!r} instead."
+            )
+        return kind
+
+    def _array_of(self, spec: Any) -> np.ndarray:
+        array = self.value(spec)
+        if not isinstance(array, np.ndarray):
+            raise FileError("The file has a column of what is no array.")
+        return array
+
+    def array(self, node: dict[str, Any]) -> np.ndarray:
+        raw = self.arrays[node["array"]]
+        if "dtype" not in node:
+            return raw
+        dtype, shape = _simple_dtype(node["dtype"]), tuple(node["shape"])
+        if raw.dtype != stored_as(dtype):
+            raise FileError(f"An array of {dtype} is stored as {raw.dtype}.")
+        if dtype.kind == "U" and raw.max(initial=0) > _LAST_CHARACTER:
+            raise FileError("The file has text with characters that do not exist.")
+        if raw.size * raw.itemsize != math.prod(shape) * dtype.itemsize:
+            raise FileError(f"An array of shape {shape} is stored with shape {raw.shape}.")
+        return raw.reshape(-1).view(dtype).reshape(shape, order=node["order"])
+
+
+def _parts(whole: Any, ends: np.ndarray) -> list[Any]:
+    """Return the parts of an array or a list, given where each of them ends."""
+    stops = np.append(0, ends).astype(np.int64)
+    is_split = ends.ndim == 1 and ends.dtype.kind in "iu" and not np.any(stops[1:] < stops[:-1])
+    if not is_split or stops[-1] != len(whole):
+        raise FileError("The file has a column whose parts are not one after the other.")
+    return [whole[a:b] for a, b in pairwise(stops.tolist())]
+
+
+def _size_of(columns: Mapping[str, list[Any]]) -> int:
+    """Return the bytes of the arrays in attributes."""
+    values = [one for column in columns.values() for one in column]
+    values += [more for one in values if isinstance(one, dict) for more in one.values()]
+    return sum([one.nbytes for one in values if isinstance(one, np.ndarray)])
+
+
+def _simple_dtype(name: str) -> np.dtype:
+    if not SIMPLE.fullmatch(name):
+        raise FileError(f"The file has the unknown dtype {name!r}.")
+    return np.dtype(name)
+
+
+def stored_as(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of safetensors in which an array lies in the file."""
+    if dtype.kind == "c":
+        return np.dtype(f"<f{dtype.itemsize // 2}")
+    return {"U": DTYPES["U32"], "S": DTYPES["U8"]}.get(dtype.kind, dtype)
+
+
+def _scalar(content: Any) -> Any:
+    name, text = content
+    dtype, data = _simple_dtype(name), bytes.fromhex(text)
+    if len(data) != dtype.itemsize:
+        raise FileError(f"A number of {dtype} is stored in {len(data)} bytes.")
+    return np.frombuffer(data, dtype)[0]
+
+
+_TAGS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda text: int(text, 16),
+    "float": lambda text: struct.unpack(">d", bytes.fromhex(text))[0],
+    "text": lambda text: bytes.fromhex(text).decode("utf-32-le", "surrogatepass"),
+    "bytes": bytes.fromhex,
+    "scalar": _scalar,
+}
+
+
+# Nodes --------------------------------------------------------------------------------------------
+
+
+def _read_dict(reader: Reader, node: dict[str, Any]) -> dict[Any, Any]:
+    pairs = [(reader.value(key), reader.value(one)) for key, one in node["items"]]
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise FileError("The file has a dictionary with the same key twice.")
+    return made
+
+
+def _object_array(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    if math.prod(shape) != len(items):
+        raise FileError(f"An array of shape {shape} is stored with {len(items)} items.")
+    flat = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):  # which may be sequences, to be left alone
+        flat[i] = item
+    return flat.reshape(shape)
+
+
+def _read_record(reader: Reader, node: dict[str, Any]) -> np.ndarray:
+    fields = {name: reader.value(spec) for name, _, spec in node["fields"]}
+    if not all(isinstance(one, np.ndarray) and one.dtype != object for one in fields.values()):
+        raise FileError("The file has records of what are no arrays.")
+    dtypes = [(name, _simple_dtype(dtype)) for name, dtype, _ in node["fields"]]
+    dtype = np.dtype(dtypes, align=node["aligned"])
+    shape = next(iter(fields.values())).shape
+    reader.charge(math.prod(shape) * dtype.itemsize)
+    records = np.zeros(shape, dtype)
+    for name, one in fields.items():
+        if one.shape != shape:
+            raise FileError(f"The file has records with {one.shape} of {name!r}, not {shape}.")
+        records[name] = one
+    return records
+
+
+def _read_slice(reader: Reader, node: dict[str, Any]) -> slice:
+    start, stop, step = reader.values(node["items"])
+    if not all(one is None or isinstance(one, int | str) for one in (start, stop, step)):
+        raise FileError("The file has a slice between what are neither positions nor names.")
+    return slice(start, stop, step)
+
+
+def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
+    parts = tuple(reader.value(node[name]) for name in ("data", "indices", "indptr"))
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        raise FileError("The file has a sparse matrix of what are no arrays.")
+    matrix = SPARSE[node["kind"]](parts, shape=tuple(node["shape"]))
+    matrix.check_format(full_check=True)  # SciPy reads beyond the end where positions are wrong
+    return matrix
+
+
+def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
+    state = reader.value(node["state"])
+    bits = BIT_GENERATORS[state["bit_generator"]](0)
+    if node["legacy"]:
+        generator = np.random.RandomState(bits)
+        generator.set_state(state)
+        return generator
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def _read_partial(reader: Reader, node: dict[str, Any]) -> Any:
+    return functools.partial(classes.class_of(node["class"]), **reader.value(node["keywords"]))
+
+
+def _read_dtype(reader: Reader, node: dict[str, Any]) -> np.dtype:
+    return np.dtype(object) if node["name"] == "|O" else _simple_dtype(node["name"])
+
+
+def _read_given(reader: Reader, node: dict[str, Any]) -> Any:
+    if node["name"] not in reader.given:
+        raise FileError(f"The file asks for {node['name']!r} without saying that it needs it.")
+    return reader.given[node["name"]]
+
+
+_READERS: dict[str, Callable[[Reader, dict[str, Any]], Any]] = {
+    **dict.fromkeys(MAKE, lambda reader, node: MAKE[node["kind"]](reader.items(node))),
+    "dict": _read_dict,
+    "array": Reader.array,
+    "objects": lambda reader, node: _object_array(reader.items(node), tuple(node["shape"])),
+    "record": _read_record,
+    "slice": _read_slice,
+    "dtype": _read_dtype,
+    **dict.fromkeys(SPARSE, _read_sparse),
+    "generator": _read_generator,
+    "named": lambda reader, node: classes.value_of(node["name"]),
+    "given": _read_given,
+    "partial": _read_partial,
+    **dict.fromkeys(("object", "own"), lambda reader, node: reader.objects(node, 1)[0]),
+}
