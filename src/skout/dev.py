@@ -8,7 +8,7 @@ from ._numerics.arrays import n_rows, row_slices, take, unique
 from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import stack
+from ._numerics.objects import ranges, stack
 from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
@@ -28,6 +28,7 @@ from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, named
 from .rows.stream import join
+from .solvers.folds import deal
 
 __all__ = [
     "DAMAGED",
@@ -46,6 +47,7 @@ __all__ = [
     "check_place",
     "check_rng",
     "chemistry",
+    "deal",
     "ending",
     "extra",
     "frames_out",
@@ -56,6 +58,7 @@ __all__ = [
     "named",
     "no_frames",
     "opened",
+    "ranges",
     "replacing",
     "resolve",
     "row_slices",

@@ -1,108 +1,193 @@
 """Peaks with formulas: which part of a molecule's formula weighs as a peak does.
 
-Peaks are made neutral first: a proton is taken from a positive ion (or the metal of the adduct) and
-given to a negative one. So a fragment has one formula in both polarities and for all adducts, and
-what is missing to the molecule is the formula of the loss.
+Peaks are made neutral first: a proton, or the metal of the adduct, is taken from a positive ion,
+and a proton is given to a negative one. So a fragment has one formula in both polarities and for
+all adducts.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from skout._numerics.objects import ranges
+from skout.dev import check_number, ranges
 
-from ..readers.formulas import ELECTRON, MASSES, element_counts
+from ..readers import parse_adduct
+from ..readers.formulas import CODES, ELECTRON, MASSES, element_counts, hill
+from .results import Explanation
 
-__all__ = ["Parts", "annotate_peaks", "formula_code", "parts_of"]
+__all__ = ["Annotation", "annotate", "explain_peaks"]
 
 _H = MASSES["H"]
 # Parts without hydrogen that are tried at most.
 _MOST_PARTS = 2**18
 # Light peaks are known no better than this, in Da.
 _LEAST_ERROR = 0.001
-# Hydrogens that a fragment may have beyond those of the molecule: moved over from elsewhere.
-_MORE_HYDROGENS = 1
-# Metals that stay with fragments; other parts of adducts leave as neutral molecules.
+# Metals that stay with fragments; what else an adduct adds leaves as a neutral molecule.
 _METALS = ("Na", "K", "Li")
-
-
-def _element_code(symbol: str) -> int:
-    """Return a fixed odd number of 64 bits for an element (the mixing steps of SplitMix64)."""
-    z = int.from_bytes(symbol.encode(), "little") * 0x9E3779B97F4A7C15 % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return (z ^ (z >> 31)) | 1
-
-
-CODES = {symbol: _element_code(symbol) for symbol in MASSES}
-
-
-def formula_code(counts: dict[str, int]) -> int:
-    """Return a number for a formula that is linear in its counts, modulo 2^64.
-
-    So the number of a loss is that of the molecule minus that of the fragment.
-    """
-    return sum(CODES[symbol] * count for symbol, count in counts.items()) % 2**64
-
-
-@dataclass(frozen=True)
-class Parts:
-    """All parts of a formula without their hydrogens, sorted by mass modulo that of hydrogen."""
-
-    symbols: tuple[str, ...]  # without H
-    counts: np.ndarray  # (g, elements)
-    masses: np.ndarray  # (g,)
-    rests: np.ndarray  # (g,) masses modulo the mass of H, increasing
-    most_h: np.ndarray  # (g,)
-    codes: np.ndarray  # (g,) uint64
-    total: dict[str, int]  # of the molecule
-
-
+# Peaks within the first error say by how much a spectrum is shifted, at most so far; in ppm.
+_FIRST_PPM, _MOST_SHIFT = 15.0, 10.0
 # Bonds of an atom beyond the two that keep it in a chain.
 _BONDS = {"C": 2, "Si": 2, "Ge": 2, "Sn": 2, "N": 1, "B": 1, "P": 3, "As": 3, "S": 4, "Se": 4}
 _ENDS = ("F", "Cl", "Br", "I", "Na", "K", "Li", "Rb", "Cs", "Ag", "D", "T")
 
 
-@lru_cache(maxsize=512)
-def parts_of(formula: str) -> Parts | None:
+@dataclass(frozen=True)
+class _Parts:
+    """All parts of a formula without their hydrogens, g of them."""
+
+    symbols: tuple[str, ...]  # without H
+    counts: np.ndarray  # (g, elements)
+    masses: np.ndarray  # (g,)
+    rests: np.ndarray  # (g,) masses modulo that of hydrogen, increasing
+    most_h: np.ndarray  # (g,)
+    codes: np.ndarray  # (g,) uint64, see `formula_code`
+
+
+@lru_cache(maxsize=256)
+def _parts_of(formula: str) -> _Parts | None:
     """Return the parts of a molecular formula, None where there are more than 2^18."""
-    total = dict(element_counts(formula))
-    charge = formula.count("+") - formula.count("-")
-    total["H"] = total.get("H", 0) - charge  # a cation is a molecule and a proton
-    symbols = tuple(sorted((s for s in total if s != "H"), key=lambda s: (s != "C", s)))
+    total = element_counts(formula)
+    charge = formula.count("+") - formula.count("-")  # a cation is a molecule and a proton
+    hydrogens = total.pop("H", 0) - charge
+    symbols = tuple(sorted(total))
     n_parts = math.prod(total[symbol] + 1 for symbol in symbols)
     if n_parts > _MOST_PARTS:
         return None
     axes = [np.arange(total[symbol] + 1) for symbol in symbols]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(n_parts, len(symbols))
     masses = grid @ np.array([MASSES[symbol] for symbol in symbols])
-    rests = masses % _H
-    order = np.argsort(rests, kind="stable")
-    grid, masses, rests = grid[order], masses[order], rests[order]
-    bonds = np.array([_BONDS.get(s, -1 if s in _ENDS else 0) for s in symbols])
-    most_h = np.minimum(total["H"] + _MORE_HYDROGENS, grid @ bonds + 3)
+    order = np.argsort(masses % _H, kind="stable")
+    grid, masses = grid[order], masses[order]
+    bonds = np.array([_BONDS.get(s, -1 if s in _ENDS else 0) for s in symbols], dtype=np.int64)
+    # one hydrogen may move over from the other half
+    most_h = np.minimum(hydrogens + 1, grid @ bonds + 2)
     codes = grid.astype(np.uint64) @ np.array([CODES[s] for s in symbols], dtype=np.uint64)
-    return Parts(symbols, grid, masses, rests, most_h, codes, total)
+    return _Parts(symbols, grid, masses, masses % _H, most_h, codes)
 
 
-def matches(parts: Parts, mass: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return all pairs of a neutral mass and a part within the slack: peak, part, H, error."""
-    # |x - g - n H| <= slack for a whole n: x and g agree modulo the mass of H
-    rest = mass % _H
-    found = []
-    for turn in (-_H, 0.0, _H):
-        low = np.searchsorted(parts.rests, rest + turn - slack, side="left")
-        high = np.searchsorted(parts.rests, rest + turn + slack, side="right")
-        counts = high - low
-        found.append((np.repeat(np.arange(len(mass)), counts), ranges(low, counts)))
-    peak = np.concatenate([p for p, _ in found])
-    part = np.concatenate([g for _, g in found])
-    n_h = np.rint((mass[peak] - parts.masses[part]) / _H).astype(np.int64)
-    error = mass[peak] - parts.masses[part] - n_h * _H
-    fits = (n_h >= 0) & (n_h <= parts.most_h[part]) & (np.abs(error) <= slack[peak])
-    return peak[fits], part[fits], n_h[fits], error[fits]
+@dataclass(frozen=True)
+class Annotation:
+    """The peaks of a spectrum that have a formula, p of them."""
+
+    peak: np.ndarray  # (p,) increasing
+    code: np.ndarray  # (p,) that of the neutral fragment without hydrogen
+    hydrogens: np.ndarray  # (p,) of the neutral fragment
+    error: np.ndarray  # (p,) ppm
+    formula: tuple[str, ...]  # of the ions, without charge; () unless requested
+
+
+def annotate(
+    mz: np.ndarray,
+    intensity: np.ndarray,
+    formula: str,
+    adduct: str,
+    ppm: float = 10.0,
+    *,
+    calibrate: bool = True,
+    written: bool = False,
+) -> Annotation | None:
+    """Return the nearest part of a formula for each peak that has one within `ppm`.
+
+    That is at least 0.001 Da. With `calibrate` masses are shifted first by the median error of
+    peaks that have one part only. None where the formula has too many parts.
+    """
+    parts = _parts_of(formula)
+    if parts is None:
+        return None
+    sign = -1 if _is_negative(adduct) else 1
+    metals = [metal for metal in _METALS if sign > 0 and f"+{metal}]" in adduct]
+    # what is taken from an ion to make it neutral
+    carriers = [sign * (_H - ELECTRON), *(MASSES[metal] - ELECTRON for metal in metals)]
+    mz = np.asarray(mz, dtype=np.float64)
+    shift = 0.0
+    if calibrate:
+        peak, *_, error, _ = _matches(parts, mz, carriers, _FIRST_PPM)
+        alone = np.bincount(peak, minlength=len(mz))[peak] == 1
+        shift = _shift(1e6 * error[alone] / mz[peak[alone]], np.sqrt(intensity[peak[alone]]))
+    peak, part, n_h, error, carrier = _matches(parts, mz * (1.0 - 1e-6 * shift), carriers, ppm)
+    order = np.lexsort((np.abs(error), peak))
+    best = order[np.unique(peak[order], return_index=True)[1]]
+    peak, part, n_h, carrier = peak[best], part[best], n_h[best], carrier[best]
+    names: tuple[str, ...] = ()
+    if written:
+        ions = zip(parts.counts[part].tolist(), (n_h + sign * (carrier == 0)).tolist(), carrier,
+                   strict=True)  # fmt: skip
+        names = tuple(
+            _text(dict(zip(parts.symbols, atoms, strict=True)), h, metals[k - 1] if k else "")
+            for atoms, h, k in ions
+        )
+    return Annotation(peak, parts.codes[part], n_h, 1e6 * error[best] / mz[peak], names)
+
+
+def _is_negative(adduct: str) -> bool:
+    try:
+        return parse_adduct(adduct).charge < 0
+    except ValueError:
+        return False
+
+
+def _matches(
+    parts: _Parts, mz: np.ndarray, carriers: list[float], ppm: float
+) -> tuple[np.ndarray, ...]:
+    """Return all matches within ppm: peak, part, hydrogens, error in Da and carrier of charge."""
+    slack = np.maximum(_LEAST_ERROR, 1e-6 * ppm * mz)
+    columns = []
+    for number, carrier in enumerate(carriers):
+        mass = mz - carrier
+        # |mass - part - n H| <= slack for a whole n: mass and part agree modulo H
+        for turn in (-_H, 0.0, _H):
+            rest = mass % _H + turn
+            low = np.searchsorted(parts.rests, rest - slack, side="left")
+            counts = np.searchsorted(parts.rests, rest + slack, side="right") - low
+            peak, part = np.repeat(np.arange(len(mz)), counts), ranges(low, counts)
+            n_h = np.rint((mass[peak] - parts.masses[part]) / _H).astype(np.int64)
+            error = mass[peak] - parts.masses[part] - n_h * _H
+            # an ion without hydrogens has lost one more than the proton that is taken from it
+            least = -1 if number == 0 and carrier > 0.0 else 0
+            fits = (n_h >= least) & (n_h <= parts.most_h[part]) & (np.abs(error) <= slack[peak])
+            fits &= (parts.masses[part] > 0.0) | (n_h > 0)
+            columns.append([x[fits] for x in (peak, part, n_h, error, np.full(len(peak), number))])
+    return tuple(np.concatenate(values) for values in zip(*columns, strict=True))
+
+
+def _shift(errors: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted median of errors, drawn towards 0 where there are few."""
+    n = len(errors)
+    if n == 0:
+        return 0.0
+    order = np.argsort(errors)
+    total = np.cumsum(weights[order])
+    median = errors[order][np.searchsorted(total, total[-1] / 2.0)]
+    return float(np.clip(median * n / (n + 1.0), -_MOST_SHIFT, _MOST_SHIFT))
+
+
+def _text(counts: dict[str, int], hydrogens: int, metal: str) -> str:
+    atoms = counts | {"H": hydrogens} | ({metal: counts.get(metal, 0) + 1} if metal else {})
+    return hill("".join(f"{name}{count}" for name, count in atoms.items() if count))
+
+
+def explain_peaks(
+    mz: np.ndarray,
+    intensity: np.ndarray,
+    formula: str,
+    *,
+    smiles: str = "",
+    adduct: str = "[M+H]+",
+    ppm: float = 10.0,
+) -> Explanation:
+    """Return for each peak the part of an ion that weighs nearest to it, within `ppm`."""
+    check_number(ppm, "ppm", strict=True)
+    mz, height = np.asarray(mz, dtype=np.float64), np.asarray(intensity, dtype=np.float64)
+    found = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
+    if found is None:
+        raise ValueError(
+            f"{formula} has more than {_MOST_PARTS} parts: its peaks are not explained."
+        )
+    sign = "-" if _is_negative(adduct) else "+"
+    formulas, errors = np.full(len(mz), "", dtype=object), np.full(len(mz), np.nan)
+    formulas[found.peak], errors[found.peak] = [text + sign for text in found.formula], found.error
+    return Explanation(smiles, mz, height / height.max(), tuple(formulas), errors)
