@@ -1,6 +1,8 @@
 """Spectra of laboratories that the model has never seen: nine of the 42 of the open spectra.
 
     python experiments/spectra_open.py prepare     the split and the pool; random order; record
+    python experiments/spectra_open.py fit         the model of the library, with the prior; record
+    python experiments/spectra_open.py score       the nine laboratories, by formula and by mass
 
 The protocol, fixed before any model was fitted:
 
@@ -24,18 +26,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import HERE, RECORDS, print_table, surroundings
+from tqdm import tqdm
 
-from skout.molecules import MoleculePool
+from skout import SpectrumIdentifier, load, save
+from skout.molecules import MoleculePool, read_prior
 from skout.readers import SpectraTable, spectra_table
 
 DATA = Path(os.environ.get("SKOUT_DATA", "."))
 CACHE = HERE / "cache" / "spectra_open"
+MODEL = CACHE / "model.skout"
 N_HELD, FEWEST, MOST, SHARE = 9, 20, 350, 0.9
 PPM = 10.0
 
@@ -89,6 +96,11 @@ class Protocol:
         return MoleculePool.build(molecules, path, n_jobs=2, verbose=True)
 
     @cached_property
+    def prior(self) -> dict[str, float]:
+        """How many lists a molecule stands on."""
+        return read_prior(DATA / "np_molecules.csv.gz")
+
+    @cached_property
     def candidates(self) -> dict[str, list[np.ndarray]]:
         """The candidates of each query by formula, and by mass: rows of the pool."""
         pool, table = self.pool, as_table(self.queries)
@@ -109,6 +121,7 @@ def as_table(frame: Any) -> SpectraTable:
     names = {
         "identifier": "accession", "adduct": "adduct", "polarity": "polarity",
         "formula": "formula", "smiles": "smiles", "name": "name", "inchikey": "inchikey",
+        "laboratory": "contributor",
     }  # fmt: skip
     columns = {name: list(frame[column]) for name, column in names.items()}
     return spectra_table(spectra, **columns)
@@ -168,11 +181,116 @@ def prepare(protocol: Protocol) -> None:
     extend("protocol", found | {"random order": rows})
 
 
+def fit(protocol: Protocol, **size: int) -> None:
+    """Fit the model on the library, with the pool and the prior; its size is in the record."""
+    table, prior = as_table(protocol.library), protocol.prior
+    start, cpu = time.perf_counter(), time.process_time()
+    model = SpectrumIdentifier(**size, random_state=0, verbose=True)
+    model.fit(table, pool=protocol.pool, prior=prior, on_error="skip")
+    spent = {
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu seconds": round(time.process_time() - cpu, 1),
+        "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "load": os.getloadavg()[0],
+    }
+    save(model, MODEL)
+    found = {"file megabytes": round(MODEL.stat().st_size / 1e6, 1), **spent}
+    found |= {"validation": model.validation_, **size, "pool": len(protocol.pool)}
+    print(json.dumps(found, indent=1))
+    extend("fit", found)
+
+
+def score(protocol: Protocol, n_queries: int | None) -> None:
+    """Rank the candidates of the nine laboratories by the model, each step on and off."""
+    model, prior, queries = load(MODEL), protocol.prior, protocol.queries
+    if n_queries is not None:
+        queries = queries.sample(n_queries, random_state=0).sort_index()
+    ions = as_table(queries)
+    places = protocol.pool.by_key(list(queries.key))
+    ions = spectra_table(ions, formula=list(protocol.pool.formulas(places)))
+    found: dict[str, Any] = {"queries": len(queries)}
+    for by in ("formula", "mass"):
+        rows = []
+        for name, more in (("without prior", None), ("with prior", prior)):
+            start = time.perf_counter()
+            with tqdm(total=len(queries), desc=f"by {by}, {name}") as bar:
+                answers = model.identify(
+                    ions, protocol.pool, by=by, ppm=PPM, top=10**6, prior=more,
+                    progress=lambda done, _, bar=bar: bar.update(done - bar.n),
+                )  # fmt: skip
+            seconds = time.perf_counter() - start
+            rows.append({"model": name, **measured(answers, places), "seconds": round(seconds, 1)})
+        blind = blind_ranks(answers, places, protocol.pool, prior)
+        rows.append({"model": "prior alone", **summary(blind)})
+        sizes = np.array([one.n_candidates for one in answers])
+        rows.append({"model": "random order", **rounded(random_order(sizes[sizes > 1]))})
+        print_table(rows, list(rows[0]))
+        found[by] = rows
+    extend("score", found)
+
+
+def measured(answers: list[Any], places: np.ndarray) -> dict[str, Any]:
+    """Return scores of queries with several candidates, and how sure the model was."""
+    ranks, sure, hits, covered, sizes = [], [], [], [], []
+    for one, place in zip(answers, places, strict=True):
+        if one.n_candidates < 2:
+            continue
+        hit = next((hit for hit in one.hits if hit.index == place), None)
+        ties = [] if hit is None else [h.rank for h in one.hits if h.score == hit.score]
+        ranks.append(np.mean(ties) if hit else np.inf)
+        sure.append(one.hits[0].confidence)
+        hits.append(one.hits[0].index == place)
+        if hit is not None:
+            covered.append(hit.in_set)
+            sizes.append(one.n_in_set)
+    return summary(np.array(ranks)) | {
+        "confidence": round(float(np.mean(sure)), 4),
+        "first is right": round(float(np.mean(hits)), 4),
+        "sets hold it": round(float(np.mean(covered)), 4),
+        "mean set": round(float(np.mean(sizes)), 2),
+    }
+
+
+def blind_ranks(answers: list[Any], places: np.ndarray, pool: Any, prior: Any) -> np.ndarray:
+    """Return the ranks of the truths by the prior alone; ties share the mean of theirs."""
+    ranks = []
+    for one, place in zip(answers, places, strict=True):
+        if one.n_candidates < 2:
+            continue
+        rows = np.array([hit.index for hit in one.hits])
+        value = np.array([prior.get(str(key), 0.0) for key in pool.keys(rows)])
+        own = value[rows == place]
+        above, tied = (value > own).sum(), (value == own).sum() - 1
+        ranks.append(1 + above + tied / 2 if len(own) else np.inf)
+    return np.array(ranks)
+
+
+def summary(ranks: np.ndarray) -> dict[str, Any]:
+    values = {"top 1": ranks <= 1, "top 10": ranks <= 10, "MRR": 1.0 / ranks}
+    error = np.std(values["MRR"], ddof=1) / np.sqrt(len(ranks))
+    means = rounded({name: float(np.mean(value)) for name, value in values.items()})
+    return {"n": len(ranks), **means, "MRR error": round(float(error), 4)}
+
+
+def rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare",))
+    parser.add_argument("part", choices=("prepare", "fit", "score"))
+    for name, value in (("n_validation", 4000), ("most_spectra", 6), ("cv", 5)):
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=value, help="of the estimator, in `fit`")
+    parser.add_argument("--n-queries", type=int, help="spectra of `score`, default all")
     options = parser.parse_args()
-    {"prepare": prepare}[options.part](Protocol())
+    if options.part == "prepare":
+        prepare(Protocol())
+    elif options.part == "fit":
+        names = ("n_validation", "most_spectra", "cv")
+        fit(Protocol(), **{name: getattr(options, name) for name in names})
+    else:
+        score(Protocol(), options.n_queries)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from skout.apps.spectra.identify.calibration import (
     truth_rank,
 )
 from skout.apps.spectra.identify.columns import WAYS, bond_classes, way_columns
-from skout.apps.spectra.identify.design import few_a_group
+from skout.apps.spectra.identify.design import Design, combined_kernel, few_a_group
 from skout.apps.spectra.identify.fragments import CUTS, fragments_of
 from skout.apps.spectra.identify.inputs import read_library
 from skout.apps.spectra.identify.queries import batches, read_queries
@@ -30,9 +30,11 @@ from skout.apps.spectra.identify.ranking import HeldOut, learned, random_order, 
 from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
 from skout.apps.spectra.identify.side_by_side import SideBySide, widths_of
 from skout.apps.spectra.identify.validation import Candidates
+from skout.apps.spectra.identify.ways import Ways
 from skout.apps.spectra.pools.standard import entries
 from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
 from skout.datasets import load
+from skout.decoding import CandidateSets
 from skout.kernels import Tanimoto
 from skout.molecules import fingerprints
 from skout.predictors.thresholds import cut
@@ -153,7 +155,7 @@ def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, aske
     for query, one in zip(asked[:10], plain.identify(asked[:10], pool, top=5), strict=True):
         own = pool.by_mass(query["precursor_mz"] - MASSES["H"] + ELECTRON)
         spectrum = spectra_table([query]).spectra
-        ways = way_columns(plain.predictor_, spectrum, Pairs.of([own]), pool.fingerprints)
+        ways = way_columns(plain.ways_, spectrum, Pairs.of([own]), pool.fingerprints)
         assert one.n_candidates == len(own)
         expected = np.sort(coef @ ways)[::-1][:5]
         assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
@@ -466,6 +468,25 @@ def test_ranked_breaks_ties_by_the_place_in_the_pool():
     assert best.in_set.tolist() == [True, True, True]  # each with a probability above exp(-2)
     two = ranked(np.array([9, 4]), np.array([1.0, 0.0]), 2, cuts, sure)
     assert two.in_set.tolist() == [True, False]  # no set is empty
+
+
+def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
+    library = read_library(spectra_of(data, rows[:60]), data.Y[rows[:60]])
+    bits = fingerprints(library.smiles, **pool.fingerprint_settings)
+    X, Y = library.ions.spectra, bits[library.molecule]
+    kernel = combined_kernel(X, Y, library.molecule, (512,), np.random.default_rng(0))
+    model = Design(kernel, 40, None, (512,), 0).two_ways(library.molecule[:50])
+    model.fit(X[:50], Y[:50])
+    candidates = CandidateSets(Y, [0, 3, 10], np.arange(10))
+    ways = Ways.of(model)
+    got = ways.columns(ways.spectra(X[50:52]), candidates)
+    embedded = model.decoder_.embed(candidates)
+    by_way = model.output_basis_.scores_by_way(
+        model.predict_coordinates(X[50:52]), embedded.embedding, candidates.indptr, embedded.members
+    )
+    for row, name in enumerate(WAYS[1:], 1):
+        assert_allclose(got[row], by_way[name], atol=1e-4)
+    assert_allclose(got[0], got[1] + got[3])
 
 
 # Ranking -----------------------------------------------------------------------------------------

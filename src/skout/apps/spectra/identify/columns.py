@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skout import TwoWay
 from skout.decoding import CandidateSets
 from skout.dev import Spectra, ranges
 from skout.molecules import parse_smiles
@@ -15,6 +14,7 @@ from skout.molecules import parse_smiles
 from .annotation import Annotation, annotate
 from .fragments import CUTS, Fragments, bond_class, fragments_of
 from .search import Pairs, pair_scores
+from .ways import Ways
 
 __all__ = ["WAYS", "Ions", "bond_classes", "fragment_columns", "scale_groups", "way_columns"]
 
@@ -45,15 +45,13 @@ class Ions(NamedTuple):
 
 
 def way_columns(
-    model: TwoWay, spectra: Spectra, pairs: Pairs, fingerprints: Callable[[np.ndarray], Any]
+    ways: Ways, spectra: Spectra, pairs: Pairs, fingerprints: Callable[[np.ndarray], Any]
 ) -> np.ndarray:
     """Return the scores of all pairs by both ways, shape (4, pairs), see `WAYS`."""
-    F, basis = model.predict_coordinates(spectra), model.output_basis_
+    F = ways.spectra(spectra) if len(spectra) else np.empty((0, 0))
 
     def score(numbers: np.ndarray, sets: CandidateSets) -> np.ndarray:
-        pool = model.decoder_.embed(sets)
-        ways = basis.scores_by_way(F[numbers], pool.embedding, sets.indptr, pool.members)
-        return np.vstack([ways["backward"] + ways["cosine"], *(ways[name] for name in WAYS[1:])])
+        return ways.columns(F[numbers], sets)
 
     return pair_scores(pairs, fingerprints, score, len(WAYS))
 

@@ -79,12 +79,11 @@ class Design:
         return TwoWay(backward, forward, 1.0, normalisation="distance")
 
 
-def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample | None:
+def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample:
     """Return a draw of rows, of a molecule of many spectra no more than of another."""
-    if size is None or size >= len(molecule):
-        return None
+    n = len(molecule)
     counts = np.bincount(molecule)
-    return SubSample(size, 1.0 / counts[molecule], replace=False)
+    return SubSample(n if size is None else min(size, n), 1.0 / counts[molecule], replace=False)
 
 
 def combined_kernel(

@@ -29,6 +29,7 @@ from .results import Explanation, Identification
 from .search import Pairs, described, ranked
 from .side_by_side import widths_of
 from .validation import Candidates, held_out
+from .ways import Ways
 
 __all__ = ["SpectrumIdentifier"]
 
@@ -75,8 +76,8 @@ class SpectrumIdentifier(OnPages):
 
     Attributes
     ----------
-    predictor_ : TwoWay
-        The model behind it, from spectra to fingerprints.
+    ways_ : Ways
+        The model behind it: kernels with landmarks of spectra and of molecules, and matrices.
     validation_ : dict
         "top_1", "top_10" and "mrr_25" of spectra that were held out and have several candidates,
         each with its standard error "..._se"; "calibration_error" and "mean_confidence" of the best
@@ -203,12 +204,10 @@ class SpectrumIdentifier(OnPages):
             )
             held = replace(held, columns=columns)
             bar.update()
-            predictor = design.two_ways(molecule).fit(X, Y)
+            ways = Ways.of(design.two_ways(molecule).fit(X, Y))
             bar.update()
-        # candidates come from pools: those of the library need not travel with the model
-        predictor.decoder_ = predictor.decoder_.without_pool()
         rankings, report = _rankings(held, pairs, candidates, classes, prior)
-        self.predictor_ = predictor
+        self.ways_ = ways
         self.rankings_ = {name: ranking.state for name, ranking in rankings.items()}
         self.bond_classes_ = classes
         self.fingerprint_ = dict(settings)
@@ -326,7 +325,7 @@ class SpectrumIdentifier(OnPages):
     ) -> list[dict[str, Any]]:
         """Return the best candidates of some spectra."""
         ranking = Ranking.restored(self.rankings_["spectrum" if prior is None else "prior"])
-        ways = way_columns(self.predictor_, ions.spectra, pairs, pool.fingerprints)
+        ways = way_columns(self.ways_, ions.spectra, pairs, pool.fingerprints)
         columns = self._with_fragments(ways, ions, pairs, pool, self.bond_classes_)
         if prior is not None:
             columns = np.vstack([columns, prior_column(prior, pool, pairs.indices)])

@@ -20,6 +20,7 @@ from .design import Design, few_a_group
 from .inputs import Library
 from .ranking import HeldOut
 from .search import Pairs
+from .ways import Ways
 
 __all__ = ["Candidates", "held_out"]
 
@@ -120,11 +121,13 @@ def held_out(
         train = rows[~seen]
         if len(np.unique(library.groups[train])) < 2:
             raise ValueError("cv leaves fewer than two molecules to learn from: give more folds.")
-        model = design.two_ways(library.molecule[train])
-        model.fit(library.ions.spectra[train], candidates.bits[library.molecule[train]])
+        molecule = library.molecule[train]
+        model = design.two_ways(molecule).fit(
+            library.ions.spectra[train], candidates.bits[molecule]
+        )
         pairs = Pairs.of([own for own, f in zip(lists, fold, strict=True) if f == k])
         spectra = library.ions.spectra[held]
-        ways.append(way_columns(model, spectra, pairs, candidates.fingerprints))
+        ways.append(way_columns(Ways.of(model), spectra, pairs, candidates.fingerprints))
     pairs = Pairs.of(lists)
     distinct, number = np.unique(pairs.indices, return_inverse=True)
     truth = library.keys[library.molecule[asked]]
