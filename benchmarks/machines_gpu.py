@@ -1,6 +1,6 @@
 """Kernel machines on a card against all cores of the same machine, to the same duality gap.
 
-    python benchmarks/machines_gpu.py [--quick] [--part agree speed parts more stream]
+    python -m benchmarks.machines_gpu [--quick] [--part agree speed parts more stream]
 
 agree   predictions, objective and duality gap of every kind of machine, on the card and here
 speed   Huber, pinball and logistic, n = 1,000,000, d = 20, m = 1,000, gap 1e-4: the card, with rows
@@ -28,17 +28,17 @@ from unittest import mock
 
 import numpy as np
 import torch
-from measure import RECORDS, gemm_rate, surroundings
 from sklearn.base import clone
 
 import skout
+from benchmarks.measure import RECORDS, gemm_rate, surroundings
 from skout import InducedMachine, JointQuantileRegressor, KernelClassifier, KernelMachine
 from skout.kernels import Gaussian
 from skout.losses import Huber, Pinball
 from skout.regressors import base
 from skout.rows import Device
 from skout.sketches import SubSample
-from skout.solvers.design import Design
+from skout.solvers.design import DesignMatrix
 
 GAMMA, ALPHA, D, SEED, TOL = 0.02, 1e-6, 20, 0, 1e-4
 KAPPA, TAU = 0.1, 0.9
@@ -217,7 +217,7 @@ def parts(n: int, m: int) -> Iterator[Result]:
         yield {"what": "parts", "loss": loss, "n": n, "m": m, "seconds": total, **spent}
     Z = torch.randn(n, m, device="cuda", dtype=torch.float64)
     w, b = torch.rand(n, device="cuda", dtype=torch.float64), Z[:m, :1].clone()
-    design = Design(Device(Z))
+    design = DesignMatrix(Device(Z))
     for name, function, flops in (
         ("gram", lambda: design.gram(w), n * m * m),
         ("product", lambda: design.product(b), 2 * n * m),

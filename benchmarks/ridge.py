@@ -1,6 +1,6 @@
 """Kernel ridge regression against scikit-learn, in one process; ratios are what counts.
 
-    python benchmarks/ridge.py [--quick]
+    python -m benchmarks.ridge [--quick]
 
 Three questions: how fast is a sketched fit (against Nystroem + Ridge, and as a fraction of the
 matrix-product rate of this very run); what does a cross-validated path of penalties cost; does
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import fastest, gemm_rate, measure, print_table, write_record
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge as ExactRidge
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from tqdm import tqdm
 
+from benchmarks.measure import fastest, gemm_rate, measure, print_table, write_record
 from skout import KernelRidge
 from skout.basis.features import Projection
-from skout.basis.passes import Sample
+from skout.basis.passes import TrainingSample
 from skout.kernels import Gaussian
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
@@ -87,13 +87,13 @@ def stages(model: KernelRidge, X: np.ndarray, Y: np.ndarray) -> dict[str, float]
     """Say where the time of a fit goes: basis, kernel values, moments."""
     basis = model.basis_
     n_part = min(len(X), 50_000)
-    part = Sample(Memory(X[:n_part]), Memory(Y[:n_part]))
+    part = TrainingSample(Memory(X[:n_part]), Memory(Y[:n_part]))
     scale = len(X) / n_part
     m = basis.rank_
     tiny = Projection(basis.engine_.features, np.zeros((m, 1)))
     kernel = fastest(lambda: part.rows.map(tiny, (1,), np.float64)) * scale
     moments = fastest(lambda: basis.engine_.moments(part, ALPHA)) * scale
-    whole = Sample(Memory(X), Memory(Y))
+    whole = TrainingSample(Memory(X), Memory(Y))
     start = fastest(lambda: ours()._fit_basis(model.kernel_, whole, None))
     return {"basis_seconds": start, "kernel_seconds": kernel, "pass_seconds": moments}
 

@@ -1,5 +1,10 @@
-"""Settings that every test module shares."""
+"""Settings that every test module shares.
 
+NumPy's default generator is seeded here: `np.random.default_rng()` without a seed gives the same
+draws at every run, and so does Hypothesis. `make test-unseeded` runs the tests without either.
+"""
+
+import dataclasses
 import gc
 import itertools
 import os
@@ -9,8 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+SEEDED = not os.environ.get("SKOUT_UNSEEDED")
 # The same examples at every run, and no deadline: the machines that run this are shared.
-settings.register_profile("skout", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("skout", deadline=None, derandomize=SEEDED, max_examples=40)
 settings.load_profile("skout")
 
 
@@ -41,7 +47,8 @@ def pytest_runtest_setup():
     """Begin to count seeds anew, so that other tests have no part in what a test draws."""
     global _seeds
     _seeds = itertools.count()
-    np.random.default_rng = _seeded
+    if SEEDED:
+        np.random.default_rng = _seeded
 
 
 def pytest_collection_finish():
@@ -100,10 +107,13 @@ def pytest_runtest_call():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Let forests of `Tuned` have ten trees at most, where a test does not care how many."""
-    from skout.apps.tuning import maps
-
-    def small(settings, *more):
-        return maps._forest(settings | {"n_estimators": min(settings["n_estimators"], 10)}, *more)
+    from skout.apps.tuning import MAPS
 
     for name in ("extra trees", "random forest"):
-        monkeypatch.setitem(maps._BUILDERS, name, small)
+        build = MAPS[name].build
+
+        def small(settings, *params, build=build):
+            few = min(settings.n_estimators, 10)
+            return build(dataclasses.replace(settings, n_estimators=few), *params)
+
+        monkeypatch.setattr(MAPS[name], "build", small)

@@ -4,8 +4,9 @@ What kernels, decoders, estimators and commands of your own need so as to treat 
 files and threads as those of skout do. The page on extending says what each name is for.
 """
 
-from ._numerics.arrays import n_rows, row_slices, take, unique
-from ._numerics.extras import extra
+from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
+from ._numerics.checkpoints import Checkpoint, digest
+from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
 from ._numerics.objects import ranges, stack
@@ -23,17 +24,21 @@ from ._numerics.validation import (
     no_frames,
     resolve,
 )
+from .basis.moments import outputs_by_rows
 from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
-from .rows.encode import check_matrix, named
+from .rows.encode import check_matrix, in_memory, named
 from .rows.stream import join
 from .solvers.folds import deal
+from .solvers.ridge import FoldMoments
 
 __all__ = [
     "DAMAGED",
     "PACKED",
+    "Checkpoint",
     "FileError",
+    "FoldMoments",
     "LimitError",
     "OnPages",
     "PartsByName",
@@ -41,6 +46,7 @@ __all__ = [
     "Source",
     "Spectra",
     "all_at_once",
+    "axes",
     "check_choice",
     "check_matrix",
     "check_number",
@@ -48,9 +54,11 @@ __all__ = [
     "check_rng",
     "chemistry",
     "deal",
+    "digest",
     "ending",
     "extra",
     "frames_out",
+    "in_memory",
     "join",
     "map_blocks",
     "n_rows",
@@ -58,6 +66,7 @@ __all__ = [
     "named",
     "no_frames",
     "opened",
+    "outputs_by_rows",
     "ranges",
     "replacing",
     "resolve",
@@ -67,4 +76,5 @@ __all__ = [
     "symmetric_eigen",
     "take",
     "unique",
+    "unique_columns",
 ]

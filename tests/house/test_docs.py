@@ -4,16 +4,21 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from test_architecture import DOCUMENTED, LEVEL
 
 import skout
+from skout import KernelRidge
+from skout.sketches import SubSample
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -95,27 +100,40 @@ def test_files_that_pages_link_to_exist(page):
 
 
 def test_the_tables_of_the_readme_are_those_of_the_records():
-    summary = script(ROOT / "benchmarks" / "summary.py")
+    from benchmarks import summary
+
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert summary.with_tables(text) == text, "run: python benchmarks/summary.py --write"
-    for name in re.findall(r"`(?:python )?((?:benchmarks|experiments)/\w+\.py)", text):
+    assert summary.with_tables(text) == text, "run: python -m benchmarks.summary --write"
+    for name in re.findall(r"`((?:benchmarks|experiments)/[\w/]+\.py)", text):
         assert (ROOT / name).exists(), f"{name} makes a number of the README"
 
 
-def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
+def test_the_page_beyond_the_papers_is_that_of_the_records():
     pytest.importorskip("psutil")  # of the experiments
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    beyond = script(ROOT / "experiments" / "beyond.py")
+    from experiments.ours import beyond
+
     text = (DOCS / "beyond.md").read_text(encoding="utf-8")
-    assert beyond.page_text() == text, "run: python experiments/beyond.py page"
+    assert beyond.page_text() == text, "run: python -m experiments.ours.beyond page"
 
 
-def test_the_page_of_costs_is_that_of_the_records(monkeypatch):
+def test_the_page_of_costs_is_that_of_the_records():
     pytest.importorskip("psutil")  # of the benchmarks
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    cost = script(ROOT / "benchmarks" / "cost.py")
+    from benchmarks import cost
+
     text = (DOCS / "scale.md").read_text(encoding="utf-8")
-    assert cost.page_text() == text, "run: python benchmarks/cost.py page"
+    assert cost.page_text() == text, "run: python -m benchmarks.cost page"
+
+
+def test_what_the_page_of_the_papers_names_is_there():
+    text = (DOCS / "papers.md").read_text(encoding="utf-8")
+    for name in re.findall(r"\{py:\w+\}`(?:[^`<]*<|~)([\w.]+)>?`", text):
+        pkgutil.resolve_name(name)
+    calls = re.findall(r"`(\w+)\(([^`]*)\)`", text)
+    calls = [(name, arguments) for name, arguments in calls if hasattr(skout, name)]
+    assert len(calls) > 5
+    for name, arguments in calls:
+        known = inspect.signature(getattr(skout, name)).parameters
+        assert set(re.findall(r"(\w+)=", arguments)) <= set(known), name
 
 
 def run_git(folder: Path, *arguments: str) -> None:
@@ -175,13 +193,15 @@ def test_the_records_of_experiments_are_those_that_their_page_names():
 
 
 def test_the_tested_versions_are_those_of_the_record():
-    versions = script(ROOT / "benchmarks" / "versions.py")
+    from benchmarks import versions
+
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     assert versions.with_sentence(text, versions.recorded()) == text, "run: make record-newest"
 
 
 def test_a_run_becomes_a_row_and_a_sentence(tmp_path):
-    versions = script(ROOT / "benchmarks" / "versions.py")
+    from benchmarks import versions
+
     report = tmp_path / "report.xml"
     report.write_text(
         '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3" '
@@ -232,6 +252,31 @@ def test_the_picture_of_the_house_is_the_house():
     heights = [{LEVEL[room] for room in rooms} for rooms in drawn]
     assert all(len(height) == 1 for height in heights)
     assert [max(height) for height in heights] == sorted(map(max, heights), reverse=True)
+
+
+def test_the_picture_of_a_fit_is_the_fit():
+    """A traced fit makes the calls that are drawn, in this order, and they return what it says."""
+    flow = script(DOCS / "drawings.py").FLOW
+    results = {(function, f"skout.{module}"): result for function, module, result, _ in flow}
+    begun, returned = [], {}
+
+    def look(frame, event, value):
+        key = frame.f_code.co_qualname, frame.f_globals.get("__name__", "")
+        if key in results and event == "call" and key not in begun:
+            begun.append(key)
+        elif key in results and event == "return":
+            first = value[0] if type(value) is tuple else value
+            returned[key] = {kind.__name__ for kind in type(first).__mro__}
+
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = KernelRidge("gaussian", SubSample(20), alpha=[1e-3, 1e-2], random_state=0)
+    sys.setprofile(look)
+    try:
+        model.fit(X, X[:, 0])
+    finally:
+        sys.setprofile(None)
+    assert begun == list(results)
+    assert all(result in returned[key] for key, result in results.items() if result)
 
 
 def test_every_command_is_run_on_its_page():

@@ -12,7 +12,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Floats", "Index", "Ints", "Matrix", "RandomState", "Rows", "Weights"]
+__all__ = [
+    "Array",
+    "Floats",
+    "Index",
+    "Ints",
+    "Matrix",
+    "Objects",
+    "RandomState",
+    "Rows",
+    "TorchDevice",
+    "Weights",
+]
 
 #: Numbers on the host in double precision, and positions.
 Floats: TypeAlias = NDArray[np.float64]
@@ -25,6 +36,10 @@ Matrix: TypeAlias = Any
 Rows: TypeAlias = Any
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
 Weights: TypeAlias = Any
+#: Rows as users give them: an array, a matrix, a data frame, a list of objects.
+Objects: TypeAlias = Any
+#: A device of PyTorch; None is the host.
+TorchDevice: TypeAlias = Any
 #: Positions of rows, a mask of them, or a slice.
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.

@@ -45,6 +45,7 @@ __all__ = [
     "encoded",
     "encoded_targets",
     "encoded_weights",
+    "in_memory",
     "is_lazy",
     "named",
     "numbers_in",
@@ -111,6 +112,21 @@ def unpacked(
         return X, y, sample_weight
     _check_no_targets(y, sample_weight)
     return X.open(seed, size, visit)
+
+
+def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:
+    """Return rows, outputs and checked weights in memory, those that Blocks bring or these."""
+    blocks = X
+    X, y, sample_weight = unpacked(X, y, sample_weight)
+    if X is not blocks:
+        X, y = X.here(), None if y is None else y.here()
+    if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.")
+    if has_rows(X) and n_rows(X) != n_rows(y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
+    if sample_weight is not None:
+        sample_weight = check_weights(beside(sample_weight, "sample_weight").here(), y)
+    return X, y, sample_weight
 
 
 def _check_no_targets(y: Any, sample_weight: Any) -> None:

@@ -402,6 +402,8 @@ def _rankings(
     column = prior_column(prior, candidates, pairs.indices)
     both = replace(held, columns=np.vstack([held.columns, column]))
     with_prior, better = learned(both, np.append(groups, groups.max() + 1))
-    report["prior"] = report_of(held.split(column), held.split(held.right))
+    # most candidates are on as many lists as others: these come in random order
+    broken_ties = column + 1e-9 * np.random.default_rng(0).random(len(column))
+    report["prior"] = report_of(held.split(broken_ties), held.split(held.right))
     report["with_prior"] = better
     return {"spectrum": ranking, "prior": with_prior}, report
