@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 import skout
 from skout import SpectrumIdentifier
-from skout.apps.spectra.identify.annotation import explain_peaks
+from skout.apps.spectra.identify.annotation import annotate, explain_peaks
 from skout.apps.spectra.identify.calibration import (
     Confidence,
     Cuts,
@@ -21,7 +21,14 @@ from skout.apps.spectra.identify.calibration import (
     surprise,
     truth_rank,
 )
-from skout.apps.spectra.identify.columns import WAYS, bond_classes, way_columns
+from skout.apps.spectra.identify.columns import (
+    WAYS,
+    Ions,
+    bond_classes,
+    scale_groups,
+    way_columns,
+    with_fragments,
+)
 from skout.apps.spectra.identify.design import Design, combined_kernel, few_a_group
 from skout.apps.spectra.identify.fragments import CUTS, fragments_of
 from skout.apps.spectra.identify.inputs import read_library
@@ -853,6 +860,51 @@ def test_the_nearest_part_by_brute_force(ppm):
         assert bool(got.formula[i]) == (error <= max(0.001, 1e-6 * ppm * (one + ELECTRON)))
         if got.formula[i]:
             assert abs(got.error_ppm[i]) == pytest.approx(1e6 * error / one, rel=1e-3)
+
+
+def test_annotation_finds_a_shift_of_calibration():
+    peaks = [
+        ion_mass(1, C=6, H=8, N=3, O=1),
+        ion_mass(1, C=5, H=8, N=3),
+        ion_mass(1, C=4, H=7, N=2),
+    ]
+    mz, height = 1.000012 * np.array(peaks), np.ones(3)
+    assert annotate(mz, height, "C8H10N4O2", "[M+H]+").hydrogens.tolist() == [7, 7, 6]
+    as_given = annotate(mz, height, "C8H10N4O2", "[M+H]+", calibrate=False)
+    assert as_given.hydrogens.tolist() != [7, 7, 6]
+
+
+def test_a_fragment_has_one_formula_in_both_polarities_and_with_a_metal():
+    part = {"C": 6, "H": 6, "O": 1}  # phenol
+    ions = {
+        "[M+H]+": ion_mass(1, **part | {"H": 7}),
+        "[M-H]-": ion_mass(-1, **part | {"H": 5}),
+        "[M+Na]+": ion_mass(1, **part, Na=1),
+    }
+    found = [annotate([mz], np.ones(1), "C10H12O3", ion) for ion, mz in ions.items()]
+    assert len({(int(one.code[0]), int(one.hydrogens[0])) for one in found}) == 1
+    assert found[0].hydrogens.tolist() == [6]
+
+
+@pytest.mark.parametrize("formula", ["C6*", "H2", "C300H400N50O80S10"])
+def test_formulas_whose_parts_are_not_tried(formula):
+    assert annotate([50.0], np.ones(1), formula, "[M+H]+") is None
+    with pytest.raises(ValueError, match="not explained"):
+        explain_peaks([50.0], [1.0], formula)
+
+
+def test_fragments_explain_the_peaks_of_the_right_isomer():
+    # phenyl acetate loses ketene, C2H2O; benzoic methyl ester loses methanol
+    mz = np.array([ion_mass(1, C=6, H=7, O=1), ion_mass(1, C=8, H=9, O=2)])
+    spectra = spectra_table([(mz, [100.0, 50.0], mz[1])], adduct="[M+H]+")
+    two = Pool(["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1"])
+    pairs = Pairs.of([np.arange(2)])
+    columns = with_fragments(
+        np.zeros((4, 2)), Ions(spectra.spectra, spectra["adduct"]), pairs, two, ("C-O",)
+    )
+    assert len(columns) == len(scale_groups(("C-O",)))
+    assert_allclose(columns[4], 1.0)  # both peaks have a formula
+    assert columns[5, 0] > columns[5, 1] > 0.0
 
 
 def test_formulas():

@@ -49,13 +49,16 @@ class _Parts:
 
 @lru_cache(maxsize=256)
 def _parts_of(formula: str) -> _Parts | None:
-    """Return the parts of a molecular formula, None where there are more than 2^18."""
-    total = element_counts(formula)
+    """Return the parts of a molecular formula, None where there are none, or more than 2^18."""
+    try:
+        total = element_counts(formula)
+    except ValueError:  # an atom whose mass is not known
+        return None
     charge = formula.count("+") - formula.count("-")  # a cation is a molecule and a proton
     hydrogens = total.pop("H", 0) - charge
     symbols = tuple(sorted(total))
     n_parts = math.prod(total[symbol] + 1 for symbol in symbols)
-    if n_parts > _MOST_PARTS:
+    if not symbols or n_parts > _MOST_PARTS:
         return None
     axes = [np.arange(total[symbol] + 1) for symbol in symbols]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(n_parts, len(symbols))
@@ -185,7 +188,8 @@ def explain_peaks(
     found = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
     if found is None:
         raise ValueError(
-            f"{formula} has more than {_MOST_PARTS} parts: its peaks are not explained."
+            f"{formula} has no parts whose masses are known, or more than {_MOST_PARTS}: its peaks "
+            "are not explained."
         )
     sign = "-" if _is_negative(adduct) else "+"
     formulas, errors = np.full(len(mz), "", dtype=object), np.full(len(mz), np.nan)

@@ -16,7 +16,7 @@ from .fragments import CUTS, Fragments, bond_class, fragments_of
 from .search import Pairs, pair_scores
 from .ways import Ways
 
-__all__ = ["WAYS", "Ions", "bond_classes", "fragment_columns", "scale_groups", "way_columns"]
+__all__ = ["WAYS", "Ions", "bond_classes", "scale_groups", "way_columns", "with_fragments"]
 
 #: Columns of `way_columns`.
 WAYS = ("both", "backward", "forward", "cosine")
@@ -66,31 +66,36 @@ def bond_classes(smiles: list[str]) -> tuple[str, ...]:
     return tuple(map(str, classes[counts >= _FEWEST]))
 
 
-def scale_groups(classes: tuple[str, ...]) -> np.ndarray:
-    """Return which columns are on one scale: ways, then those of `fragment_columns`."""
+def scale_groups(classes: tuple[str, ...] | None) -> np.ndarray:
+    """Return which columns of `with_fragments` are on one scale."""
+    if classes is None:
+        return np.arange(len(WAYS))
     own = np.arange(len(WAYS) + 2)
     shared = np.repeat([len(own), len(own) + 1], [len(classes) + 1, len(CUTS) * _SHIFTS])
     return np.concatenate([own, shared])
 
 
-def fragment_columns(
-    ions: Ions, pairs: Pairs, order: np.ndarray, candidates: Any, classes: tuple[str, ...]
+def with_fragments(
+    ways: np.ndarray, ions: Ions, pairs: Pairs, candidates: Any, classes: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Return how well candidates explain the peaks of their spectra, shape (d, pairs).
+    """Return scores by both ways, and how well candidates explain peaks, shape (d, pairs).
 
     The share of peaks with a formula, the sum over explained peaks of their weights times exp(-cost
     of the bonds broken / 700 kJ), these weights by class of broken bond, and by the kind of the
     fragment and its hydrogens. The weight of a peak is (intensity x m/z)^(1/4). Candidates beyond
-    the first 100 of a spectrum, by their scores in `order`, count as explaining nothing.
+    the first 100 of a spectrum by both ways count as explaining nothing. Without classes of bonds,
+    the scores alone.
     """
+    if classes is None:
+        return ways
     out = np.zeros((len(scale_groups(classes)) - len(WAYS), len(pairs.indices)))
     number = {name: i for i, name in enumerate(classes)}
-    entries = np.concatenate([np.empty(0, dtype=np.intp), *_best(pairs, order)])
+    entries = np.concatenate([np.empty(0, dtype=np.intp), *_best(pairs, ways[0])])
     entries = entries[np.argsort(pairs.indices[entries], kind="stable")]
     query, known = pairs.query_of, {}
     distinct, starts = np.unique(pairs.indices[entries], return_index=True)
     if len(distinct) == 0:
-        return out
+        return np.vstack([ways, out])
     texts = zip(candidates.smiles(distinct), candidates.formulas(distinct), strict=True)
     for (smiles, formula), own in zip(texts, np.split(entries, starts[1:]), strict=True):
         molecule = parse_smiles([str(smiles)])[0]
@@ -107,7 +112,7 @@ def fragment_columns(
             if key not in known:
                 known[key] = _weighed(ions.take([key[0]]), key[1])
             out[:, entry] = _explained(*known[key], fragments, kinds)
-    return out
+    return np.vstack([ways, out])
 
 
 def _best(pairs: Pairs, score: np.ndarray) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from ..pools.priors import check_prior, prior_column
 from ..readers import spectra_table
 from .annotation import explain_peaks
 from .calibration import Cuts
-from .columns import WAYS, Ions, bond_classes, fragment_columns, scale_groups, way_columns
+from .columns import Ions, bond_classes, scale_groups, way_columns, with_fragments
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
 from .queries import batches, read_queries
@@ -92,8 +92,8 @@ class SpectrumIdentifier(OnPages):
         "confidence" (temperature, intercept and slope that make probabilities of scores), and of
         held-out spectra with several candidates "sizes", how many, and "surprises", -log of the
         probability of the truth, which prediction sets are made with.
-    bond_classes_ : tuple of str
-        Kinds of bonds that have their own columns.
+    bond_classes_ : tuple of str or None
+        Kinds of bonds that have their own columns, where candidates are broken into fragments.
     polarities_ : tuple of str
         Those of the library.
 
@@ -187,23 +187,19 @@ class SpectrumIdentifier(OnPages):
         kernel = combined_kernel(X, Y, molecule, widths, rng)
         design = Design(kernel, *self.n_landmarks, widths, int(rng.integers(2**31)), self.n_jobs)
         candidates = Candidates(pool, float(ppm), bits, library)
-        classes = bond_classes(library.smiles) if self.fragments else ()
+        classes = bond_classes(library.smiles) if self.fragments else None
         with tqdm(total=self.cv + 2, desc="fitting", disable=not self.verbose) as bar:
             rows_held, pairs, held = held_out(
                 library,
                 design,
                 rows,
                 candidates,
+                classes,
                 cv=self.cv,
                 n_validation=self.n_validation,
                 rng=rng,
                 tell=lambda _: bar.update(),
             )
-            columns = self._with_fragments(
-                held.columns, library.ions.take(rows_held), pairs, candidates, classes
-            )
-            held = replace(held, columns=columns)
-            bar.update()
             ways = Ways.of(design.two_ways(molecule).fit(X, Y))
             bar.update()
         rankings, report = _rankings(held, pairs, candidates, classes, prior)
@@ -213,25 +209,11 @@ class SpectrumIdentifier(OnPages):
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
         self.validation_ = report | {
-            "n_held_out": len(rows_held),
-            "n_molecules": len(np.unique(library.groups[rows_held])),
-            "folds_of": "molecules" if library.laboratory is None else "laboratories",
-            "candidates_from": "library" if pool is None else "pool",
-            "in_reach": float(candidates.reaches().mean()),
-            "n_spectra": len(library.molecule),
-            "n_library": len(library.smiles),
+            **candidates.facts(rows_held),
             "coverage": float(self.coverage),
             "ppm": float(ppm),
         }
         return self
-
-    def _with_fragments(
-        self, ways: np.ndarray, ions: Ions, pairs: Pairs, candidates: Any, classes: tuple[str, ...]
-    ) -> np.ndarray:
-        """Return the columns of candidates: scores by both ways, then those of fragments."""
-        if not self.fragments:
-            return ways
-        return np.vstack([ways, fragment_columns(ions, pairs, ways[0], candidates, classes)])
 
     def _check(self, ppm: Any) -> None:
         check_number(ppm, "ppm", strict=True)
@@ -326,7 +308,7 @@ class SpectrumIdentifier(OnPages):
         """Return the best candidates of some spectra."""
         ranking = Ranking.restored(self.rankings_["spectrum" if prior is None else "prior"])
         ways = way_columns(self.ways_, ions.spectra, pairs, pool.fingerprints)
-        columns = self._with_fragments(ways, ions, pairs, pool, self.bond_classes_)
+        columns = with_fragments(ways, ions, pairs, pool, self.bond_classes_)
         if prior is not None:
             columns = np.vstack([columns, prior_column(prior, pool, pairs.indices)])
         scores = ranking.coef @ columns
@@ -383,12 +365,11 @@ def _rankings(
     held: HeldOut,
     pairs: Pairs,
     candidates: Any,
-    classes: tuple[str, ...],
+    classes: tuple[str, ...] | None,
     prior: Mapping[str, float] | None,
 ) -> tuple[dict[str, Ranking], dict[str, Any]]:
     """Return the rankings of held-out candidates without and with a prior, and what they score."""
-    d = len(held.columns)
-    groups = scale_groups(classes)[:d] if d > len(WAYS) else np.arange(d)
+    groups = scale_groups(classes)
     ranking, report = learned(held, groups)
     sizes, several = np.diff(held.indptr), ranking.sizes
     report |= {

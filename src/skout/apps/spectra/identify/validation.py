@@ -15,7 +15,7 @@ import numpy as np
 
 from skout.dev import deal, stack
 
-from .columns import WAYS, way_columns
+from .columns import WAYS, way_columns, with_fragments
 from .design import Design, few_a_group
 from .inputs import Library
 from .ranking import HeldOut
@@ -64,6 +64,19 @@ class Candidates:
             )
         return near
 
+    def facts(self, held: np.ndarray) -> dict[str, Any]:
+        """Return what to say of held-out spectra, their candidates and the library."""
+        library = self.library
+        return {
+            "n_held_out": len(held),
+            "n_molecules": len(np.unique(library.groups[held])),
+            "folds_of": "molecules" if library.laboratory is None else "laboratories",
+            "candidates_from": "library" if self.pool is None else "pool",
+            "in_reach": float(self.reaches().mean()),
+            "n_spectra": len(library.molecule),
+            "n_library": len(library.smiles),
+        }
+
     def fingerprints(self, indices: np.ndarray) -> Any:
         """Return the fingerprints of candidates, in increasing order."""
         parts = self._parts(indices, "fingerprints", self.bits)
@@ -90,13 +103,14 @@ def held_out(
     design: Design,
     rows: np.ndarray,
     candidates: Candidates,
+    classes: tuple[str, ...] | None,
     *,
     cv: int,
     n_validation: int,
     rng: np.random.Generator,
     tell: Callable[[str], Any] = lambda text: None,
 ) -> tuple[np.ndarray, Pairs, HeldOut]:
-    """Return held-out spectra, their candidates, and the scores of these by both ways.
+    """Return held-out spectra, their candidates, and the columns of these.
 
     One spectrum of a molecule is held out, or one of each molecule and laboratory.
     """
@@ -129,7 +143,10 @@ def held_out(
         spectra = library.ions.spectra[held]
         ways.append(way_columns(Ways.of(model), spectra, pairs, candidates.fingerprints))
     pairs = Pairs.of(lists)
+    columns = np.concatenate(ways, axis=1)
+    columns = with_fragments(columns, library.ions.take(asked), pairs, candidates, classes)
+    tell("fragments")
     distinct, number = np.unique(pairs.indices, return_inverse=True)
     truth = library.keys[library.molecule[asked]]
     right = candidates.keys(distinct)[number] == truth[pairs.query_of]
-    return asked, pairs, HeldOut(np.concatenate(ways, axis=1), pairs.indptr, right, fold)
+    return asked, pairs, HeldOut(columns, pairs.indptr, right, fold)
