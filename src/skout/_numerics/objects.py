@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from numbers import Number
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -15,16 +16,23 @@ from .saving import arrays_of, require, with_attributes
 
 __all__ = [
     "Joint",
+    "Objects",
     "Ragged",
     "Rows",
     "as_objects",
     "column_of",
+    "is_categorical",
+    "is_gap",
     "moved",
     "pointers",
     "ranges",
     "stack",
     "to_device",
 ]
+
+
+#: Objects as users give them: an array, a sparse matrix, a data frame, or a list of any objects.
+Objects: TypeAlias = Any
 
 
 class Rows(ABC):
@@ -273,6 +281,21 @@ def column_of(objects: Any) -> Any:
     column = np.asarray(objects)[:, 0]
     has_numbers = any(isinstance(item, Number) and item == item for item in column)  # but NaN
     return objects if has_numbers else column
+
+
+def is_gap(value: object) -> bool:
+    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | Decimal) and bool(value != value)
+
+
+def is_categorical(column: Objects) -> bool:
+    """Whether a column is of categories to its library: pandas, polars or pyarrow."""
+    if isinstance(column, np.ndarray | list):
+        return False
+    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
 def _are_texts_on_disk(objects: Any) -> bool:

@@ -43,7 +43,7 @@ __all__ = [
 # What a class of skout must be an attribute of to be in a file: a room, an application. Modules
 # inside of them may change, and are in no file.
 _MODULES = re.compile(
-    r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|predictors"
+    r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|kinds|predictors"
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
 _BUILTINS: dict[str, type] = {

@@ -29,7 +29,7 @@ __all__ = ["Bins", "BoostedTrees", "converted"]
 # Where classes of version 1 are now: the first that has one of the name.
 _ROOMS = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
-    *(".regressors", "._numerics", ".persistence.older", ".apps.tuning", ".apps.tables"),
+    *(".regressors", "._numerics", ".persistence.older", ".kinds", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")

@@ -15,9 +15,9 @@ from .._numerics.arrays import n_rows, row_slices
 from ..decoding.base import able
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
-from ..decoding.predicting import split_pipeline
 from ..decoding.search import TIE
 from ..decoding.sets import set_scores
+from ..predictor import split_pipeline
 from ..rows import source
 from .hubs import hub_prices
 from .lists import Lists, in_pool

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
-from ..decoding.predicting import fitted_in, predicted
+from ..predictor import predicted, split_pipeline
 
 __all__ = ["hub_prices", "without_hubs"]
 
@@ -86,7 +87,14 @@ def without_hubs(
     0.1
     0.2
     """
-    before, model = fitted_in(model, "without_hubs")
+    before, model = split_pipeline(model)
+    if not hasattr(model, "predict_coordinates"):
+        raise TypeError(
+            "without_hubs takes a StructuredPredictor, or a Pipeline that ends in one. Got "
+            f"{type(model).__name__} instead; of an Ensemble give one of its members_, of a search "
+            "its best_estimator_."
+        )
+    check_is_fitted(model)
     check_number(n_references, "n_references", low=1, integer=True)
     decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
     pool = decoder.embed(candidates)

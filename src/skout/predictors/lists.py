@@ -16,8 +16,8 @@ from .._numerics.arrays import n_rows, row_slices
 from .._numerics.pages import OnPages
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
-from ..decoding.predicting import ObjectPredictor, split_pipeline
 from ..decoding.sets import PerQuery
+from ..predictor import ObjectPredictor, split_pipeline
 from ..rows import block_rows, source
 
 __all__ = [

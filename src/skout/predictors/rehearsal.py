@@ -16,8 +16,8 @@ from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs
 from ..decoding.pools import are_lists
-from ..decoding.predicting import split_pipeline
 from ..kernels import as_kernel
+from ..predictor import split_pipeline
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted

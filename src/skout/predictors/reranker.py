@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.validation import check_number, check_rng, frames_out
 from ..decoding.base import plain_outputs
-from ..decoding.judging import object_score
 from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
+from ..kinds.scoring import object_score
 from ..metrics.retrieval import share_of
 from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, RankingPredictor, last_of

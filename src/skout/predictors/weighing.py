@@ -18,7 +18,7 @@ from ..decoding.base import Decoder, plain_outputs, same_candidates
 from ..decoding.pools import taken, truth_in
 from ..decoding.search import TIE
 from ..kernels import as_kernel
-from ..metrics.scoring import score_objects
+from ..kinds.scoring import score_objects
 from .joint import JointBasis, JointRegressor, forward_scores
 from .rehearsal import Rehearsal, folds_of, params_of_rows
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import deal
+from skout.dev import deal, is_gap
 
-from ..tables.frames import is_gap
 from .means import is_one_row
 
 __all__ = ["Folds", "make_folds"]

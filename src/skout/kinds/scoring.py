@@ -1,4 +1,4 @@
-"""How good decoded predictions of held-out rows are: what alpha, or an epoch, is chosen by."""
+"""How good predicted objects are: by the metric of their kind, by a name, or by a function."""
 
 from __future__ import annotations
 
@@ -7,34 +7,84 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import take
+from .._numerics.objects import Objects, Rows
 from .._numerics.validation import resolve
+from ..decoding import CandidateSets
+from ..decoding.base import FittedOutputs, able, keys_of
+from ..decoding.pools import are_lists
+from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank
-from ..metrics.scoring import METRICS, metric_of, score_objects
+from ..metrics.scoring import METRICS
 from ..rows import Reduction
-from .base import FittedOutputs, able, keys_of
-from .pools import EmbeddedPool, are_lists
-from .sets import CandidateSets
+from .labels import LabelSets
+from .registry import KINDS
 
 __all__ = [
     "COORDINATES",
     "RECIPROCAL_RANK",
     "DecodedScore",
+    "Scoring",
     "can_be_scored",
     "check_scoring",
+    "metric_of",
+    "metrics",
     "object_score",
+    "score_objects",
 ]
 
-#: Names of `scoring` beside those of METRICS: the squared error in coordinates, and the mean
-#: reciprocal rank of the truth among the candidates.
+#: None, the name of a metric, or a function of true and predicted objects.
+Scoring = str | Callable[..., float] | None
+#: What `scoring` may be beside the names of `metrics`: the squared error in coordinates, and the
+#: mean reciprocal rank of the truth among the candidates.
 COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
 # Training outputs that are candidates while alpha is chosen; of more, a sample.
 _MOST_CANDIDATES = 20_000
+# What kernels compare that is of no kind: it may be an input as well.
+_OTHERS = {"vectors": "r2", "curves": "curve_r2"}
 
 
-def check_scoring(scoring: Any) -> None:
+def metrics() -> dict[str, Callable[..., float]]:
+    """Return what `scoring` may name: the metric of each kind, and those of objects of any kind.
+
+    All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
+    """
+    own = {
+        kind.metric: lambda kernel, *outputs, kind=kind, **weights: kind.score(*outputs, **weights)
+        for kind in KINDS.values()
+    }
+    return own | METRICS
+
+
+def metric_of(kernel: Kernel, rows: Objects) -> str:
+    """Return the name of the metric of what a kernel compares: that of its kind, if it has one.
+
+    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
+    """
+    name = kernel.compares
+    if name == "vectors" and not isinstance(rows, Rows):
+        values = rows.data if sparse.issparse(rows) else rows
+        name = LabelSets.name if np.all((values == 0) | (values == 1)) else name
+    return KINDS[name].metric if name in KINDS else _OTHERS.get(name, "exact_matches")
+
+
+def score_objects(
+    scoring: Scoring, kernel: Kernel, rows: Objects, Y_true: Objects, Y_pred: Objects
+) -> float:
+    """Return how good predicted objects are, by the name of a metric or a function of both.
+
+    None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
+    """
+    if callable(scoring):
+        return float(scoring(Y_true, Y_pred))
+    name = metric_of(kernel, rows) if scoring is None else scoring
+    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+
+
+def check_scoring(scoring: Scoring) -> None:
     """Raise unless it is None, a function, or a name that `scoring` takes."""
     if scoring is None or callable(scoring):
         return
@@ -43,10 +93,10 @@ def check_scoring(scoring: Any) -> None:
             "scoring must be None, the name of a metric or a function (Y, predictions) -> number. "
             f"Got {scoring!r} instead."
         )
-    resolve(scoring, {**METRICS, COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
+    resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
 
 
-def can_be_scored(found: FittedOutputs, scoring: Any, candidates: Any) -> bool:
+def can_be_scored(found: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
     has_pool = candidates is not None or found.are_known
     if isinstance(scoring, str) and scoring == COORDINATES:
@@ -62,9 +112,9 @@ def can_be_scored(found: FittedOutputs, scoring: Any, candidates: Any) -> bool:
 
 
 def object_score(
-    scoring: Any,
+    scoring: Scoring,
     basis: Any,
-    Y: Any,
+    Y: Objects,
     candidates: Any,
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
@@ -94,12 +144,12 @@ class DecodedScore:
         self,
         found: FittedOutputs,
         decoder: Any,  # fitted on all outputs
-        scoring: Any,  # see `object_score`
+        scoring: Scoring,  # see `object_score`
         splits: Any,  # pairs (train, test)
         held: list[np.ndarray],  # of each split the rows that are looked at, increasing
         candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
-        self.found, self.decoder, self.scoring, self.held = found, decoder, scoring, held
+        self.found, self.decoder, self.held = found, decoder, held
         n = len(found.outputs)
         self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
         self.some = np.unique(np.concatenate(held))
@@ -109,21 +159,23 @@ class DecodedScore:
             self.candidates = self._embedded(candidates)
         elif hasattr(decoder, "embed"):
             self.pool = decoder.embed(None)
-            self.first = self._first_of_splits()
+            rows = found.outputs if found.rows is None else found.rows
+            seen = np.zeros((n, len(self.train)), dtype=bool)
+            for k, train in enumerate(self.train):
+                seen[train, k] = True
+            # (n_splits, n_distinct): where an output first is in the training rows of a split, or n
+            self.first = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
             # equal rows may be of different objects: a split has those that it saw
             self.places = np.unique(self.first[self.first < n])
             self.objects = found.outputs.take(self.places)
-
-    @property
-    def name(self) -> str:
-        """What the scores are."""
-        if callable(self.scoring):
-            return getattr(self.scoring, "__name__", repr(self.scoring))
-        if self.scoring is not None:
-            return self.scoring
-        if getattr(self.candidates, "is_per_query", False):
-            return RECIPROCAL_RANK
-        return metric_of(self.found.basis.kernel_, self.found.basis.landmarks_)
+        if scoring is None:
+            per_query = getattr(self.candidates, "is_per_query", False)
+            basis = found.basis
+            scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
+        self.scoring = scoring
+        self.name = (
+            scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+        )
 
     def _embedded(self, candidates: Any) -> Any:
         """Return candidates, embedded if the decoder can: of sets only those of rows looked at."""
@@ -138,18 +190,6 @@ class DecodedScore:
                 )
             candidates = candidates.of_queries(self.some)
         return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
-
-    def _first_of_splits(self) -> np.ndarray:
-        """Return where each distinct output first appears in the training rows of each split.
-
-        Shape (n_splits, n_distinct); n where it does not.
-        """
-        n = len(self.found.outputs)
-        rows = self.found.outputs if self.found.rows is None else self.found.rows
-        seen = np.zeros((n, len(self.train)), dtype=bool)
-        for k, train in enumerate(self.train):
-            seen[train, k] = True
-        return np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
 
     def __call__(self, k: int, F: np.ndarray) -> list[float]:
         """Return the score of each alpha; F has shape (n_alphas, h, p)."""
@@ -183,10 +223,8 @@ class DecodedScore:
             return self.decoder, replace(self.candidates, objects=own)
         if self.pool is None:
             return self.found.subset(self.train[k]).fitted(clone(self.decoder)), None
-        return self.decoder, self._among(self.pool, self.first[k])
-
-    def _among(self, pool: EmbeddedPool, first: np.ndarray) -> EmbeddedPool:
-        """Return the candidates that a split's training rows have, as they appear there."""
+        # the candidates that its training rows have, as they appear there
+        first = self.first[k]
         seen = np.flatnonzero(first < len(self.found.outputs))
         if len(seen) > _MOST_CANDIDATES:
             # any sample will do, the same for all alphas
@@ -194,7 +232,7 @@ class DecodedScore:
             seen = np.sort(some)
         seen = seen[np.argsort(first[seen])]
         objects = take(self.objects, np.searchsorted(self.places, first[seen]))
-        return pool.of_numbers(seen, objects)
+        return self.decoder, self.pool.of_numbers(seen, objects)
 
 
 class _FirstSeen(Reduction):

@@ -20,12 +20,12 @@ from skout import (
     save,
     sisokr,
 )
-from skout.decoding import base, judging
-from skout.decoding.judging import DecodedScore
+from skout.decoding import base
 from skout.kernels import F1, Gaussian
+from skout.kinds import scoring as kind_scoring
+from skout.kinds.scoring import DecodedScore, metrics
 from skout.losses import Huber
 from skout.metrics import example_f1, mean_reciprocal_rank
-from skout.metrics.scoring import METRICS
 from skout.sketches import SubSample
 from skout.sources import Blocks
 
@@ -109,7 +109,7 @@ def test_names_of_the_default_metric():
     assert found["rankings"] == "kendall_tau"
     assert found["vectors"] == "r2"
     assert found["strings"] == "ngram_similarity"
-    assert set(found.values()) - {"<lambda>", "mean_reciprocal_rank"} <= set(METRICS)
+    assert set(found.values()) - {"<lambda>", "mean_reciprocal_rank"} <= set(metrics())
 
 
 def test_candidates_are_outputs_of_training_rows_only():
@@ -226,7 +226,7 @@ def test_few_rows_are_looked_at_of_many(monkeypatch):
 
 
 def test_of_many_candidates_a_sample(monkeypatch):
-    monkeypatch.setattr(judging, "_MOST_CANDIDATES", 7)
+    monkeypatch.setattr(kind_scoring, "_MOST_CANDIDATES", 7)
     asked = []
 
     def scoring(truth, predicted):
