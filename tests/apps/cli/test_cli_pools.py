@@ -52,6 +52,7 @@ def table(text):
 @pytest.mark.filterwarnings("default:.*SMILES are invalid")
 def test_build_is_that_of_python(call, source, pool, tmp_path):
     words = ["pool", "build", source, "-o", tmp_path / "y.skpool", "--n-bits", 512, "--json"]
+    words += ["--kind", "morgan"]
     code, out, err = call(*words)
     assert code == 0
     assert "warning: 1 of 6 SMILES are invalid and left out: 'C1CC' at position 2." in err

@@ -863,15 +863,11 @@ def test_the_nearest_part_by_brute_force(ppm):
 
 
 def test_annotation_finds_a_shift_of_calibration():
-    peaks = [
-        ion_mass(1, C=6, H=8, N=3, O=1),
-        ion_mass(1, C=5, H=8, N=3),
-        ion_mass(1, C=4, H=7, N=2),
-    ]
-    mz, height = 1.000012 * np.array(peaks), np.ones(3)
-    assert annotate(mz, height, "C8H10N4O2", "[M+H]+").hydrogens.tolist() == [7, 7, 6]
-    as_given = annotate(mz, height, "C8H10N4O2", "[M+H]+", calibrate=False)
-    assert as_given.hydrogens.tolist() != [7, 7, 6]
+    parts = [(10, 11, 3), (9, 9, 3), (9, 11, 2), (8, 7, 2)]  # C, H and O of the ions
+    mz = 1.000012 * np.array([ion_mass(1, C=c, H=h, O=o) for c, h, o in parts])
+    found = annotate(mz, np.ones(4), "C10H12O4", "[M+H]+", 5.0)
+    assert found.hydrogens.tolist() == [h - 1 for _, h, _ in parts]
+    assert len(annotate(mz, np.ones(4), "C10H12O4", "[M+H]+", 5.0, calibrate=False).peak) == 0
 
 
 def test_a_fragment_has_one_formula_in_both_polarities_and_with_a_metal():
