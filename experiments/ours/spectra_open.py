@@ -181,12 +181,33 @@ def prepare(protocol: Protocol) -> None:
     extend("protocol", found | {"random order": rows})
 
 
+class Listed:
+    """A pool without the molecules that are in it only because they were measured.
+
+    On no list, they would tell the prior that they are truths.
+    """
+
+    def __init__(self, pool: MoleculePool, prior: dict[str, float]) -> None:
+        self._pool = pool
+        self._listed = np.array([key in prior for key in pool.keys(np.arange(len(pool)))])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def __len__(self) -> int:
+        return len(self._pool)
+
+    def by_mass(self, mass: float, ppm: float) -> np.ndarray:
+        rows = self._pool.by_mass(mass, ppm)
+        return rows[self._listed[rows]]
+
+
 def fit(protocol: Protocol, **size: int) -> None:
     """Fit the model on the library, with the pool and the prior; its size is in the record."""
     table, prior = as_table(protocol.library), protocol.prior
     start, cpu = time.perf_counter(), time.process_time()
     model = SpectrumIdentifier(**size, random_state=0, verbose=True)
-    model.fit(table, pool=protocol.pool, prior=prior, on_error="skip")
+    model.fit(table, pool=Listed(protocol.pool, prior), prior=prior, on_error="skip")
     spent = {
         "seconds": round(time.perf_counter() - start, 1),
         "cpu seconds": round(time.process_time() - cpu, 1),

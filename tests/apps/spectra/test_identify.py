@@ -571,6 +571,20 @@ def test_a_prior_moves_known_molecules_up_and_can_be_left_out(data, rows, pool, 
     assert next(hit.rank for hit in moved.hits if hit.index == last.index) < last.rank
 
 
+def test_a_prior_does_not_learn_that_truths_were_put_into_the_pool(data, rows, pool):
+    known = rows[:60]
+    truths = {entry.key for entry in entries([str(text) for text in data.Y[known]])}
+    others = Pool([str(pool._smiles[i]) for i in range(len(pool)) if pool._keys[i] not in truths])
+    listed = dict.fromkeys(others._keys, 5.0)  # all candidates but the truths are on lists
+    model = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
+    model.fit(spectra_of(data, known), data.Y[known], pool=others, prior=listed)
+    assert model.rankings_["prior"]["coef"][-1] == 0.0
+    assert model.validation_["with_prior"]["top_1"] == model.validation_["top_1"]
+    half = dict.fromkeys(sorted(truths), 0.0) | dict.fromkeys(others._keys, 5.0)
+    model.fit(spectra_of(data, known), data.Y[known], pool=pool, prior=half)  # truths are rarer
+    assert model.rankings_["prior"]["coef"][-1] == 0.0
+
+
 # Fragments and fingerprints ----------------------------------------------------------------------
 
 

@@ -73,8 +73,9 @@ def for_people(found: dict[str, Any]) -> dict[str, Any]:
     if found["n_several"]:
         lines |= {"of these": _scores(found), "random order": _scores(found["random"])}
         if "prior" in found:
-            lines["prior alone"] = _scores(found["prior"])
             lines["with the prior"] = _scores(found["with_prior"])
+            lines["same without it"] = _scores(found["same_without_prior"])
+            lines["prior alone"] = _scores(found["prior"])
         off = f"off by {100 * found['calibration_error']:.1f} points on average"
         lines["confidence"] = f"{100 * found['mean_confidence']:.1f} % on average, {off}"
     else:

@@ -85,8 +85,9 @@ class SpectrumIdentifier(OnPages):
         "n_molecules" in all, sizes of the candidate sets and where these are from, "folds_of"
         "laboratories" or "molecules", and "in_reach", the share of spectra of the library whose
         mass is within ppm of their molecule's; others are not held out. "random" has the same
-        scores of random order, and with a prior "prior" those of the prior alone, which sees no
-        spectrum, and "with_prior" those of both.
+        scores of random order. With a prior there are, of those whose molecule the pool has by
+        itself, "prior", the scores of the prior alone, which sees no spectrum, "with_prior", those
+        of both, and "same_without_prior".
     rankings_ : dict
         "spectrum", and "prior" where there is one: "coef" of the columns of candidates,
         "confidence" (temperature, intercept and slope that make probabilities of scores), and of
@@ -382,9 +383,18 @@ def _rankings(
         return {"spectrum": ranking}, report
     column = prior_column(prior, candidates, pairs.indices)
     both = replace(held, columns=np.vstack([held.columns, column]))
-    with_prior, better = learned(both, np.append(groups, groups.max() + 1))
+    # a truth that the pool lacks was put among its candidates, and tells by being on no list
+    known = np.maximum.reduceat(held.right & candidates.is_own(pairs.indices), held.indptr[:-1])
+    some = both.of(known)
+    with_prior, better = learned(some, np.append(groups, groups.max() + 1))
+    if with_prior.coef[-1] <= 0.0:  # known molecules are not rarer: there is nothing to learn
+        with_prior, better = replace(ranking, coef=np.append(ranking.coef, 0.0)), report
+    right = some.split(some.right)
     # most candidates are on as many lists as others: these come in random order
-    broken_ties = column + 1e-9 * np.random.default_rng(0).random(len(column))
-    report["prior"] = report_of(held.split(broken_ties), held.split(held.right))
-    report["with_prior"] = better
+    broken_ties = some.columns[-1] + 1e-9 * np.random.default_rng(0).random(len(some.right))
+    report |= {
+        "with_prior": better,
+        "same_without_prior": report_of(some.split(ranking.coef @ some.columns[:-1]), right),
+        "prior": report_of(some.split(broken_ties), right),
+    }
     return {"spectrum": ranking, "prior": with_prior}, report

@@ -32,6 +32,12 @@ class HeldOut:
     right: np.ndarray  # (pairs,) bool
     fold: np.ndarray  # (n,)
 
+    def of(self, kept: np.ndarray) -> HeldOut:
+        """Return some of the spectra, (n,) bool."""
+        sizes = np.diff(self.indptr)
+        pairs, indptr = np.repeat(kept, sizes), np.cumsum([0, *sizes[kept]])
+        return HeldOut(self.columns[:, pairs], indptr, self.right[pairs], self.fold[kept])
+
     def split(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the values of the candidates of each spectrum."""
         return [values[..., a:b] for a, b in pairwise(self.indptr)]

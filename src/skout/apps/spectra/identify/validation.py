@@ -64,6 +64,10 @@ class Candidates:
             )
         return near
 
+    def is_own(self, indices: np.ndarray) -> np.ndarray:
+        """Return which candidates were not put among those of a pool because they are a truth."""
+        return np.asarray((self.pool is None) | (indices < self.size))
+
     def facts(self, held: np.ndarray) -> dict[str, Any]:
         """Return what to say of held-out spectra, their candidates and the library."""
         library = self.library
