@@ -31,7 +31,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.arrays import numpy_of
-from ._numerics.validation import PartsByName, frames_out, resolve, spawn_seed
+from ._numerics.estimators import PartsByName, frames_out
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
 from .decoding.base import (

@@ -21,6 +21,7 @@ __all__ = [
     "Objects",
     "RandomState",
     "Rows",
+    "Table",
     "TorchDevice",
     "Weights",
 ]
@@ -38,6 +39,8 @@ Rows: TypeAlias = Any
 Weights: TypeAlias = Any
 #: Rows as users give them: an array, a matrix, a data frame, a list of objects.
 Objects: TypeAlias = Any
+#: Columns by name: a table of results, or what an estimator reports of a fit.
+Table: TypeAlias = dict[str, Any]
 #: A device of PyTorch; None is the host.
 TorchDevice: TypeAlias = Any
 #: Positions of rows, a mask of them, or a slice.

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import expit
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import all_at_once, check_level, check_rng
+from .._numerics.estimators import all_at_once
+from .._numerics.validation import check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
 from .crossing import held_lists, held_out, pools_of

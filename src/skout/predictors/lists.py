@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.pages import OnPages
+from .._numerics.estimators import PartsByName
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.sets import PerQuery
@@ -289,7 +289,7 @@ def _name_of(model: Any) -> str | None:
     return " ".join(name for name in names if name) or None
 
 
-class Calibrated(OnPages):
+class Calibrated(PartsByName):
     """What is measured of a model's answers, and holds until the model is fitted again."""
 
     model: Any

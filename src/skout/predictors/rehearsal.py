@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..decoding.pools import are_lists
 from ..kernels import as_kernel
 from ..predictor import split_pipeline
 from ..rows import check_pair, source
+from ..solvers.folds import deal
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
 from .lists import last_of
@@ -41,8 +41,8 @@ _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 def folds_of(
     cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield training and test rows of each fold; groups stay together."""
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test rows of each fold; groups stay together."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
 
     check_number(cv, "cv", low=2, integer=True)
@@ -52,7 +52,8 @@ def folds_of(
         raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
     kind = KFold if groups is None else GroupKFold
     folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    yield from folds.split(np.zeros((n, 1)), groups=groups)
+    splits = deal(folds, n, groups=groups)
+    return [(np.asarray(train), np.asarray(test)) for train, test in splits]
 
 
 def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:

@@ -14,21 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import EPS, square_root
-from .._numerics.types import Array, Floats, Ints
-from .._numerics.validation import (
-    PartsByName,
-    all_at_once,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    warn_user,
-)
+from .._numerics.types import Array, Floats, Ints, Objects, Weights
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng, warn_user
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import TrainingSample
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
@@ -167,7 +160,9 @@ class KernelMachineBase(PartsByName):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
+    def _read(
+        self, X: Objects, y: Objects, sample_weight: Weights
+    ) -> tuple[Source, Objects, Weights]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
@@ -185,7 +180,7 @@ class KernelMachineBase(PartsByName):
             )
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
-    def _targets(self, y: Any, rows: Source, *, missing: bool = False) -> Floats:
+    def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
         targets = encoded_targets(y, rows, missing=missing).here()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
@@ -395,6 +390,8 @@ class KernelMachineBase(PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         return tags
 
 

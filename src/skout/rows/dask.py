@@ -273,11 +273,11 @@ class Dask(Source):
         with quiet():
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
-    def _place(self, i: int) -> _Place:
+    def _place(self, i: int) -> _BlockRows:
         said = f"block {i}"
         if self._known_sizes is not None:
             said = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
-        return _Place(f"{said} of {self.name}", self.encode)
+        return _BlockRows(f"{said} of {self.name}", self.encode)
 
     def check_sketch(self, sketch: Any) -> None:
         if sketch is None:
@@ -293,7 +293,7 @@ class Dask(Source):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _BlockRows:
     """Which rows a block has, and how they are encoded."""
 
     said: str
@@ -330,13 +330,13 @@ def _run(function: Callable[..., Any], blocks: list[Any], places: list[Any]) -> 
 
 
 @alone
-def _mapped(block: Any, place: _Place, function: RowMap, nothing: np.ndarray) -> np.ndarray:
+def _mapped(block: Any, place: _BlockRows, function: RowMap, nothing: np.ndarray) -> np.ndarray:
     if n_rows(block) == 0:
         return nothing
     return np.asarray(function(place(block))).astype(nothing.dtype, copy=False)
 
 
-def _rows_at(block: Any, local: Any, place: _Place) -> Any:
+def _rows_at(block: Any, local: Any, place: _BlockRows) -> Any:
     return place(take(block, local))
 
 
@@ -393,7 +393,7 @@ def _shown(sizes: Sequence[int]) -> str:
     return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
 
 
-def _block_of(column: Any, k: int, some: slice) -> tuple[Any, _Place | None]:
+def _block_of(column: Any, k: int, some: slice) -> tuple[Any, _BlockRows | None]:
     """Return the data of the k-th part that has rows, and the function that encodes it."""
     if isinstance(column, Dask):
         i = column.filled[k]

@@ -61,13 +61,13 @@ class Local(Source):
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Any:
-        columns = (self, *beside)
+        columns = [None if column is None else Memory.of(column) for column in (self, *beside)]
         progress = Progress() if progress is None else progress
         blocks = self._blocks(reduction)
         done, total = progress.begin(blocks)
 
         def read(some: slice) -> list[Any]:
-            return [None if column is None else take(column, some) for column in columns]
+            return [None if column is None else column.take(some) for column in columns]
 
         def part_of(block: list[Any]) -> Any:
             return reduction(*block)

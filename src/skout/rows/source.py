@@ -26,7 +26,7 @@ from .._numerics.arrays import float_dtype, row_slices, unique
 from .._numerics.validation import check_number
 
 __all__ = [
-    "Limits",
+    "MemoryLimits",
     "Progress",
     "Reduction",
     "RowMap",
@@ -402,7 +402,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Limits:
+class MemoryLimits:
     """Rows of a block, and bytes of its features; of all coordinates; of a block on a card.
 
     `given_bytes` are those of all coordinates if somebody gave a limit. None is as many as there
@@ -418,10 +418,10 @@ class Limits:
 
 # Products of blocks of so many rows are as fast as those of longer ones.
 _LONG = 4096
-_LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - frozen
+_LIMITS: ContextVar[MemoryLimits] = ContextVar("limits", default=MemoryLimits())  # noqa: B039 - frozen
 
 
-def limits() -> Limits:
+def limits() -> MemoryLimits:
     """Return the limits in force."""
     return _LIMITS.get()
 
@@ -463,9 +463,9 @@ def memory_limits(
         check_number(coordinates_mb, "coordinates_mb")
     check_number(device_mb, "device_mb", strict=True)
     held = None if coordinates_mb is None else int(coordinates_mb * 2**20)
-    here = Limits.coordinates_bytes if held is None else held
+    here = MemoryLimits.coordinates_bytes if held is None else held
     size = int(block_rows), int(block_mb * 2**20), here, int(device_mb * 2**20)
-    token = _LIMITS.set(Limits(*size, held))
+    token = _LIMITS.set(MemoryLimits(*size, held))
     try:
         yield
     finally:

@@ -18,11 +18,11 @@ from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
 from ..tables.files import Part, Table, is_table, listed, select
-from .columns import Inputs, Outputs
+from .columns import Inputs, Outputs, wanted
 from .progress import opened, progress
 
 __all__ = [
-    "Judged",
+    "PredictedPart",
     "Saved",
     "Scores",
     "embed_file",
@@ -304,7 +304,7 @@ def join_truth(parts: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PredictedPart:
     """Some rows of a table with what a model says of them, and in how many seconds."""
 
     part: Part
@@ -316,13 +316,13 @@ class Judged:
 
 def judged_parts(
     saved: Saved, table: Table, candidates: Any = None, more: Sequence[str] = ()
-) -> Iterator[Judged]:
+) -> Iterator[PredictedPart]:
     """Yield rows with their target and the prediction, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
-    texts = list(dict.fromkeys([*inputs.texts, *outputs.texts, *more]))
-    parts = table.parts([*inputs.numbers, *outputs.numbers], texts, inputs.reading)
-    for part in progress(parts, "evaluating"):
+    numbers, texts, reading = wanted(inputs, outputs)
+    parts = table.parts(numbers, list(dict.fromkeys([*texts, *more])), reading)
+    for part in filter(len, map(outputs.observed, progress(parts, "evaluating"))):
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()
         found = saved.predict(X, candidates)
-        yield Judged(part, X, truth, found, time.perf_counter() - start)
+        yield PredictedPart(part, X, truth, found, time.perf_counter() - start)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from skout._numerics.validation import check_level
-from skout.dev import OnPages, check_choice, check_number, check_rng
+from skout.dev import PartsByName, check_choice, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
 
 from ..pools.building import SETTINGS
@@ -34,7 +34,7 @@ from .ways import Ways
 __all__ = ["SpectrumIdentifier"]
 
 
-class SpectrumIdentifier(OnPages):
+class SpectrumIdentifier(PartsByName):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
