@@ -37,7 +37,7 @@ from skout.apps.spectra.identify.ranking import HeldOut, learned, random_order, 
 from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
 from skout.apps.spectra.identify.side_by_side import SideBySide, widths_of
 from skout.apps.spectra.identify.validation import Candidates
-from skout.apps.spectra.identify.ways import Ways
+from skout.apps.spectra.identify.ways import BothWays
 from skout.apps.spectra.pools.standard import entries
 from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
 from skout.datasets import load
@@ -485,7 +485,7 @@ def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
     model = Design(kernel, 40, None, (512,), 0).two_ways(library.molecule[:50])
     model.fit(X[:50], Y[:50])
     candidates = CandidateSets(Y, [0, 3, 10], np.arange(10))
-    ways = Ways.of(model)
+    ways = BothWays.of(model)
     got = ways.columns(ways.spectra(X[50:52]), candidates)
     embedded = model.decoder_.embed(candidates)
     by_way = model.output_basis_.scores_by_way(

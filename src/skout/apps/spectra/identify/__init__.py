@@ -11,14 +11,14 @@ candidates.
 from .identifier import SpectrumIdentifier
 from .results import Explanation, Hit, Identification
 from .side_by_side import SideBySide
-from .ways import KernelMap, Ways
+from .ways import BothWays, KernelMap
 
 __all__ = [
+    "BothWays",
     "Explanation",
     "Hit",
     "Identification",
     "KernelMap",
     "SideBySide",
     "SpectrumIdentifier",
-    "Ways",
 ]

@@ -14,7 +14,7 @@ from skout.molecules import parse_smiles
 from .annotation import Annotation, annotate
 from .fragments import CUTS, Fragments, bond_class, fragments_of
 from .search import Pairs, pair_scores
-from .ways import Ways
+from .ways import BothWays
 
 __all__ = ["WAYS", "Ions", "bond_classes", "scale_groups", "way_columns", "with_fragments"]
 
@@ -45,7 +45,7 @@ class Ions(NamedTuple):
 
 
 def way_columns(
-    ways: Ways, spectra: Spectra, pairs: Pairs, fingerprints: Callable[[np.ndarray], Any]
+    ways: BothWays, spectra: Spectra, pairs: Pairs, fingerprints: Callable[[np.ndarray], Any]
 ) -> np.ndarray:
     """Return the scores of all pairs by both ways, shape (4, pairs), see `WAYS`."""
     F = ways.spectra(spectra) if len(spectra) else np.empty((0, 0))

@@ -24,12 +24,12 @@ from .columns import Ions, bond_classes, scale_groups, way_columns, with_fragmen
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
 from .queries import batches, read_queries
-from .ranking import HeldOut, Ranking, learned, random_order, report_of
+from .ranking import CandidateRanking, HeldOut, learned, random_order, report_of
 from .results import Explanation, Identification
 from .search import Pairs, described, ranked
 from .side_by_side import widths_of
 from .validation import Candidates, held_out
-from .ways import Ways
+from .ways import BothWays
 
 __all__ = ["SpectrumIdentifier"]
 
@@ -76,7 +76,7 @@ class SpectrumIdentifier(PartsByName):
 
     Attributes
     ----------
-    ways_ : Ways
+    ways_ : BothWays
         The model behind it: kernels with landmarks of spectra and of molecules, and matrices.
     validation_ : dict
         "top_1", "top_10" and "mrr_25" of spectra that were held out and have several candidates,
@@ -201,7 +201,7 @@ class SpectrumIdentifier(PartsByName):
                 rng=rng,
                 tell=lambda _: bar.update(),
             )
-            ways = Ways.of(design.two_ways(molecule).fit(X, Y))
+            ways = BothWays.of(design.two_ways(molecule).fit(X, Y))
             bar.update()
         rankings, report = _rankings(held, pairs, candidates, classes, prior)
         self.ways_ = ways
@@ -307,7 +307,9 @@ class SpectrumIdentifier(PartsByName):
         self, ions: Ions, pairs: Pairs, pool: Any, top: int, prior: Mapping[str, float] | None
     ) -> list[dict[str, Any]]:
         """Return the best candidates of some spectra."""
-        ranking = Ranking.restored(self.rankings_["spectrum" if prior is None else "prior"])
+        ranking = CandidateRanking.restored(
+            self.rankings_["spectrum" if prior is None else "prior"]
+        )
         ways = way_columns(self.ways_, ions.spectra, pairs, pool.fingerprints)
         columns = with_fragments(ways, ions, pairs, pool, self.bond_classes_)
         if prior is not None:
@@ -368,7 +370,7 @@ def _rankings(
     candidates: Any,
     classes: tuple[str, ...] | None,
     prior: Mapping[str, float] | None,
-) -> tuple[dict[str, Ranking], dict[str, Any]]:
+) -> tuple[dict[str, CandidateRanking], dict[str, Any]]:
     """Return the rankings of held-out candidates without and with a prior, and what they score."""
     groups = scale_groups(classes)
     ranking, report = learned(held, groups)

@@ -16,7 +16,7 @@ from skout.predictors.listwise import FeatureLists, chosen_alpha, linear
 
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 
-__all__ = ["HeldOut", "Ranking", "learned", "random_order", "report_of"]
+__all__ = ["CandidateRanking", "HeldOut", "learned", "random_order", "report_of"]
 
 # Candidates of a molecule that are learned from: the best.
 _MOST = 200
@@ -44,7 +44,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class CandidateRanking:
     """From the columns of candidates to their order, probabilities and prediction sets."""
 
     coef: np.ndarray  # (d,)
@@ -53,7 +53,7 @@ class Ranking:
     surprises: np.ndarray  # (n,) -log of the probability of its truth, infinite without any
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Ranking:
+    def restored(cls, state: dict[str, Any]) -> CandidateRanking:
         """Return what `state` said."""
         return cls(**state | {"confidence": Confidence(*state["confidence"])})
 
@@ -63,7 +63,7 @@ class Ranking:
         return vars(self) | {"confidence": tuple(self.confidence)}
 
 
-def learned(held: HeldOut, groups: np.ndarray) -> tuple[Ranking, dict[str, Any]]:
+def learned(held: HeldOut, groups: np.ndarray) -> tuple[CandidateRanking, dict[str, Any]]:
     """Return a ranking, and how good it is on folds that it was not learned from.
 
     Columns of one number in `groups` are on one scale, so that rare ones are drawn to 0.
@@ -97,7 +97,7 @@ def learned(held: HeldOut, groups: np.ndarray) -> tuple[Ranking, dict[str, Any]]
         hits = np.array([truth_rank(s, t) <= 1.0 for s, t in zip(scores, right, strict=True)])
         report["calibration_error"] = calibration_error(sure, hits[several])
         report["mean_confidence"] = float(sure.mean())
-    return Ranking(coef, confidence, sizes[several], surprises[several]), report
+    return CandidateRanking(coef, confidence, sizes[several], surprises[several]), report
 
 
 def _lists(held: HeldOut) -> FeatureLists:

@@ -20,7 +20,7 @@ from .design import Design, few_a_group
 from .inputs import Library
 from .ranking import HeldOut
 from .search import Pairs
-from .ways import Ways
+from .ways import BothWays
 
 __all__ = ["Candidates", "held_out"]
 
@@ -145,7 +145,7 @@ def held_out(
         )
         pairs = Pairs.of([own for own, f in zip(lists, fold, strict=True) if f == k])
         spectra = library.ions.spectra[held]
-        ways.append(way_columns(Ways.of(model), spectra, pairs, candidates.fingerprints))
+        ways.append(way_columns(BothWays.of(model), spectra, pairs, candidates.fingerprints))
     pairs = Pairs.of(lists)
     columns = np.concatenate(ways, axis=1)
     columns = with_fragments(columns, library.ions.take(asked), pairs, candidates, classes)

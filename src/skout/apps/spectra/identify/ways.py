@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from skout import TwoWay
 from skout.decoding import CandidateSets
 
-__all__ = ["KernelMap", "Ways"]
+__all__ = ["BothWays", "KernelMap"]
 
 
 class KernelMap(BaseEstimator):
@@ -34,7 +34,7 @@ class KernelMap(BaseEstimator):
         return block
 
 
-class Ways(BaseEstimator):
+class BothWays(BaseEstimator):
     """What a fitted `TwoWay` needs to score candidates, in single precision.
 
     Parameters
@@ -51,7 +51,7 @@ class Ways(BaseEstimator):
         self.forward = forward
 
     @classmethod
-    def of(cls, model: TwoWay) -> Ways:
+    def of(cls, model: TwoWay) -> BothWays:
         """Return those of a model whose ways have the same landmarks among spectra."""
         back, inputs = model.regressor_.regressor, model.regressor_.inputs
         outputs, forward = model.output_basis_.outputs, model.output_basis_.regressor
