@@ -141,13 +141,12 @@ def sets() -> None:
 
 
 def as_two_way(problem: Problem, model: Any, rows: np.ndarray) -> Any:
-    """Return the model with its weight, fitted on some spectra; kernels are combined anew."""
+    """Return the model of both ways, fitted on some spectra; kernels are combined anew."""
     X, Y = problem.spectra[rows], problem.pool[problem.place[rows]]
     molecule = np.unique(problem.keys[rows], return_inverse=True)[1]
-    kernel = combined_kernel(X, Y, molecule, np.random.default_rng(0))
-    design = Design(kernel, *model.n_landmarks, 0)
-    own = model.predictor_
-    return design.two_ways(molecule, own.weight_, own.normalisation_).fit(X, Y)
+    widths = (Y.shape[1],)
+    kernel = combined_kernel(X, Y, molecule, widths, np.random.default_rng(0))
+    return Design(kernel, *model.n_landmarks, widths, 0).two_ways(molecule).fit(X, Y)
 
 
 def mrr_25(problem: Problem, ranks: np.ndarray, some: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from ._numerics.estimators import PartsByName, all_at_once, frames_out, no_frame
 from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import is_categorical, is_gap, stack
+from ._numerics.objects import is_categorical, is_gap, ranges, stack
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import Registry, check_choice, check_number, check_rng, resolve
@@ -59,6 +59,7 @@ __all__ = [
     "no_frames",
     "opened",
     "outputs_by_rows",
+    "ranges",
     "replacing",
     "resolve",
     "row_slices",

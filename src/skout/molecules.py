@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from .kernels.molecules import fingerprints, parse_smiles
 
 if TYPE_CHECKING:
-    from .apps.spectra.pools import MoleculePool
+    from .apps.spectra.pools import MoleculePool, read_prior
 
-__all__ = ["MoleculePool", "fingerprints", "parse_smiles"]
+__all__ = ["MoleculePool", "fingerprints", "parse_smiles", "read_prior"]
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ _SHOWN = 5
 _AT_ONCE = 4096
 # RDKit takes numbers of 32 bits.
 _MOST = 2**31 - 1
-_KINDS = ("morgan", "rdkit", "maccs")
+_KINDS = ("morgan", "counts", "pairs", "rdkit", "maccs")
 
 
 def chemistry() -> ModuleType:
@@ -130,13 +130,15 @@ def fingerprints(
     ----------
     smiles : list or array of str
         RDKit molecules will do as well.
-    kind : "morgan", "rdkit" or "maccs", or a list of them, default "morgan"
-        Circular neighborhoods of atoms (ECFP), paths and branches, or the 166 MACCS keys (in 167
-        bits, the first unused). Those of a list stand side by side.
+    kind : "morgan", "counts", "pairs", "rdkit" or "maccs", or a list of them, default "morgan"
+        Circular neighborhoods of atoms (ECFP), the same up to one bond more with bits for how
+        often they occur (1, 2, 4 and 8 times), pairs of atoms with the distance between them, paths
+        and branches, or the 166 MACCS keys (in 167 bits, the first unused). Those of a list stand
+        side by side.
     n_bits : int, default 2048
-        Bits of each "morgan" and "rdkit" fingerprint.
+        Bits of each fingerprint but "maccs".
     radius : int, default 2
-        Of "morgan": 2 makes what is known as ECFP4.
+        Of "morgan": 2 makes what is known as ECFP4. "counts" has one more.
     counts : bool, default False
         Whether to count how often each feature occurs. "maccs" has no counts.
     on_error : "raise" or "skip", default "raise"
@@ -228,6 +230,12 @@ def _makers(names: list[str], n_bits: int, radius: int, counts: bool, threads: i
             return lambda mols: pack(map(descriptors.GetMACCSKeysFingerprint, mols))
         if name == "morgan":
             generator = generators.GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
+        elif name == "counts":
+            generator = generators.GetMorganGenerator(
+                radius=int(radius) + 1, fpSize=int(n_bits), countSimulation=True
+            )
+        elif name == "pairs":
+            generator = generators.GetAtomPairGenerator(fpSize=int(n_bits))
         else:
             generator = generators.GetRDKitFPGenerator(fpSize=int(n_bits))
         if counts:

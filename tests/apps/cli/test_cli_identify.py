@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow")
 import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
 from skout.apps.cli.spectra.drawings import spectrum_svg  # noqa: E402
-from skout.apps.spectra.identify.peaks import explain_peaks  # noqa: E402
+from skout.apps.spectra.identify.annotation import explain_peaks  # noqa: E402
 from skout.datasets import load  # noqa: E402
 from skout.kinds import Smiles  # noqa: E402
 from skout.molecules import MoleculePool  # noqa: E402
@@ -310,7 +310,7 @@ def test_a_library_without_molecules_is_refused_or_they_are_left_out(folder):
         ("identify unknown.mgf --model m.skout --pool pool.skpool -o a.html --lists", "a table"),
         ("identify unknown.mgf --model m.skout --pool pool.skpool -o unknown.mgf", "unknown.mgf"),
         ("identify unknown.mgf --model m.skout --pool pool.skpool --top 0", "top"),
-        ("identify unknown.mgf --model m.skout --pool pool.skpool --adduct M+H", "'M+H' cannot be"),
+        ("identify unknown.mgf --model m.skout --pool pool.skpool --adduct H+M", "'H+M' cannot be"),
         ("fit-spectra unknown.mgf --skip-invalid -o x.skout", "None is left"),
         (
             "predict m.skout library.csv",

@@ -25,7 +25,9 @@ def source(tmp_path):
 @pytest.fixture
 def pool(source, tmp_path):
     with pytest.warns(UserWarning, match="1 of 6 SMILES are invalid"):
-        MoleculePool.build(source, tmp_path / "x.skpool", fingerprints={"n_bits": 512})
+        MoleculePool.build(
+            source, tmp_path / "x.skpool", fingerprints={"kind": "morgan", "n_bits": 512}
+        )
     return tmp_path / "x.skpool"
 
 
@@ -36,6 +38,7 @@ def table(text):
 @pytest.mark.filterwarnings("default:.*SMILES are invalid")
 def test_build_is_that_of_python(call, source, pool, tmp_path):
     words = ["pool", "build", source, "-o", tmp_path / "y.skpool", "--n-bits", 512, "--json"]
+    words += ["--kind", "morgan"]
     code, out, err = call(*words)
     assert code == 0
     assert "warning: 1 of 6 SMILES are invalid and left out: 'C1CC' at position 2." in err
@@ -54,7 +57,7 @@ def test_options_reach_the_pool(call, tmp_path):
     words = ["--column", "structure", "--kind", "rdkit", "--radius", 3, "--batch", 1, "--n-jobs", 1]
     assert call("pool", "build", *files, "-o", out, *words)[0] == 0
     found = MoleculePool.open(out)
-    assert found.fingerprint_settings == {"kind": "rdkit", "n_bits": 4096, "radius": 3}
+    assert found.fingerprint_settings == {"kind": "rdkit", "n_bits": 2048, "radius": 3}
     assert len(found) == 2
 
 

@@ -1,7 +1,6 @@
 """SpectrumIdentifier on the sample of MassBank: what it finds, how sure it is, what it refuses."""
 
 import itertools
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.special import softmax
 
 import skout
 from skout import SpectrumIdentifier
+from skout.apps.spectra.identify.annotation import annotate, explain_peaks
 from skout.apps.spectra.identify.calibration import (
     Confidence,
     Cuts,
@@ -21,15 +21,27 @@ from skout.apps.spectra.identify.calibration import (
     surprise,
     truth_rank,
 )
-from skout.apps.spectra.identify.design import few_a_group
+from skout.apps.spectra.identify.columns import (
+    WAYS,
+    Ions,
+    bond_classes,
+    scale_groups,
+    way_columns,
+    with_fragments,
+)
+from skout.apps.spectra.identify.design import Design, combined_kernel, few_a_group
+from skout.apps.spectra.identify.fragments import CUTS, fragments_of
 from skout.apps.spectra.identify.inputs import read_library
-from skout.apps.spectra.identify.last_word import features_of, learnt, ways_of
-from skout.apps.spectra.identify.peaks import explain_peaks
 from skout.apps.spectra.identify.queries import batches, read_queries
+from skout.apps.spectra.identify.ranking import HeldOut, learned, random_order, report_of
 from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
-from skout.apps.spectra.identify.validation import _summary
+from skout.apps.spectra.identify.side_by_side import SideBySide, widths_of
+from skout.apps.spectra.identify.validation import Candidates
+from skout.apps.spectra.identify.ways import BothWays
+from skout.apps.spectra.pools.standard import entries
 from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
 from skout.datasets import load
+from skout.decoding import CandidateSets
 from skout.kernels import Tanimoto
 from skout.molecules import fingerprints
 from skout.predictors.thresholds import cut
@@ -53,6 +65,7 @@ class Pool:
         self._smiles = np.array(smiles, dtype=object)
         self._masses = np.array([descriptors.CalcExactMolWt(one) for one in molecules])
         self._formulas = np.array([descriptors.CalcMolFormula(one) for one in molecules], object)
+        self._keys = np.array([entry.key for entry in entries(smiles)], dtype=object)
         self._bits = fingerprints(smiles, **self.fingerprint_settings) if smiles else None
         self.embedded = []  # rows whose fingerprints were asked for
 
@@ -70,6 +83,9 @@ class Pool:
 
     def names(self, i):
         return np.array([f"molecule {j}" for j in i], dtype=object)
+
+    def keys(self, i):
+        return self._keys[i]
 
     def masses(self, i):
         return self._masses[i]
@@ -137,19 +153,20 @@ def found(model, asked, pool):
 # Identify ----------------------------------------------------------------------------------------
 
 
-def test_hits_are_the_best_of_the_candidates_by_the_scores_of_the_model(model, asked, pool, found):
-    for query, one in list(zip(asked, found, strict=True))[:10]:
-        mass = query["precursor_mz"] - MASSES["H"] + ELECTRON
-        own = pool.by_mass(mass)
-        X = spectra_table([query]).spectra
-        k = min(5, len(own))
-        index, scores = model.predictor_.rank(X, [pool._bits[own]], k=k)
+def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, asked):
+    known = rows[:60]
+    plain = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
+    plain.fit(spectra_of(data, known), data.Y[known], pool=pool)
+    coef = plain.rankings_["spectrum"]["coef"]
+    assert len(coef) == len(WAYS)
+    for query, one in zip(asked[:10], plain.identify(asked[:10], pool, top=5), strict=True):
+        own = pool.by_mass(query["precursor_mz"] - MASSES["H"] + ELECTRON)
+        spectrum = spectra_table([query]).spectra
+        ways = way_columns(plain.ways_, spectrum, Pairs.of([own]), pool.fingerprints)
         assert one.n_candidates == len(own)
-        assert_allclose([hit.score for hit in one.hits], scores[0], atol=1e-8)
-        assert {hit.index for hit in one.hits if hit.score > scores[0, -1] + 1e-6} <= set(
-            own[index[0]]
-        )
-        assert [hit.rank for hit in one.hits] == list(range(1, k + 1))
+        expected = np.sort(coef @ ways)[::-1][:5]
+        assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
+        assert [hit.rank for hit in one.hits] == list(range(1, len(expected) + 1))
 
 
 def test_hits_say_what_the_pool_knows(pool, found):
@@ -230,7 +247,7 @@ def test_as_dict_is_what_json_takes(found):
     [
         ({"adduct": ""}, "its adduct is not known: give one"),
         ({"adduct": "[M+Zz]+"}, "'Zz', whose mass is not known"),
-        ({"adduct": "[M+H]"}, "has no charge"),
+        ({"adduct": "[M]"}, "has no charge"),
         ({"adduct": "[0M+H]+"}, "'[0M+H]+' has no molecule"),
         ({"adduct": "[M+C9999999999]+"}, "'C9999999999', whose mass is not known"),
         ({"adduct": f"[M+{'9' * 400}H]+"}, "cannot be read"),
@@ -298,8 +315,14 @@ def test_no_spectra(model, pool):
 def test_what_identify_refuses(model, asked, pool):
     with pytest.raises(TypeError, match="pool must be a MoleculePool"):
         model.identify(asked, ["CCO"])
-    with pytest.raises(ValueError, match="The adduct 'M\\+H' cannot be read"):
-        model.identify(asked, pool, adduct="M+H")
+    with pytest.raises(ValueError, match="The adduct 'H' cannot be read"):
+        model.identify(asked, pool, adduct="H")
+    with pytest.raises(ValueError, match="fitted without a prior"):
+        model.identify(asked, pool, prior={})
+    with pytest.raises(TypeError, match="prior must be a mapping"):
+        model.identify(asked, pool, prior=[1.0])
+    with pytest.raises(ValueError, match="prior must have numbers >= 0"):
+        model.identify(asked, pool, prior={"A": -1.0})
     other = Pool(["CCO"])
     other.fingerprint_settings = {"kind": "morgan", "n_bits": 1024, "radius": 2}
     with pytest.raises(ValueError, match=r"1024.*the model was fitted on.*512"):
@@ -343,10 +366,12 @@ def test_confidence_sums_to_one_and_falls_with_the_rank(model, asked, pool):
 
 def test_validation_is_about_molecules_that_were_held_out(model):
     report = model.validation_
-    assert report["n_molecules"] == round(N_LIBRARY * report["in_reach"])
+    assert report["n_molecules"] == report["n_held_out"] == round(N_LIBRARY * report["in_reach"])
     assert 0.0 < report["top_1"] <= report["mrr_25"] <= report["top_10"] <= 1.0
+    assert report["top_1"] > report["random"]["top_1"] > 0.0
     assert report["candidates_from"] == "pool"
-    n = report["n_molecules"]
+    assert report["folds_of"] == "molecules"
+    n = report["n_several"]
     spread = np.sqrt(report["top_1"] * (1 - report["top_1"]) / (n - 1))
     assert report["top_1_se"] == pytest.approx(spread)
 
@@ -363,12 +388,13 @@ def test_random_molecules_teach_nothing(data, rows):
 
 
 def test_sets_hold_the_truth_as_often_as_they_should(model):
-    cuts = Cuts.fitted(model.sizes_, model.surprises_, 0.9)
-    own = cuts.surprise[np.searchsorted(cuts.edges, model.sizes_)]
+    sizes, surprises = (model.rankings_["spectrum"][name] for name in ("sizes", "surprises"))
+    cuts = Cuts.fitted(sizes, surprises, 0.9)
+    stratum = np.searchsorted(cuts.edges, sizes)
     assert len(cuts.edges)  # few candidates and many have their own
-    for size in np.unique(np.searchsorted(cuts.edges, model.sizes_)):
-        some = np.searchsorted(cuts.edges, model.sizes_) == size
-        assert np.mean(model.surprises_[some] <= own[some]) >= 0.9
+    for size in np.unique(stratum):
+        some = stratum == size
+        assert np.mean(surprises[some] <= cuts.surprise[size]) >= 0.9
     assert cut(np.zeros(8), 0.9) == np.inf  # which nine would do for
     assert cut(np.zeros(9), 0.9) == 0.0
 
@@ -451,77 +477,177 @@ def test_ranked_breaks_ties_by_the_place_in_the_pool():
     assert two.in_set.tolist() == [True, False]  # no set is empty
 
 
-# A last word -------------------------------------------------------------------------------------
+def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
+    library = read_library(spectra_of(data, rows[:60]), data.Y[rows[:60]])
+    bits = fingerprints(library.smiles, **pool.fingerprint_settings)
+    X, Y = library.ions.spectra, bits[library.molecule]
+    kernel = combined_kernel(X, Y, library.molecule, (512,), np.random.default_rng(0))
+    model = Design(kernel, 40, None, (512,), 0).two_ways(library.molecule[:50])
+    model.fit(X[:50], Y[:50])
+    candidates = CandidateSets(Y, [0, 3, 10], np.arange(10))
+    ways = BothWays.of(model)
+    got = ways.columns(ways.spectra(X[50:52]), candidates)
+    embedded = model.decoder_.embed(candidates)
+    by_way = model.output_basis_.scores_by_way(
+        model.predict_coordinates(X[50:52]), embedded.embedding, candidates.indptr, embedded.members
+    )
+    for row, name in enumerate(WAYS[1:], 1):
+        assert_allclose(got[row], by_way[name], atol=1e-4)
+    assert_allclose(got[0], got[1] + got[3])
 
 
-def ways_that_need_a_sum(n=300, seed=0):
-    """Return scores of candidates: the truth has the largest sum of those that are not first."""
+# Ranking -----------------------------------------------------------------------------------------
+
+
+def held_of(tables, right, folds):
+    indptr = np.cumsum([0, *(S.shape[1] for S in tables)])
+    return HeldOut(np.concatenate(tables, axis=1), indptr, np.concatenate(right), folds)
+
+
+def columns_that_need_a_sum(n=300, seed=0):
+    """Columns of candidates: the truth has the largest sum of those that are not first."""
     rng = np.random.default_rng(seed)
     tables, right = [], []
     for _ in range(n):
         S = rng.normal(size=(3, rng.integers(2, 30)))
-        truth = np.zeros(S.shape[1], dtype=bool)
-        truth[rng.choice(S.shape[1], p=softmax(4.0 * (S[1] + 2.0 * S[2])))] = True
+        truth = np.arange(S.shape[1]) == rng.choice(S.shape[1], p=softmax(4 * (S[1] + 2 * S[2])))
         tables.append(S)
         right.append(truth)
-    return tables, right, np.arange(n) % 5
+    return held_of(tables, right, np.arange(n) % 5)
 
 
-def test_a_last_word_learns_which_scores_count():
-    tables, right, folds = ways_that_need_a_sum()
-    coef, said = learnt(tables, right, folds)
-    indptr = np.cumsum([0, *(S.shape[1] for S in tables)])
-    features = features_of(np.concatenate(tables, axis=1), indptr)
-    assert features.shape == (indptr[-1], 6)
-    by_sum = np.mean([truth_rank(S[1] + 2 * S[2], t) for S, t in zip(tables, right, strict=True)])
-    after = np.mean([truth_rank(s, t) for s, t in zip(said, right, strict=True)])
-    before = np.mean([truth_rank(S[0], t) for S, t in zip(tables, right, strict=True)])
-    assert after < by_sum + 0.1 < before
-    # held out: scores of a fold are not those of the coefficients of all
-    assert_allclose(said[0], features[: indptr[1]] @ coef, rtol=0.3, atol=0.3)
-    assert not np.allclose(said[0], features[: indptr[1]] @ coef, rtol=1e-6)
+def test_a_ranking_learns_which_columns_count():
+    held = columns_that_need_a_sum()
+    ranking, report = learned(held, np.arange(3))
+    assert ranking.coef[2] / ranking.coef[1] == pytest.approx(2.0, rel=0.25)
+    right = held.split(held.right)
+    best = report_of(held.split(held.columns[1] + 2 * held.columns[2]), right)
+    first = report_of(held.split(held.columns[0]), right)
+    assert best["mrr_25"] + 0.02 > report["mrr_25"] > first["mrr_25"] + 0.2
+    assert report["calibration_error"] < 0.1
 
 
-def test_it_says_nothing_where_the_scores_know_all():
-    rng, right = np.random.default_rng(1), []
-    tables = [rng.normal(size=(2, 10)) for _ in range(200)]
-    for S in tables:
-        right.append(np.arange(10) == rng.choice(10, p=softmax(2.0 * S[0])))
-    coef, _ = learnt(tables, right, np.arange(200) % 4)
-    assert coef[0] > 0.0
-    assert_array_equal(coef[1:], 0.0)
+def test_columns_of_one_scale_are_drawn_to_zero_where_they_are_rare():
+    held = columns_that_need_a_sum()
+    small = HeldOut(held.columns * np.array([[1.0], [1.0], [1e-3]]), *list(vars(held).values())[1:])
+    own, together = (learned(small, groups)[0].coef for groups in (np.arange(3), [0, 1, 1]))
+    assert own[2] * 1e-3 > 1.5 * own[1] > 100 * together[2] * 1e-3
 
 
-def test_hits_with_a_last_word_are_in_its_order(model, asked, pool, tmp_path):
-    word = copy(model)
-    ways = ways_of(model.predictor_.weight_, model.predictor_.normalisation_)
-    word.last_word_ = np.zeros(2 + 2 * len(ways))
-    word.last_word_[1] = -1.0  # of the first way, upside down
-    skout.save(word, tmp_path / "word.skout")
-    got = skout.load(tmp_path / "word.skout").identify(asked[:5], pool, top=5)
-    basis = model.predictor_.output_basis_
-    for query, one in zip(asked, got, strict=False):
-        X = spectra_table([query]).spectra
-        own = pool.by_mass(one.mass)
-        embedded = model.predictor_.decoder_.embed([pool._bits[own]])
-        given = model.predictor_.predict_coordinates(X), embedded.embedding
-        scores = basis.scores_by_way(*given, embedded.objects.indptr, embedded.members)
-        expected = np.sort(-next(iter(scores.values())))[::-1][:5]
-        assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
+def test_one_candidate_teaches_nothing_and_is_no_success():
+    held = held_of([np.ones((2, 1))] * 5, [np.ones(1, bool)] * 5, np.arange(5) % 2)
+    ranking, report = learned(held, np.arange(2))
+    assert_array_equal(ranking.coef, [1.0, 0.0])
+    assert np.isnan(report["top_1"])
+    assert len(ranking.sizes) == 0
+    assert np.isnan(random_order(ranking.sizes)["top_1"])
 
 
-def test_the_last_word_is_taken_where_it_pays():
-    rng, folds, right = np.random.default_rng(0), np.arange(300) % 5, []
-    scores = [rng.normal(size=(3, 12)) for _ in folds]
-    for S in scores:  # no weight of two ways has all three
-        right.append(np.arange(12) == rng.choice(12, p=softmax(4.0 * (S[0] + 1.5 * S[1] + S[2]))))
-    judged = _summary(scores, right, folds)
-    assert judged.report["last_word"]
-    assert judged.report["last_word_gain"] > 0.05
-    assert len(judged.word) == 8
-    alone = _summary([S * np.array([[1.0], [0.0], [0.0]]) for S in scores], right, folds)
-    assert alone.word is None
-    assert not alone.report["last_word"]
+def test_random_order_by_simulation():
+    rng, sizes = np.random.default_rng(0), np.array([2, 40, 7])
+    ranks = np.array([[rng.integers(1, n + 1) for n in sizes] for _ in range(20_000)])
+    found = random_order(sizes)
+    assert found["top_1"] == pytest.approx(np.mean(ranks == 1), abs=0.01)
+    assert found["top_10"] == pytest.approx(np.mean(ranks <= 10), abs=0.01)
+    assert found["mrr_25"] == pytest.approx(np.mean(np.where(ranks <= 25, 1 / ranks, 0)), abs=0.01)
+
+
+def test_a_prior_moves_known_molecules_up_and_can_be_left_out(data, rows, pool, asked):
+    known = rows[:60]
+    keys = {entry.key: 50.0 for entry in entries([str(text) for text in data.Y[known]])}
+    params = {"n_landmarks": (30, 30), "cv": 2, "fragments": False, "random_state": 0}
+    with_it = SpectrumIdentifier(**params).fit(
+        spectra_of(data, known), data.Y[known], pool=pool, prior=keys
+    )
+    without = SpectrumIdentifier(**params).fit(spectra_of(data, known), data.Y[known], pool=pool)
+    report = with_it.validation_  # all truths, and few others, are on the list
+    assert report["with_prior"]["top_1"] > report["top_1"] == without.validation_["top_1"]
+    assert report["prior"]["mrr_25"] > report["random"]["mrr_25"]
+    assert_same(with_it.identify(asked, pool), without.identify(asked, pool))
+    (plain,) = with_it.identify(asked[:1], pool)
+    last = plain.hits[-1]
+    (moved,) = with_it.identify(asked[:1], pool, prior={pool.keys(last.index): 1e6})
+    assert len(plain.hits) > 1
+    assert next(hit.rank for hit in moved.hits if hit.index == last.index) < last.rank
+
+
+def test_a_prior_does_not_learn_that_truths_were_put_into_the_pool(data, rows, pool):
+    known = rows[:60]
+    truths = {entry.key for entry in entries([str(text) for text in data.Y[known]])}
+    others = Pool([str(pool._smiles[i]) for i in range(len(pool)) if pool._keys[i] not in truths])
+    listed = dict.fromkeys(others._keys, 5.0)  # all candidates but the truths are on lists
+    model = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
+    model.fit(spectra_of(data, known), data.Y[known], pool=others, prior=listed)
+    assert model.rankings_["prior"]["coef"][-1] == 0.0
+    assert model.validation_["with_prior"]["top_1"] == model.validation_["top_1"]
+    half = dict.fromkeys(sorted(truths), 0.0) | dict.fromkeys(others._keys, 5.0)
+    model.fit(spectra_of(data, known), data.Y[known], pool=pool, prior=half)  # truths are rarer
+    assert model.rankings_["prior"]["coef"][-1] == 0.0
+
+
+# Fragments and fingerprints ----------------------------------------------------------------------
+
+
+def fragment_formulas(smiles):
+    """Fragments by brute force: connected parts that one cut, or two cuts, leave."""
+    import networkx as nx
+
+    mol = extra("rdkit.Chem").MolFromSmiles(smiles)
+    graph = nx.Graph([(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()])
+
+    def cut(part):
+        edges = list(graph.subgraph(part).edges)
+        for some in itertools.chain(((e,) for e in edges), itertools.combinations(edges, 2)):
+            rest = nx.Graph(graph.subgraph(part))
+            rest.remove_edges_from(some)
+            pieces = list(nx.connected_components(rest))
+            if len(pieces) == 2:
+                yield from map(frozenset, pieces)
+
+    once = set(cut(graph.nodes))
+    twice = {piece for part in once for piece in cut(part)}
+    return {part for part in once | twice if len(part) > 1} | {frozenset(graph.nodes)}
+
+
+@pytest.mark.parametrize("smiles", ["CCO", "CC(=O)Nc1ccc(O)cc1", "C1CCCCC1", "OC1CC1CCN", "CC#N"])
+def test_fragments_are_those_of_two_cuts(smiles):
+    mol = extra("rdkit.Chem").MolFromSmiles(smiles)
+    found = fragments_of(mol)
+    wanted = fragment_formulas(smiles)
+    assert len(found.code) == len(wanted)
+    hydrogens = [sum(mol.GetAtomWithIdx(i).GetTotalNumHs() for i in part) for part in wanted]
+    assert sorted(found.hydrogens.tolist()) == sorted(hydrogens)
+    assert found.cost[0] == 0.0
+    assert CUTS[found.cuts[0]] == "none"
+    assert (found.cost[1:] > 0.0).all()
+    assert (found.broken.sum(axis=1)[found.cuts == 1] == 1).all()
+
+
+def test_fragments_of_a_large_molecule_have_two_words_and_a_huge_one_none():
+    Chem = extra("rdkit.Chem")
+    found = fragments_of(Chem.MolFromSmiles("C" * 50 + "O" + "C" * 49))
+    assert found.hydrogens.max() == 200
+    assert len(found.code) == 1 + sum(100 - size + 1 for size in range(2, 100))
+    assert fragments_of(Chem.MolFromSmiles("C" * 129)) is None
+
+
+def test_bond_classes_are_those_that_are_frequent():
+    assert bond_classes(["CCCCC"] * 20 + ["CO"]) == ("C-C",)
+
+
+def test_side_by_side_is_the_mean_of_tanimoto_kernels():
+    kinds, smiles = ["morgan", "pairs", "maccs"], ["CCO", "CCN", "c1ccccc1O", CAFFEINE]
+    for n_bits in (128, 100):  # whole words, or not
+        settings = {"kind": kinds, "n_bits": n_bits}
+        bits = fingerprints(smiles, **settings)
+        widths = widths_of(settings)
+        assert widths == (n_bits, n_bits, 167)
+        each = [Tanimoto()(fingerprints(smiles, kind, n_bits=n_bits)) for kind in kinds]
+        assert_allclose(
+            SideBySide(0.3, widths)(bits), np.exp(0.6 * (np.mean(each, axis=0) - 1)), atol=1e-12
+        )
+    with pytest.raises(ValueError, match=r"widths must sum to 367"):
+        SideBySide(0.3, (5,))(bits)
 
 
 # Fit ---------------------------------------------------------------------------------------------
@@ -537,6 +663,44 @@ def test_fit_is_the_same_for_the_same_seed_and_another_for_another(data, rows):
     ]
     assert fits[0] == fits[1]
     assert fits[0] != fits[2]
+
+
+def test_folds_are_of_laboratories_where_spectra_say_theirs(data, rows, pool):
+    known = np.concatenate([rows[:40], rows[:40]])  # every molecule in two laboratories
+    where = np.repeat(["Basel", "Halle"], 40)
+    spectra = [
+        {**one, "laboratory": place}
+        for one, place in zip(spectra_of(data, known), where, strict=True)
+    ]
+    model = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
+    # all molecules of a laboratory that is held out are also measured by the other one
+    with pytest.raises(ValueError, match="fewer than two molecules to learn from"):
+        model.fit(spectra, data.Y[known], pool=pool)
+    apart = spectra[:40] + spectra_of(data, rows[40:80], laboratory="Halle")
+    report = model.fit(apart, data.Y[rows[:80]], pool=pool).validation_
+    assert report["folds_of"] == "laboratories"
+    spectra[0]["laboratory"] = ""  # one does not say
+    assert model.fit(spectra, data.Y[known], pool=pool).validation_["folds_of"] == "molecules"
+
+
+def test_the_truth_is_a_candidate_once(data, rows, pool):
+    library = read_library(spectra_of(data, rows[:5]), data.Y[rows[:5]])
+    candidates = Candidates(pool, 10.0, None, library)
+    for i in range(5):
+        own = candidates.of(library.exact[library.molecule[i]], library.molecule[i])
+        assert (candidates.keys(own) == library.keys[library.molecule[i]]).any()
+        assert own.max() < len(pool)
+    empty = Candidates(Pool([]), 10.0, None, library)
+    assert empty.of(library.exact[0], 0).tolist() == [0]
+
+
+def test_fit_where_every_spectrum_has_one_candidate(data, rows, asked):
+    known = rows[:20]
+    model = SpectrumIdentifier(n_landmarks=(10, 10), cv=2, random_state=0)
+    model.fit(spectra_of(data, known), data.Y[known], pool=Pool([]))
+    assert model.validation_["n_several"] == 0
+    assert np.isnan(model.validation_["top_1"])
+    assert model.identify(asked[:1], Pool([CAFFEINE]))[0].hits == ()
 
 
 def test_few_a_group():
@@ -562,7 +726,7 @@ def test_precursors_follow_from_molecule_and_adduct():
     pytest.importorskip("rdkit")
     one = {"mz": [50.0], "intensity": [1.0], "adduct": "[M+H]+"}
     library = read_library([one], [CAFFEINE])
-    assert library.spectra.precursor[0] == pytest.approx(195.0877, abs=1e-4)
+    assert library.ions.spectra.precursor[0] == pytest.approx(195.0877, abs=1e-4)
     with pytest.raises(
         ValueError, match=r"record 1: it has neither a precursor.*on_error=\"skip\""
     ):
@@ -642,7 +806,7 @@ def test_pair_scores_are_those_of_each_pair(n):
             [1e5 * rows[sets.query_of] + sets.pool[sets.indices], sets.pool[sets.indices]]
         )
 
-    scores = pair_scores(pairs, lambda i: i.astype(float), score)
+    scores = pair_scores(pairs, lambda i: i.astype(float), score, 2)
     for i, own in enumerate(found):
         if len(own):
             assert_array_equal(scores[0, pairs.own(i)], 1e5 * i + own)
@@ -710,6 +874,47 @@ def test_the_nearest_part_by_brute_force(ppm):
         assert bool(got.formula[i]) == (error <= max(0.001, 1e-6 * ppm * (one + ELECTRON)))
         if got.formula[i]:
             assert abs(got.error_ppm[i]) == pytest.approx(1e6 * error / one, rel=1e-3)
+
+
+def test_annotation_finds_a_shift_of_calibration():
+    parts = [(10, 11, 3), (9, 9, 3), (9, 11, 2), (8, 7, 2)]  # C, H and O of the ions
+    mz = 1.000012 * np.array([ion_mass(1, C=c, H=h, O=o) for c, h, o in parts])
+    found = annotate(mz, np.ones(4), "C10H12O4", "[M+H]+", 5.0)
+    assert found.hydrogens.tolist() == [h - 1 for _, h, _ in parts]
+    assert len(annotate(mz, np.ones(4), "C10H12O4", "[M+H]+", 5.0, calibrate=False).peak) == 0
+
+
+def test_a_fragment_has_one_formula_in_both_polarities_and_with_a_metal():
+    part = {"C": 6, "H": 6, "O": 1}  # phenol
+    ions = {
+        "[M+H]+": ion_mass(1, **part | {"H": 7}),
+        "[M-H]-": ion_mass(-1, **part | {"H": 5}),
+        "[M+Na]+": ion_mass(1, **part, Na=1),
+    }
+    found = [annotate([mz], np.ones(1), "C10H12O3", ion) for ion, mz in ions.items()]
+    assert len({(int(one.code[0]), int(one.hydrogens[0])) for one in found}) == 1
+    assert found[0].hydrogens.tolist() == [6]
+
+
+@pytest.mark.parametrize("formula", ["C6*", "H2", "C300H400N50O80S10"])
+def test_formulas_whose_parts_are_not_tried(formula):
+    assert annotate([50.0], np.ones(1), formula, "[M+H]+") is None
+    with pytest.raises(ValueError, match="not explained"):
+        explain_peaks([50.0], [1.0], formula)
+
+
+def test_fragments_explain_the_peaks_of_the_right_isomer():
+    # phenyl acetate loses ketene, C2H2O; benzoic methyl ester loses methanol
+    mz = np.array([ion_mass(1, C=6, H=7, O=1), ion_mass(1, C=8, H=9, O=2)])
+    spectra = spectra_table([(mz, [100.0, 50.0], mz[1])], adduct="[M+H]+")
+    two = Pool(["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1"])
+    pairs = Pairs.of([np.arange(2)])
+    columns = with_fragments(
+        np.zeros((4, 2)), Ions(spectra.spectra, spectra["adduct"]), pairs, two, ("C-O",)
+    )
+    assert len(columns) == len(scale_groups(("C-O",)))
+    assert_allclose(columns[4], 1.0)  # both peaks have a formula
+    assert columns[5, 0] > columns[5, 1] > 0.0
 
 
 def test_formulas():

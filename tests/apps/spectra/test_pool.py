@@ -146,13 +146,14 @@ def test_real_molecules_against_brute_force(tmp_path):
     assert dict(zip(pool.smiles(rows), pool.names(rows), strict=True)) == brute_force(source)
     formulas = pool.formulas(rows)
     assert [hill(text) for text in formulas] == list(formulas)
-    bits = fingerprints(pool.smiles(rows), n_bits=4096)
+    assert pool.fingerprint_settings["kind"] == ["morgan", "counts", "pairs", "rdkit", "maccs"]
+    bits = fingerprints(pool.smiles(rows), **pool.fingerprint_settings)
     assert_array_equal(pool.fingerprints(rows).words, bits.words)
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"n_bits": 1000, "radius": 1}, {"kind": ["morgan", "maccs"], "n_bits": 128}],
+    [{"kind": "morgan", "n_bits": 1000, "radius": 1}, {"kind": ["counts", "maccs"], "n_bits": 128}],
 )
 def test_other_fingerprints(tmp_path, settings):
     pool = MoleculePool.build(CHAINS[:9], tmp_path / "x.skpool", fingerprints=settings)
@@ -575,7 +576,7 @@ def test_random_damage_is_refused_or_without_sums_wrong_data(copied, verify):
         lambda text: "[]",
         lambda text: '"pool"',
         lambda text: "[" * 100_000,
-        lambda text: text.replace('"n_bits": 4096', '"n_bits": 4097'),
+        lambda text: text.replace('"n_bits": 2048', '"n_bits": 2049'),
         lambda text: text.replace("segment-0000", "../segment-0000"),
         lambda text: text.replace("skout molecules", "others"),
         lambda text: json.dumps({"pool": json.loads(text)["pool"]}),

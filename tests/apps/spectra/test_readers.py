@@ -7,6 +7,7 @@ import lzma
 import math
 import random
 import warnings
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from skout.readers import (
     read_mzml,
     read_sdf,
     read_smiles,
+    spectra_table,
     write_mgf,
 )
 
@@ -256,8 +258,9 @@ def test_ways_to_write_a_charge(text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("M+H", "cannot be read"),
-        ("[M+H]", "has no charge"),
+        ("H+M", "cannot be read"),
+        ("[M+H", "cannot be read"),
+        ("M-H2O", "has no charge"),
         ("[M+Xy]+", "'Xy', whose mass is not known"),
         ("[X+H]+", "cannot be read"),
     ],
@@ -265,6 +268,42 @@ def test_ways_to_write_a_charge(text):
 def test_adducts_that_are_none(text, message):
     with pytest.raises(ValueError, match=message):
         parse_adduct(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("M+H", "[M+H]+"),
+        ("M-H", "[M-H]-"),
+        ("[M+Na]", "[M+Na]+"),
+        ("M+2H", "[M+2H]2+"),
+        ("M-H2O+H", "[M-H2O+H]+"),
+        ("M+FA-H", "[M+FA-H]-"),
+        ("M+Cl", "[M+Cl]-"),
+        ("M+", "[M]+"),
+    ],
+)
+def test_adducts_as_gnps_writes_them(text, written):
+    assert parse_adduct(text) == parse_adduct(written)
+    assert spectra_table([([50.0], [1.0], 90.0)], adduct=text)["adduct"].tolist() == [written]
+
+
+def test_the_adduct_may_stand_at_the_end_of_the_name():
+    text = (
+        b"BEGIN IONS\nPEPMASS=195.0877\nNAME=Caffeine M+H\n138.06 99\nEND IONS\n"
+        b"BEGIN IONS\nPEPMASS=194.08\nNAME=vitamin K\nION=M\nIONMODE=Negative\n50 9\nEND IONS\n"
+    )
+    table = read_mgf(BytesIO(text))
+    assert table["name"].tolist() == ["Caffeine", "vitamin K"]
+    assert table["adduct"].tolist() == ["[M+H]+", "[M]-"]
+    assert table["polarity"].tolist() == ["positive", "negative"]
+
+
+def test_the_laboratory_of_a_record():
+    text = b"ACCESSION: MSBNK-Athens_Univ-AU1\nPK$NUM_PEAK: 1\nPK$PEAK: m/z\n  50.0 1 9\n//\n"
+    assert read_massbank(BytesIO(text))["laboratory"].tolist() == ["Athens_Univ"]
+    text = b"Name: a\nContributor: Halle\nNum Peaks: 1\n50.0 1\n"
+    assert read_msp(BytesIO(text))["laboratory"].tolist() == ["Halle"]
 
 
 def test_masses_that_are_not_known():

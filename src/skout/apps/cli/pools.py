@@ -17,6 +17,8 @@ _FILES = "SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also with .gz, .bz2 o
 _COLUMN = 'The column of SMILES in tables; default "smiles".'
 _STRICT = "Stop at invalid molecules; by default they are left out."
 
+_KIND = "Fingerprints: morgan, counts, pairs, rdkit, maccs, with commas between them."
+
 Folder = Annotated[Path, Argument(help="What `skout pool build` made.")]
 Files = Annotated[list[Path], Argument(help=_FILES)]
 Jobs = Annotated[int, Option(help="Processes; -1 takes all cores.")]
@@ -32,8 +34,8 @@ def build(
     files: Files,
     out: Annotated[Path, Option("--out", "-o", help="The folder to make, NAME.skpool.")],
     n_jobs: Jobs = 1,
-    kind: Annotated[str, Option(help="morgan, rdkit or maccs.")] = "morgan",
-    n_bits: Annotated[int, Option(min=1, help="Bits of a fingerprint.")] = 4096,
+    kind: Annotated[str, Option(help=_KIND)] = "morgan,counts,pairs,rdkit,maccs",
+    n_bits: Annotated[int, Option(min=1, help="Bits of a fingerprint.")] = 2048,
     radius: Annotated[int, Option(min=0, help="Of morgan fingerprints.")] = 2,
     column: Column = None,
     batch: Batch = 5000,
@@ -49,10 +51,11 @@ def build(
     """
     from ..spectra.pools import MoleculePool
 
+    kinds = [name.strip() for name in kind.split(",")]
     pool = MoleculePool.build(
         files,
         out,
-        fingerprints={"kind": kind, "n_bits": n_bits, "radius": radius},
+        fingerprints={"kind": kinds if "," in kind else kind, "n_bits": n_bits, "radius": radius},
         **_work(n_jobs, batch, column, strict),
     )
     show(_about(pool, as_json), as_json)

@@ -63,10 +63,13 @@ class SpectraModel:
 
     def _summary(self) -> str:
         known = self.identifier.validation_
+        size = f"{len(self.pool):,} molecules"
+        if not known["n_several"]:
+            return size
         shares = [f"{name} {100 * known[key]:.0f} %" for name, key in _SHARES]
         return (
-            f"{len(self.pool):,} molecules; of {known['n_molecules']:,} that were held out: "
-            f"{', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
+            f"{size}; of {known['n_several']:,} spectra that were held out and have several "
+            f"candidates: {', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
         )
 
     def identify(self, asked: Any, limits: Limits, deadline: Deadline) -> list[Identification]:

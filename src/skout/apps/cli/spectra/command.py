@@ -12,7 +12,8 @@ __all__ = ["fit_spectra", "identify"]
 _LIBRARY = "Spectra with SMILES: .msp, .mgf, .mzML or MassBank .txt, also .gz; one file or several."
 _SPECTRA = "Spectra to identify: .mgf, .msp, .mzML or MassBank .txt, also .gz; one file or several."
 _POOL = "What `skout pool build` made."
-_JUDGE = "Judge the model with candidates of this pool, as it will be used; default the library."
+_MEASURE = "Candidates to measure the model with, as it will be used; default the library."
+_PRIOR = "A table of known molecules: inchikey or smiles, and a number, or sources with | between."
 _ADDUCT = 'Of spectra that do not say theirs, such as "[M+H]+".'
 _SKIP = "Leave out damaged records, and say which; default is to stop at the first."
 _OUT = "hits.csv, .jsonl, .parquet (a row a hit), .json, .html (drawn structures), or - for CSV."
@@ -20,16 +21,18 @@ _LISTS = "A row a spectrum instead: query, and its SMILES with spaces between th
 
 Ppm = Annotated[float, Option(help="Largest error of a candidate's mass.")]
 Adduct = Annotated[Text, Option(help=_ADDUCT)]
+Prior = Annotated[Path | None, Option(help=_PRIOR)]
 SkipInvalid = Annotated[bool, Option("--skip-invalid", help=_SKIP)]
 
 
 def fit_spectra(
     library: Annotated[list[Path], Argument(help=_LIBRARY)],
     out: NewModel,
-    pool: Annotated[Path | None, Option(help=_JUDGE)] = None,
+    pool: Annotated[Path | None, Option(help=_MEASURE)] = None,
     ppm: Ppm = 10.0,
     adduct: Adduct = None,
-    folds: Annotated[int, Option(help="Folds of molecules to judge the model in.")] = 5,
+    prior: Prior = None,
+    folds: Annotated[int, Option(help="Folds of laboratories, else of molecules.")] = 5,
     coverage: Annotated[float, Option(help="Share of prediction sets with the truth.")] = 0.9,
     skip_invalid: SkipInvalid = False,
     seed: Annotated[int, Option(help="Seed of all draws.")] = 0,
@@ -38,8 +41,8 @@ def fit_spectra(
 ) -> None:
     """Learn to identify molecules from a library of spectra.
 
-    Spectra of one molecule stay together: the printed top-1, top-10 and MRR@25 are of molecules
-    that the model had not seen, with standard errors.
+    The printed top-1, top-10 and MRR@25 are of molecules, and of laboratories where the spectra
+    say theirs, that the model had not seen, with standard errors; random order stands beside.
 
     Example: skout fit-spectra library.msp --pool pool.skpool -o m.skout
     """
@@ -53,6 +56,7 @@ def fit_spectra(
         pool=pool,
         ppm=ppm,
         adduct=adduct,
+        prior=prior,
         folds=folds,
         coverage=coverage,
         skip_invalid=skip_invalid,
@@ -70,6 +74,7 @@ def identify(
     top: Annotated[int, Option(help="Candidates of a spectrum, at most.")] = 25,
     by: Annotated[str, Option(help="Candidates by mass, or by the formula in the file.")] = "mass",
     adduct: Adduct = None,
+    prior: Prior = None,
     lists: Annotated[bool, Option("--lists", help=_LISTS)] = False,
     skip_invalid: SkipInvalid = False,
     debug: Debug = False,
@@ -83,4 +88,4 @@ def identify(
 
     form = check_form(out, lists, [*spectra, model])
     asked = {"ppm": ppm, "top": top, "by": by, "adduct": adduct}
-    write(identify_files(spectra, model, pool, skip_invalid, **asked), out, form)
+    write(identify_files(spectra, model, pool, skip_invalid, prior=prior, **asked), out, form)

@@ -1,11 +1,24 @@
 """From spectra to molecules: a model of a library of spectra, and candidates from a pool.
 
-`identifier` has the estimator; `inputs` reads what is given, `design` says which model it is,
-`validation` judges it on molecules that it has not seen, `calibration` makes probabilities and
-prediction sets of scores, `search` scores and ranks candidates, `peaks` explains a spectrum.
+`identifier` has the estimator; `inputs` and `queries` read what is given, `design` says which model
+it is, `side_by_side` compares molecules in it, and `ways` is what is kept of it; `annotation` gives
+formulas to peaks, `fragments` breaks candidates, `columns` says what is known of a candidate,
+`validation` scores candidates of spectra that were held out, `ranking` learns to order them from
+that, `calibration` makes probabilities and prediction sets of scores, `search` goes through
+candidates.
 """
 
 from .identifier import SpectrumIdentifier
 from .results import Explanation, Hit, Identification
+from .side_by_side import SideBySide
+from .ways import BothWays, KernelMap
 
-__all__ = ["Explanation", "Hit", "Identification", "SpectrumIdentifier"]
+__all__ = [
+    "BothWays",
+    "Explanation",
+    "Hit",
+    "Identification",
+    "KernelMap",
+    "SideBySide",
+    "SpectrumIdentifier",
+]

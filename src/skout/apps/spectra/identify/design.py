@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
-from skout.kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
+from skout.kernels import Normalized, PeakCosine, ProbabilityProduct, align
 from skout.sketches import SubSample
+
+from .side_by_side import SideBySide
 
 __all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
 
@@ -46,15 +48,18 @@ class Design:
     kernel: Any  # on spectra
     n_inputs: int | None  # landmarks among spectra, None is all of them
     n_outputs: int | None  # and among molecules
+    widths: tuple[int, ...]  # of the fingerprints that stand side by side
     seed: int  # of the landmarks
     n_jobs: int | None = None
 
-    def two_ways(self, molecule: np.ndarray, weight: float, normalisation: str) -> TwoWay:
+    def two_ways(self, molecule: np.ndarray) -> TwoWay:
         """Return the model for rows of these molecules, each as likely to be a landmark."""
         inputs = _by_molecule(molecule, self.n_inputs)
+        forward_kernel = SideBySide(_FORWARD_GAMMA, self.widths)
+        outputs = _by_molecule(molecule, self.n_inputs)
         backward = iokr(
             self.kernel,
-            GaussianTanimoto(_GAMMA),
+            SideBySide(_GAMMA, self.widths),
             input_sketch=inputs,
             output_sketch=_by_molecule(molecule, self.n_outputs),
             alpha=_ALPHA,
@@ -62,26 +67,31 @@ class Design:
             n_jobs=self.n_jobs,
         )
         forward = StructuredPredictor(
-            KernelRidge(GaussianTanimoto(_FORWARD_GAMMA), alpha=_FORWARD_ALPHA, n_jobs=self.n_jobs),
-            KernelBasis(self.kernel, inputs, random_state=self.seed + 1, n_jobs=self.n_jobs),
+            KernelRidge(
+                forward_kernel,
+                sketch=outputs,
+                alpha=_FORWARD_ALPHA,
+                random_state=self.seed + 1,
+                n_jobs=self.n_jobs,
+            ),
+            KernelBasis(self.kernel, inputs, random_state=self.seed, n_jobs=self.n_jobs),
         )
-        return TwoWay(backward, forward, weight, normalisation=normalisation)
+        return TwoWay(backward, forward, 1.0, normalisation="distance")
 
 
-def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample | None:
+def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample:
     """Return a draw of rows, of a molecule of many spectra no more than of another."""
-    if size is None or size >= len(molecule):
-        return None
+    n = len(molecule)
     counts = np.bincount(molecule)
-    return SubSample(size, 1.0 / counts[molecule], replace=False)
+    return SubSample(n if size is None else min(size, n), 1.0 / counts[molecule], replace=False)
 
 
-def combined_kernel(X: Any, Y: Any, molecule: np.ndarray, rng: np.random.Generator) -> Any:
+def combined_kernel(
+    X: Any, Y: Any, molecule: np.ndarray, widths: tuple[int, ...], rng: np.random.Generator
+) -> Any:
     """Return the kernel on spectra whose weights follow the likeness of molecules (ALIGNF).
 
     One spectrum of each molecule is compared.
     """
-    one = few_a_group(molecule, 1, rng)
-    return align(
-        spectrum_kernels(), X[one], Y[one], output_kernel=GaussianTanimoto(_GAMMA), random_state=rng
-    )
+    rows, target = few_a_group(molecule, 1, rng), SideBySide(_GAMMA, widths)
+    return align(spectrum_kernels(), X[rows], Y[rows], output_kernel=target, random_state=rng)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,37 +12,39 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from skout._numerics.validation import check_level
-from skout.decoding import CandidateSets
-from skout.decoding.sets import set_scores
 from skout.dev import PartsByName, check_choice, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
 
+from ..pools.building import SETTINGS
+from ..pools.priors import check_prior, prior_column
 from ..readers import spectra_table
-from .calibration import Confidence, Cuts
+from .annotation import explain_peaks
+from .calibration import Cuts
+from .columns import Ions, bond_classes, scale_groups, way_columns, with_fragments
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
-from .last_word import features_of
-from .peaks import explain_peaks
 from .queries import batches, read_queries
+from .ranking import CandidateRanking, HeldOut, learned, random_order, report_of
 from .results import Explanation, Identification
-from .search import Pairs, described, pair_scores, ranked
-from .validation import Candidates, judge
+from .search import Pairs, described, ranked
+from .side_by_side import widths_of
+from .validation import Candidates, held_out
+from .ways import BothWays
 
 __all__ = ["SpectrumIdentifier"]
-
-# As pools have them unless told otherwise.
-_FINGERPRINT = {"kind": "morgan", "n_bits": 4096, "radius": 2}
 
 
 class SpectrumIdentifier(PartsByName):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
-    ALIGNF combines of six, Tanimoto kernels on fingerprints, landmarks that are drawn by molecule.
-    In folds of molecules it chooses how much the forward way counts, learns a last word on the
-    scores by both ways where this pays (see `Reranker`), and measures how good the model is on
-    molecules that it has not seen, how sure it may be, and how large prediction sets must be.
-    `identify` takes the molecules of the right mass from a pool, and ranks them.
+    ALIGNF combines of six, Tanimoto kernels on fingerprints, landmarks that are drawn by molecule;
+    one model for both polarities and all adducts. Candidates are also broken into fragments, whose
+    formulas explain peaks. In folds of laboratories, or of molecules where spectra do not say their
+    laboratory, it learns how much each of these counts (a softmax over candidates, as in
+    `Reranker`), and measures how good the model is on what it has not seen, how sure it may be, and
+    how large prediction sets must be. `identify` takes the molecules of the right mass from a pool,
+    and ranks them.
 
     Needs RDKit: `pip install skout[chem]`.
 
@@ -50,17 +53,21 @@ class SpectrumIdentifier(PartsByName):
     n_landmarks : tuple of two int or None, default (1500, 800)
         Among spectra and among molecules; None is all of them.
     most_spectra : int, default 6
-        Spectra of a molecule that are learnt from; more of them are drawn from.
-    n_validation : int, default 1000
-        Molecules that the model is judged on, at most.
+        Spectra of a molecule that are learned from; more of them are drawn from.
+    n_validation : int, default 2000
+        Spectra that are held out, at most: one of each molecule, or of each molecule and
+        laboratory.
     cv : int, default 5
-        Folds of molecules.
+        Folds of laboratories, where all spectra say theirs and there are as many, else of
+        molecules.
     coverage : float, default 0.9
         Probability that a prediction set holds the molecule, where this is one of several
         candidates: for few candidates and for many alike.
     fingerprint : dict, optional
         Arguments of `skout.molecules.fingerprints`. Default those of the pool that `fit` is given,
-        else Morgan fingerprints of 4096 bits.
+        else those of pools: five kinds side by side.
+    fragments : bool, default True
+        Whether candidates are broken into fragments.
     random_state : None, int or Generator
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
@@ -69,22 +76,25 @@ class SpectrumIdentifier(PartsByName):
 
     Attributes
     ----------
-    predictor_ : TwoWay
-        The model behind it, from spectra to fingerprints.
+    ways_ : BothWays
+        The model behind it: kernels with landmarks of spectra and of molecules, and matrices.
     validation_ : dict
-        "top_1", "top_10" and "mrr_25" on molecules that were held out, each with its standard
-        error "..._se", "calibration_error" of the confidence, whether there is a "last_word" and
-        what it adds to "mrr_25" ("last_word_gain"), "n_molecules", sizes of the candidate
-        sets and where these are from, and "in_reach", the share of spectra of the library whose
-        mass is within ppm of their molecule's; others are not judged.
-    confidence_ : tuple of three floats
-        Temperature, intercept and slope that make probabilities of scores.
-    last_word_ : ndarray or None
-        Coefficients of scores by both ways, where a last word is better than their sum by a
-        standard error of "mrr_25".
-    sizes_, surprises_ : ndarrays of shape (n,)
-        Of held-out molecules with several candidates: how many, and -log of the probability of the
-        truth. Prediction sets are made with these.
+        "top_1", "top_10" and "mrr_25" of spectra that were held out and have several candidates,
+        each with its standard error "..._se"; "calibration_error" and "mean_confidence" of the best
+        candidate; "n_held_out" spectra, "n_several" of them with several candidates,
+        "n_molecules" in all, sizes of the candidate sets and where these are from, "folds_of"
+        "laboratories" or "molecules", and "in_reach", the share of spectra of the library whose
+        mass is within ppm of their molecule's; others are not held out. "random" has the same
+        scores of random order. With a prior there are, of those whose molecule the pool has by
+        itself, "prior", the scores of the prior alone, which sees no spectrum, "with_prior", those
+        of both, and "same_without_prior".
+    rankings_ : dict
+        "spectrum", and "prior" where there is one: "coef" of the columns of candidates,
+        "confidence" (temperature, intercept and slope that make probabilities of scores), and of
+        held-out spectra with several candidates "sizes", how many, and "surprises", -log of the
+        probability of the truth, which prediction sets are made with.
+    bond_classes_ : tuple of str or None
+        Kinds of bonds that have their own columns, where candidates are broken into fragments.
     polarities_ : tuple of str
         Those of the library.
 
@@ -105,10 +115,11 @@ class SpectrumIdentifier(PartsByName):
         *,
         n_landmarks: tuple[int | None, int | None] = (1500, 800),
         most_spectra: int = 6,
-        n_validation: int = 1000,
+        n_validation: int = 2000,
         cv: int = 5,
         coverage: float = 0.9,
         fingerprint: dict[str, Any] | None = None,
+        fragments: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -119,6 +130,7 @@ class SpectrumIdentifier(PartsByName):
         self.cv = cv
         self.coverage = coverage
         self.fingerprint = fingerprint
+        self.fragments = fragments
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -131,6 +143,7 @@ class SpectrumIdentifier(PartsByName):
         *,
         pool: Any = None,
         ppm: float = 10.0,
+        prior: Mapping[str, float] | None = None,
         on_error: str = "raise",
     ) -> SpectrumIdentifier:
         """Learn from the spectra of known molecules.
@@ -144,12 +157,17 @@ class SpectrumIdentifier(PartsByName):
             One for each spectrum; default those of the table.
         groups : sequence of labels, optional
             Spectra of one label stay in one fold. Default the skeletons of the molecules, the
-            first 14 letters of their InChIKeys.
+            first 14 letters of their InChIKeys; then folds are of laboratories where these are
+            known, and no molecule is on both sides.
         pool : MoleculePool, optional
-            What the model is judged with: as it will be used. Default the molecules of the library
-            of nearly equal mass, among which it is easier to be right.
+            Where candidates of held-out spectra are from: as it will be used. Default the molecules
+            of the library of nearly equal mass, among which it is easier to be right.
         ppm : float, default 10
             How far masses of candidates are from that of the spectrum.
+        prior : mapping of InChIKey skeletons to numbers, optional
+            How well known molecules are, such as the number of lists that they stand on; see
+            `skout.molecules.read_prior`. Molecules that are often written about are also measured
+            more often; where yours are new ones, leave it out.
         on_error : "raise" or "skip", default "raise"
             What to do about spectra without a valid SMILES or without a precursor.
 
@@ -158,41 +176,41 @@ class SpectrumIdentifier(PartsByName):
         self : SpectrumIdentifier
         """
         self._check(ppm)
+        check_prior(prior)
         rng = check_rng(self.random_state)
-        library = read_library(spectra, smiles, groups, on_error=on_error)
-        settings = self.fingerprint or getattr(pool, "fingerprint_settings", None) or _FINGERPRINT
+        library = read_library(spectra, smiles, groups, cv=self.cv, on_error=on_error)
+        settings = self.fingerprint or getattr(pool, "fingerprint_settings", None) or SETTINGS
+        widths = widths_of(settings)
         bits = fingerprints(library.smiles, n_jobs=self.n_jobs, **settings)
         rows = few_a_group(library.groups, self.most_spectra, rng)
-        X, molecule = library.spectra[rows], library.molecule[rows]
+        X, molecule = library.ions.spectra[rows], library.molecule[rows]
         Y = bits[molecule]
-        kernel = combined_kernel(X, Y, molecule, rng)
-        design = Design(kernel, *self.n_landmarks, int(rng.integers(2**31)), self.n_jobs)
-        candidates = Candidates(pool, float(ppm), bits, library.exact)
-        with tqdm(total=self.cv + 1, desc="fitting", disable=not self.verbose) as bar:
-            judged = judge(
+        kernel = combined_kernel(X, Y, molecule, widths, rng)
+        design = Design(kernel, *self.n_landmarks, widths, int(rng.integers(2**31)), self.n_jobs)
+        candidates = Candidates(pool, float(ppm), bits, library)
+        classes = bond_classes(library.smiles) if self.fragments else None
+        with tqdm(total=self.cv + 2, desc="fitting", disable=not self.verbose) as bar:
+            rows_held, pairs, held = held_out(
                 library,
                 design,
                 rows,
                 candidates,
+                classes,
                 cv=self.cv,
                 n_validation=self.n_validation,
                 rng=rng,
                 tell=lambda _: bar.update(),
             )
-            predictor = design.two_ways(
-                molecule, judged.option.weight, judged.option.normalisation
-            ).fit(X, Y)
+            ways = BothWays.of(design.two_ways(molecule).fit(X, Y))
             bar.update()
-        # candidates come from pools: those of the library need not travel with the model
-        predictor.decoder_ = predictor.decoder_.without_pool()
-        self.predictor_, self.last_word_ = predictor, judged.word
-        self.confidence_ = tuple(judged.confidence)
-        self.sizes_, self.surprises_ = judged.sizes, judged.surprises
+        rankings, report = _rankings(held, pairs, candidates, classes, prior)
+        self.ways_ = ways
+        self.rankings_ = {name: ranking.state for name, ranking in rankings.items()}
+        self.bond_classes_ = classes
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
-        self.validation_ = judged.report | {
-            "n_spectra": len(library.molecule),
-            "n_library": len(library.smiles),
+        self.validation_ = report | {
+            **candidates.facts(rows_held),
             "coverage": float(self.coverage),
             "ppm": float(ppm),
         }
@@ -219,6 +237,7 @@ class SpectrumIdentifier(PartsByName):
         top: int = 25,
         by: str = "mass",
         adduct: str | None = None,
+        prior: Mapping[str, float] | None = None,
         progress: Callable[[int, int], Any] | None = None,
     ) -> list[Identification]:
         """Rank the molecules of a pool that could have made each spectrum.
@@ -227,7 +246,7 @@ class SpectrumIdentifier(PartsByName):
         ----------
         spectra : SpectraTable, Spectra, or list of spectra
         pool : MoleculePool
-            Or what has its methods `by_mass`, `by_formula`, `smiles`, `names`, `masses`,
+            Or what has its methods `by_mass`, `by_formula`, `smiles`, `names`, `keys`, `masses`,
             `formulas` and `fingerprints`.
         ppm : float, default 10
             How far masses of candidates are from that of the spectrum.
@@ -238,8 +257,10 @@ class SpectrumIdentifier(PartsByName):
             spectrum.
         adduct : str, optional
             Of spectra that do not say theirs, such as "[M+H]+".
+        prior : mapping of InChIKey skeletons to numbers, optional
+            As in `fit`, which must have had one. Default: the spectrum alone decides.
         progress : callable (done, total), optional
-            Told how many spectra are done.
+            Called with how many spectra are done.
 
         Returns
         -------
@@ -252,12 +273,15 @@ class SpectrumIdentifier(PartsByName):
         check_number(top, "top", low=1, integer=True)
         check_choice(by, "by", ("mass", "formula"))
         self._check_pool(pool)
+        check_prior(prior)
+        if prior is not None and "prior" not in self.rankings_:
+            raise ValueError("The model was fitted without a prior: fit it with one, too.")
         queries = read_queries(spectra, adduct, by, self.polarities_)
         found = list(queries.blank)
         done = len(found) - len(queries.order)
         for rows, pairs in batches(queries, pool, ppm, by):
             start = time.perf_counter()
-            hits = self._hits(queries.spectra[rows], pairs, pool, int(top))
+            hits = self._hits(queries.ions.take(rows), pairs, pool, int(top), prior)
             seconds = (time.perf_counter() - start) / len(rows)
             for i, own in zip(rows, hits, strict=True):
                 found[i] = queries.answered(i, own, seconds)
@@ -279,30 +303,24 @@ class SpectrumIdentifier(PartsByName):
                 f"{self.fingerprint_}: fit it with pool=, or build the pool with these."
             )
 
-    def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[dict[str, Any]]:
-        """Return what is found for some spectra."""
-        model, sure = self.predictor_, Confidence(*self.confidence_)
-        cuts = Cuts.fitted(self.sizes_, self.surprises_, self.coverage)
-        decoder, F = model.decoder_, model.predict_coordinates(spectra)
-
-        def score(numbers: np.ndarray, sets: CandidateSets) -> np.ndarray:
-            embedded = decoder.embed(sets)
-            own, queries = F[numbers], decoder.queries(F[numbers], embedded)
-            given = embedded.embedding, sets.indptr, embedded.members
-            scores = set_scores(queries, *given, n_jobs=self.n_jobs)
-            if self.last_word_ is None:
-                return scores[None]
-            return np.vstack([scores, *model.output_basis_.scores_by_way(own, *given).values()])
-
-        table = pair_scores(pairs, pool.fingerprints, score)
-        scores = table.ravel()
-        if self.last_word_ is not None:
-            scores = features_of(table, pairs.indptr) @ self.last_word_
-        found = [
-            ranked(pairs.indices[own], scores[own], top, cuts, sure)
+    def _hits(
+        self, ions: Ions, pairs: Pairs, pool: Any, top: int, prior: Mapping[str, float] | None
+    ) -> list[dict[str, Any]]:
+        """Return the best candidates of some spectra."""
+        ranking = CandidateRanking.restored(
+            self.rankings_["spectrum" if prior is None else "prior"]
+        )
+        ways = way_columns(self.ways_, ions.spectra, pairs, pool.fingerprints)
+        columns = with_fragments(ways, ions, pairs, pool, self.bond_classes_)
+        if prior is not None:
+            columns = np.vstack([columns, prior_column(prior, pool, pairs.indices)])
+        scores = ranking.coef @ columns
+        cuts = Cuts.fitted(ranking.sizes, ranking.surprises, self.coverage)
+        best = [
+            ranked(pairs.indices[own], scores[own], top, cuts, ranking.confidence)
             for own in map(pairs.own, range(len(pairs)))
         ]
-        return described(found, pool)
+        return described(best, pool)
 
     def explain(
         self, spectrum: Any, smiles: str, *, ppm: float = 10.0, adduct: str | None = None
@@ -344,3 +362,41 @@ class SpectrumIdentifier(PartsByName):
             adduct=adduct or str(table["adduct"][0]) or "[M+H]+",
             ppm=ppm,
         )
+
+
+def _rankings(
+    held: HeldOut,
+    pairs: Pairs,
+    candidates: Any,
+    classes: tuple[str, ...] | None,
+    prior: Mapping[str, float] | None,
+) -> tuple[dict[str, CandidateRanking], dict[str, Any]]:
+    """Return the rankings of held-out candidates without and with a prior, and what they score."""
+    groups = scale_groups(classes)
+    ranking, report = learned(held, groups)
+    sizes, several = np.diff(held.indptr), ranking.sizes
+    report |= {
+        "n_several": len(several),
+        "median_candidates": float(np.median(sizes)),
+        "mean_candidates": float(np.mean(sizes)),
+        "random": random_order(several),
+    }
+    if prior is None:
+        return {"spectrum": ranking}, report
+    column = prior_column(prior, candidates, pairs.indices)
+    both = replace(held, columns=np.vstack([held.columns, column]))
+    # a truth that the pool lacks was put among its candidates, and tells by being on no list
+    known = np.maximum.reduceat(held.right & candidates.is_own(pairs.indices), held.indptr[:-1])
+    some = both.of(known)
+    with_prior, better = learned(some, np.append(groups, groups.max() + 1))
+    if with_prior.coef[-1] <= 0.0:  # known molecules are not rarer: there is nothing to learn
+        with_prior, better = replace(ranking, coef=np.append(ranking.coef, 0.0)), report
+    right = some.split(some.right)
+    # most candidates are on as many lists as others: these come in random order
+    broken_ties = some.columns[-1] + 1e-9 * np.random.default_rng(0).random(len(some.right))
+    report |= {
+        "with_prior": better,
+        "same_without_prior": report_of(some.split(ranking.coef @ some.columns[:-1]), right),
+        "prior": report_of(some.split(broken_ties), right),
+    }
+    return {"spectrum": ranking, "prior": with_prior}, report

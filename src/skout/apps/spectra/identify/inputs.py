@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import Spectra, check_choice
+from skout.dev import check_choice
 
 from ..pools.standard import entries
 from ..readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
+from .columns import Ions
 
 __all__ = [
     "Library",
@@ -38,8 +39,7 @@ def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
     if not adduct:
         return table
     parse_adduct(adduct)  # what a user gives is refused, what a file has is told
-    filled = np.array([own or adduct for own in table["adduct"]], dtype=object)
-    return replace(table, fields={**table.fields, "adduct": filled})
+    return spectra_table(table, adduct=[own or adduct for own in table["adduct"]])
 
 
 def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
@@ -93,19 +93,24 @@ def with_precursors(table: SpectraTable, masses: np.ndarray) -> SpectraTable:
 class Library:
     """Spectra of known molecules, n of them."""
 
-    spectra: Spectra  # each with its precursor
+    ions: Ions  # each with its precursor
     masses: np.ndarray  # (n,) of the molecules, by precursor and adduct, else by the formula
     molecule: np.ndarray  # (n,) the number of the molecule
     smiles: list[str]  # of each molecule, in the form that pools have
+    keys: np.ndarray  # of each molecule
+    formulas: np.ndarray
     exact: np.ndarray  # the mass of each molecule
     groups: np.ndarray  # (n,) rows of one number stay together in validation
+    laboratory: np.ndarray | None  # (n,) numbers, where all spectra say theirs
     polarities: tuple[str, ...]  # those that there are
 
 
 def read_library(
-    spectra: Any, smiles: Any = None, groups: Any = None, *, on_error: str = "raise"
+    spectra: Any, smiles: Any = None, groups: Any = None, *, cv: int = 2, on_error: str = "raise"
 ) -> Library:
     """Return the spectra of a library whose molecule and precursor are known.
+
+    Laboratories count if all spectra say theirs, there are at least `cv`, and no groups are given.
 
     See `SpectrumIdentifier.fit`.
     """
@@ -125,20 +130,32 @@ def read_library(
     masses = neutral_masses(table)[0]
     table = with_precursors(table, exact)
     kept = _whole(table, texts, exact, on_error)
-    found = [known[texts[i]] for i in kept]
-    keys = np.array([one.key for one in found])
-    _, first, molecule = np.unique(keys, return_index=True, return_inverse=True)
-    labels = keys if groups is None else np.asarray(groups)[kept]
+    molecules = [known[texts[i]] for i in kept]
+    names = np.array([entry.key for entry in molecules])
+    keys, first, molecule = np.unique(names, return_index=True, return_inverse=True)
+    labels = names if groups is None else np.asarray(groups)[kept]
     masses = np.where(np.isfinite(masses), masses, exact)[kept]
+    where = table["laboratory"][kept].astype(str)
+    laboratories = np.unique(where, return_inverse=True)[1]
+    by_laboratory = groups is None and (where != "").all() and laboratories.max() + 1 >= cv
     return Library(
-        table.spectra[kept],
+        Ions(table.spectra[kept], _adducts(table)[kept]),
         masses,
         molecule,
-        [found[i].smiles for i in first],
+        [molecules[i].smiles for i in first],
+        keys,
+        np.array([molecules[i].formula for i in first], dtype=object),
         exact[kept[first]],
         np.unique(labels, return_inverse=True)[1],
-        tuple(sorted({str(one) for one in table["polarity"][kept] if one})),
+        laboratories if by_laboratory else None,
+        tuple(sorted({str(polarity) for polarity in table["polarity"][kept] if polarity})),
     )
+
+
+def _adducts(table: SpectraTable) -> np.ndarray:
+    """Return the adducts of spectra; those that say none have lost or gained a proton."""
+    usual = np.where(table["polarity"] == "negative", "[M-H]-", "[M+H]+")
+    return np.where(table["adduct"] == "", usual, table["adduct"])
 
 
 def formula_of(molecule: Any) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import Spectra
-
 from ..readers import spectra_table
 from ..readers.formulas import formula_mass
+from .columns import Ions
 from .inputs import names_of, neutral_masses, with_adduct, with_precursors
 from .results import Identification
 from .search import Pairs
@@ -26,7 +25,7 @@ _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
 class Queries:
     """Spectra to be identified, n of them."""
 
-    spectra: Spectra
+    ions: Ions
     masses: np.ndarray  # (n,) NaN where not known
     formulas: Any  # (n,)
     order: np.ndarray  # those that can be searched, by increasing mass
@@ -76,7 +75,8 @@ def read_queries(
         for one, ion in zip(table["polarity"], table["adduct"], strict=True)
     ]
     formulas = table["formula"]
-    return Queries(table.spectra, masses, formulas, np.array(order, np.intp), blank, remarks)
+    ions = Ions(table.spectra, table["adduct"])
+    return Queries(ions, masses, formulas, np.array(order, np.intp), blank, remarks)
 
 
 def _remark(polarity: str, adduct: str, known: tuple[str, ...]) -> str:

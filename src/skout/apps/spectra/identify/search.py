@@ -46,7 +46,7 @@ Scorer = Callable[[np.ndarray, CandidateSets], np.ndarray]
 
 
 def pair_scores(
-    pairs: Pairs, fingerprints: Callable[[np.ndarray], Any], score: Scorer
+    pairs: Pairs, fingerprints: Callable[[np.ndarray], Any], score: Scorer, n_ways: int
 ) -> np.ndarray:
     """Return the scores of all pairs, shape (ways, pairs)."""
     distinct, number = np.unique(pairs.indices, return_inverse=True)
@@ -60,7 +60,7 @@ def pair_scores(
         indptr = np.concatenate([[0], np.cumsum(counts)])
         own = CandidateSets(fingerprints(distinct[some]), indptr, number[entries] - some.start)
         parts.append((entries, score(rows, own)))
-    out = np.empty((len(parts[0][1]) if parts else 0, len(number)))
+    out = np.empty((n_ways, len(number)))
     for entries, found in parts:
         out[:, entries] = found
     return out

@@ -31,7 +31,12 @@ from .segments import Manifest, Segment, segment_name
 
 __all__ = ["Work", "add_segment", "build_folder"]
 
-_SETTINGS: dict[str, Any] = {"kind": "morgan", "n_bits": 4096, "radius": 2}
+#: Fingerprints of pools and of models, unless others are given.
+SETTINGS: dict[str, Any] = {
+    "kind": ["morgan", "counts", "pairs", "rdkit", "maccs"],
+    "n_bits": 2048,
+    "radius": 2,
+}
 # Batches that are handed to each process at a time.
 _AHEAD = 8
 Molecule = tuple[str, str]
@@ -94,9 +99,9 @@ def add_segment(source: Any, path: Path, work: Work) -> Manifest:
 
 def _checked(settings: Mapping[str, Any] | None) -> tuple[dict[str, Any], int]:
     """Return settings of fingerprints, and how many bits these have; raise before any work."""
-    known = _SETTINGS | dict(settings or {})
-    if set(known) != set(_SETTINGS):
-        extra = sorted(set(known) - set(_SETTINGS))
+    known = SETTINGS | dict(settings or {})
+    if set(known) != set(SETTINGS):
+        extra = sorted(set(known) - set(SETTINGS))
         raise ValueError(f"fingerprints must have kind, n_bits and radius. Got {extra} instead.")
     n_bits = fingerprints(["C"], **known).n_bits
     kind = known["kind"] if isinstance(known["kind"], str) else list(known["kind"])

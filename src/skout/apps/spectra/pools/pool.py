@@ -45,14 +45,14 @@ class MoleculePool:
     >>> path = Path(folder.name) / "small.skpool"
     >>> pool = MoleculePool.build([("CCO", "ethanol"), "COC", (sugar, "sugar")], path)
     >>> pool
-    <MoleculePool: 3 molecules, morgan fingerprints of 4096 bits>
+    <MoleculePool: 3 molecules, morgan+counts+pairs+rdkit+maccs fingerprints of 8359 bits>
     >>> found = pool.by_mass(46.0419, ppm=10)
     >>> list(pool.smiles(found)), list(pool.names(found))
     (['CCO', 'COC'], ['ethanol', ''])
     >>> pool.smiles(pool.by_formula("C6H12O6"))
     array(['OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O'], dtype=object)
     >>> pool.fingerprints(found)
-    <PackedBits: 2 rows of 4096 bits, float64>
+    <PackedBits: 2 rows of 8359 bits, float64>
     >>> pool.append(["CCN", "OCC"])  # one of them is new
     1
     >>> folder.cleanup()
@@ -107,8 +107,9 @@ class MoleculePool:
         path : path
             The folder to make, by custom `name.skpool`.
         fingerprints : dict, optional
-            `kind`, `n_bits` and `radius` of `skout.molecules.fingerprints`; by default
-            `{"kind": "morgan", "n_bits": 4096, "radius": 2}`.
+            `kind`, `n_bits` and `radius` of `skout.molecules.fingerprints`; by default all five
+            kinds of 2048 bits and a radius of 2. "rdkit" and "maccs" take nine tenths of the time
+            and add half a point of top 1: leave them out for a large pool.
         n_jobs : int, optional
             Processes; None means one, -1 all cores.
         batch : int, default 5000

@@ -13,7 +13,7 @@ import numpy as np
 
 from .formulas import ELECTRON, formula_mass
 
-__all__ = ["Adduct", "neutral_mass", "parse_adduct", "precursor_mz"]
+__all__ = ["Adduct", "neutral_mass", "parse_adduct", "precursor_mz", "written"]
 
 #: Names that are no formulas.
 NAMES = {
@@ -28,11 +28,14 @@ NAMES = {
     "IsoProp": "C3H8O",
 }
 # A radical may have a point or a star behind its charge: [M]+. and [M]+*. Numbers have up to three
-# digits.
-_WHOLE = re.compile(
-    r"\[(\d{0,3})M((?:[+-]\d{0,3}[A-Za-z]\w*)*)\]"
-    r"(?:(?:(\d{0,3})([+-])|([+-])(\d{1,3})|([+-]{2,}))[.*•]?)?",
-    re.ASCII,
+# digits. GNPS writes neither brackets nor charge: M+H.
+_ION = r"(\d{0,3})M((?:[+-]\d{0,3}[A-Za-z]\w*)*)"
+_CHARGE = r"(?:(?:(\d{0,3})([+-])|([+-])(\d{1,3})|([+-]{2,}))[.*•]?)?"
+_BRACKETS = re.compile(rf"\[{_ION}\]{_CHARGE}", re.ASCII)
+_BARE = re.compile(_ION + _CHARGE, re.ASCII)
+# Charges of what adducts add; all else is neutral.
+_CHARGES = {"H": 1, "Na": 1, "K": 1, "Li": 1, "NH4": 1} | dict.fromkeys(
+    ("Cl", "Br", "I", "F", "HCOO", "CHO2", "CH3COO", "C2H3O2", "CF3COO", "NO3"), -1
 )
 PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 _FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."
@@ -63,6 +66,8 @@ def parse_adduct(text: str) -> Adduct:
     Parameters
     ----------
     text : str
+        Brackets and charge may be missing where the ions that it names have a charge: M+H, M-H,
+        M+Na.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def parse_adduct(text: str) -> Adduct:
     >>> adduct.n, round(adduct.shift, 4), adduct.charge
     (2, 22.9892, 1)
     """
-    found = _WHOLE.fullmatch(text.strip().replace(" ", ""))
+    found = _match(text)
     if found is None:
         raise ValueError(f"The adduct {text!r} cannot be read. {_FORMS}")
     charge = _charge(found)
@@ -96,14 +101,36 @@ def parse_adduct(text: str) -> Adduct:
     return Adduct(molecules, shift, charge)
 
 
+def _match(text: str) -> re.Match[str] | None:
+    plain = text.strip().replace(" ", "")
+    return _BRACKETS.fullmatch(plain) or _BARE.fullmatch(plain)
+
+
 def _charge(found: re.Match[str]) -> int:
-    """Return the charge that is written as 2+, +2, ++ or +."""
+    """Return the charge that is written as 2+, +2, ++ or +, else that of the ions added."""
     if found[4]:
         return int(found[4] + (found[3] or "1"))
     if found[5]:
         return int(found[5] + found[6])
-    signs = found[7] or ""
-    return signs.count("+") - signs.count("-")
+    if found[7]:
+        return found[7].count("+") - found[7].count("-")
+    parts = PART.findall(found[2])
+    return sum(int(f"{sign}{count or 1}") * _CHARGES.get(what, 0) for sign, count, what in parts)
+
+
+def written(text: str, polarity: str = "") -> str:
+    """Return an adduct with brackets and charge, [M+H]+ for M+H; what is none as it is.
+
+    Where neither the text nor its ions say the charge, the polarity does: M is [M]+ or [M]-.
+    """
+    found = _match(text)
+    if found is None:
+        return text
+    charge = _charge(found) or {"positive": 1, "negative": -1}.get(polarity, 0)
+    if text.startswith("[") and not text.endswith("]"):
+        return text  # as it should be, with the signs of radicals
+    size = str(abs(charge)) if abs(charge) > 1 else ""
+    return f"[{found[1]}M{found[2]}]" + (f"{size}{'+' if charge > 0 else '-'}" if charge else "")
 
 
 def _mass(what: str, text: str) -> float:

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 
-__all__ = ["ELECTRON", "MASSES", "element_counts", "formula_mass", "hill"]
+__all__ = ["CODES", "ELECTRON", "MASSES", "element_counts", "formula_code", "formula_mass", "hill"]
 
 ELECTRON = 0.000548579909
 _ELEMENTS = """
@@ -101,3 +101,22 @@ def hill(formula: str) -> str:
     order = first + sorted(set(counts) - set(first))
     texts = (f"{one}{counts[one] if counts[one] > 1 else ''}" for one in order if counts[one])
     return "".join(texts) + charge.removesuffix("1")
+
+
+def _element_code(symbol: str) -> int:
+    """Return a fixed odd number of 64 bits for an element (the mixing steps of SplitMix64)."""
+    z = int.from_bytes(symbol.encode(), "little") * 0x9E3779B97F4A7C15 % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return (z ^ (z >> 31)) | 1
+
+
+CODES = {symbol: _element_code(symbol) for symbol in MASSES}
+
+
+def formula_code(counts: dict[str, int]) -> int:
+    """Return a number for a formula that is linear in its counts, modulo 2^64.
+
+    So the number of a loss is that of the molecule minus that of the fragment.
+    """
+    return sum(CODES[symbol] * count for symbol, count in counts.items()) % 2**64

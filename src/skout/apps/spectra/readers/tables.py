@@ -14,7 +14,7 @@ import numpy as np
 from skout.dev import Spectra, check_choice
 from skout.kernels.spectra import read_spectra
 
-from .adducts import neutral_mass
+from .adducts import neutral_mass, parse_adduct, written
 from .records import Problem, plain_number
 
 __all__ = [
@@ -49,9 +49,12 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "formula": ("formula", "molecularformula"),
     "smiles": ("smiles", "computedsmiles"),
     "inchikey": ("inchikey", "computedinchikey"),
+    "laboratory": ("laboratory", "contributor", "pi", "datacollector"),
 }
 _NUMBERS = ("precursor_mz", "collision_energy")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+")
+# MassBank names the laboratory in the accession: MSBNK-Athens_Univ-AU100601.
+_ACCESSION = re.compile(r"MSBNK-(\w+)-\w+", re.ASCII)
 _POSITIVE, _NEGATIVE = ("positive", "pos", "p", "+"), ("negative", "neg", "n", "-")
 
 
@@ -73,8 +76,8 @@ class SpectraTable:
     spectra : Spectra
     fields : dict of str to ndarray
         "precursor_mz" and "collision_energy" are numbers, NaN where not known; "identifier",
-        "name", "adduct", "charge", "polarity", "instrument", "formula", "smiles" and "inchikey"
-        are texts, "" where not known.
+        "name", "adduct", "charge", "polarity", "instrument", "formula", "smiles", "inchikey" and
+        "laboratory" are texts, "" where not known.
     record : ndarray of int
         The number of each in its file; the first is 1.
     problems : tuple of Problem
@@ -130,8 +133,23 @@ def normalised(found: Mapping[str, str]) -> dict[str, Any]:
     fields["precursor_mz"] = _precursor(fields["precursor_mz"])
     number = _NUMBER.search(fields["collision_energy"])
     fields["collision_energy"] = float(number[0]) if number else math.nan
+    if not fields["adduct"]:
+        fields["name"], fields["adduct"] = _name_and_adduct(fields["name"])
+    fields["adduct"] = written(fields["adduct"], _said(fields["polarity"]))
     fields["polarity"] = _polarity(fields)
+    accession = _ACCESSION.fullmatch(fields["identifier"])
+    fields["laboratory"] = fields["laboratory"] or (accession[1] if accession else "")
     return fields
+
+
+def _name_and_adduct(name: str) -> tuple[str, str]:
+    """Return a name and the adduct at its end, as GNPS has it ("Caffeine M+H"), or ""."""
+    before, _, last = name.rpartition(" ")
+    try:
+        parse_adduct(last)
+    except ValueError:
+        return name, ""
+    return before.strip(), last
 
 
 def _precursor(text: str) -> float:
@@ -149,11 +167,17 @@ def _precursor(text: str) -> float:
 
 def _polarity(fields: dict[str, Any]) -> str:
     """Return "positive", "negative" or "", from what says so."""
-    said = fields["polarity"].lower()
-    if said in _POSITIVE or said in _NEGATIVE:
-        return "positive" if said in _POSITIVE else "negative"
+    said = _said(fields["polarity"])
+    if said:
+        return said
     ending = (fields["adduct"] or fields["charge"]).rstrip(".*•")  # [M]+* is a radical
     return {"+": "positive", "-": "negative"}.get(ending[-1:], "")
+
+
+def _said(text: str) -> str:
+    """Return "positive", "negative" or "" from the word of a file."""
+    word = text.lower()
+    return "positive" if word in _POSITIVE else "negative" if word in _NEGATIVE else ""
 
 
 def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -225,6 +249,7 @@ def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
         if len(values) != len(table):
             raise ValueError(f"{name} must have {len(table)} values. Got {len(values)}.")
         texts = values if name in _NUMBERS else ["" if v is None else str(v) for v in values]
+        texts = list(map(written, texts)) if name == "adduct" else texts
         columns[name] = _column(texts, name)
     return SpectraTable(table.spectra, columns, table.record, table.problems) if fields else table
 

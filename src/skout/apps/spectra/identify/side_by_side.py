@@ -1,0 +1,75 @@
+"""A kernel on molecules that have several fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from skout.kernels import Kernel, PackedBits, Tanimoto
+from skout.molecules import fingerprints
+
+__all__ = ["SideBySide", "widths_of"]
+
+
+def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the bits of each fingerprint that settings of `skout.molecules.fingerprints` make."""
+    kinds = settings["kind"]
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    return tuple(fingerprints(["C"], **{**settings, "kind": kind}).n_bits for kind in kinds)
+
+
+class SideBySide(Kernel):
+    """k(a, b) = exp(-gamma (2 - 2 t(a, b))), t the mean Tanimoto of fingerprints side by side.
+
+    A long fingerprint, or one of many bits, counts no more than another.
+
+    Parameters
+    ----------
+    gamma : float, default 1.0
+    widths : tuple of int
+        Bits of each fingerprint.
+    """
+
+    compares = "sets"
+    normalized = True
+
+    def __init__(self, gamma: float = 1.0, widths: tuple[int, ...] = ()) -> None:
+        self.gamma = gamma
+        self.widths = widths
+
+    def encode(self, objects: Any) -> Any:
+        """Return packed bits."""
+        rows = Tanimoto().encode(objects)
+        if sum(self.widths) != rows.shape[1]:
+            raise ValueError(f"widths must sum to {rows.shape[1]}. Got {self.widths}.")
+        return rows
+
+    def _split(self, rows: PackedBits) -> list[PackedBits]:
+        if len(self.widths) == 1:
+            return [rows]
+        ends = np.cumsum([0, *self.widths])
+        if (ends[:-1] % 64 == 0).all():  # whole words
+            parts = zip(ends[:-1] // 64, self.widths, strict=True)
+            return [PackedBits(rows.words[:, a : a - (-n // 64)], n, rows.dtype) for a, n in parts]
+        bits = rows.unpack(bool)
+        return [Tanimoto().encode(bits[:, a:b]) for a, b in pairwise(ends)]
+
+    def against(self, B: Any) -> Callable[..., Any]:
+        blocks = [Tanimoto().against(part) for part in self._split(B)]
+
+        def block(A: Any, out: Any = None) -> Any:
+            parts = self._split(A)
+            K = blocks[0](parts[0], out)
+            for part, tanimoto in zip(parts[1:], blocks[1:], strict=True):
+                K += tanimoto(part)
+            K *= 2.0 * self.gamma / len(blocks)
+            K -= 2.0 * self.gamma
+            return np.exp(K, out=K)
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return np.ones(len(A))

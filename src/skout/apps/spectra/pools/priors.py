@@ -1,0 +1,88 @@
+"""How well known a molecule is, before any spectrum: the lists of molecules that it stands on."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skout.dev import opened
+
+from ..readers.records import as_path, plain_number
+from .standard import entries
+
+__all__ = ["check_prior", "prior_column", "read_prior"]
+
+_KEYS, _NUMBERS = ("inchikey", "skeleton", "key"), ("prior", "count", "number")
+_LETTERS = 14  # of the skeleton of an InChIKey
+
+
+def read_prior(path: Any) -> dict[str, float]:
+    """Read how well known molecules are from a table (.csv, also .gz, .bz2 or .xz).
+
+    Parameters
+    ----------
+    path : path, or binary file
+        Molecules are in a column "inchikey", "skeleton" or "key", else in "smiles"; their numbers
+        in "prior", "count" or "number", else they are the names in "sources", with | between them,
+        else the rows of a molecule.
+
+    Returns
+    -------
+    prior : dict of str to float
+        By the skeleton of the InChIKey, its first 14 letters. Of several rows the sum.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skout.molecules import read_prior
+    >>> read_prior(BytesIO(b"smiles,sources\\nCCO,chebi|drugs\\nCCN,drugs\\n"))
+    {'LFQSCWFLJHTTHZ': 2.0, 'QUSNBJAOOMFDIB': 1.0}
+    """
+    with opened(as_path(path)) as stream:
+        rows = list(csv.DictReader(io.StringIO(stream.read().decode("utf-8-sig"))))
+    names = {str(name).strip().lower(): name for name in (rows[0] if rows else {})}
+    key = next((names[name] for name in (*_KEYS, "smiles") if name in names), None)
+    if key is None:
+        raise ValueError(
+            f"A prior needs a column inchikey, skeleton, key or smiles. Got {list(names)}."
+        )
+    texts = [str(row[key]).strip() for row in rows]
+    keys: list[str] = [text[:_LETTERS] for text in texts]
+    if key == names.get("smiles"):
+        keys = ["" if entry is None else entry.key for entry in entries(texts)]
+    number = next((names[name] for name in _NUMBERS if name in names), None)
+    prior: dict[str, float] = {}
+    for skeleton, row in zip(keys, rows, strict=True):
+        if number is not None:
+            value = plain_number(row[number])
+        else:
+            value = float(len(set((row.get(names.get("sources", "")) or "1").split("|"))))
+        if skeleton:
+            prior[skeleton] = prior.get(skeleton, 0.0) + value
+    check_prior(prior)
+    return prior
+
+
+def check_prior(prior: Any) -> None:
+    """Raise unless this is None, or numbers of at least 0 by keys."""
+    if prior is None:
+        return
+    if not isinstance(prior, Mapping):
+        raise TypeError(
+            "prior must be a mapping of InChIKey skeletons to numbers: read_prior(path). Got "
+            f"{type(prior).__name__} instead."
+        )
+    wrong = next((key for key, value in prior.items() if not 0.0 <= value < np.inf), None)
+    if wrong is not None:
+        raise ValueError(f"prior must have numbers >= 0. Got {prior[wrong]!r} for {wrong!r}.")
+
+
+def prior_column(prior: Mapping[str, float], candidates: Any, indices: np.ndarray) -> np.ndarray:
+    """Return log(1 + number) of candidates, 0 where the prior does not have them."""
+    distinct, place = np.unique(indices, return_inverse=True)
+    keys = candidates.keys(distinct) if len(distinct) else []
+    return np.log1p([prior.get(str(key), 0.0) for key in keys])[place]
