@@ -164,7 +164,7 @@ class StructuredPredictor(DecodingPredictor):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
         # inputs -> coordinates; and back to objects, which may choose the regressor's alpha
-        regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
+        regressor, rows = clone(self.regressor), inputs if lazy else inputs.load_for(self.regressor)
         if getattr(regressor, "task_matrix", None) is not None:
             relate_coordinates(regressor, basis)
         splits = None

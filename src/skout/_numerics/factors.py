@@ -6,12 +6,11 @@ up nearly all of the work, so that it runs at their rate.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from .arrays import is_tensor, namespace, times
+from .types import Array
 
 __all__ = ["Triangle", "add_gram", "cholesky", "gram_of_triangle", "inverse_corner"]
 
@@ -33,13 +32,13 @@ class Triangle:
         The inverses of blocks on the diagonal, of a tensor: then solves are products too.
     """
 
-    def __init__(self, L: Any, corners: list[Any] | None = None) -> None:
+    def __init__(self, L: Array, corners: list[Array] | None = None) -> None:
         self.L, self.corners = L, corners
 
     def __len__(self) -> int:
         return len(self.L)
 
-    def solve(self, B: Any) -> Any:
+    def solve(self, B: Array) -> Array:
         """Return L^-1 B."""
         if self.corners is None:
             return _solved(self.L, B, 0)
@@ -49,7 +48,7 @@ class Triangle:
             out[some] = times(corner, B[some] - left)
         return out
 
-    def solve_transposed(self, B: Any) -> Any:
+    def solve_transposed(self, B: Array) -> Array:
         """Return L^-T B."""
         if self.corners is None:
             return _solved(self.L, B, 1)
@@ -70,7 +69,7 @@ def _solved(L: np.ndarray, B: np.ndarray, transposed: int) -> np.ndarray:
     return solve_triangular(L.T, B, lower=False, trans=1 - transposed, check_finite=False)
 
 
-def cholesky(A: Any) -> Triangle | None:
+def cholesky(A: Array) -> Triangle | None:
     """Return L of A = L L' in the memory of A, None where rounding hides that A is positive.
 
     Only the lower triangle of A is read.
@@ -82,7 +81,7 @@ def cholesky(A: Any) -> Triangle | None:
     return Triangle(A) if info == 0 else None
 
 
-def _cholesky_there(A: Any) -> Triangle | None:
+def _cholesky_there(A: Array) -> Triangle | None:
     """Factorise a tensor by blocks of columns, each after the products with those before it."""
     torch, corners = namespace(A), []
     for some in _blocks(len(A)):
@@ -100,14 +99,14 @@ def _cholesky_there(A: Any) -> Triangle | None:
     return Triangle(A, corners)
 
 
-def inverse_corner(L: Any, size: int) -> Any:
+def inverse_corner(L: Array, size: int) -> Array:
     """Return the inverse of the first `size` rows and columns of a lower triangle, a tensor."""
     torch, corner = namespace(L), L[:size, :size]
     one = torch.eye(size, dtype=L.dtype, device=L.device)
     return torch.linalg.solve_triangular(corner, one, upper=False)
 
 
-def add_gram(out: Any, F: Any) -> None:
+def add_gram(out: Array, F: Array) -> None:
     """Add F'F to `out`; of tensors only the lower triangle, which takes half the work."""
     if not is_tensor(F):
         out += F.T @ F  # NumPy sees the symmetry
@@ -116,7 +115,7 @@ def add_gram(out: Any, F: Any) -> None:
         out[some, : some.stop].addmm_(F[:, some].T, F[:, : some.stop])
 
 
-def gram_of_triangle(triangle: Triangle) -> Any:
+def gram_of_triangle(triangle: Triangle) -> Array:
     """Return the lower triangle of L'L; what is above the diagonal is undefined."""
     L = triangle.L
     if not is_tensor(L):

@@ -14,10 +14,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
+
+from .types import DType, PathLike
 
 try:
     import fcntl
@@ -134,7 +136,7 @@ def reserve(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.memmap:
+def new_map(path: PathLike, shape: tuple[int, ...], dtype: DType = np.float64) -> np.memmap:
     """Return a new .npy file as a memory map, which has its room on the disk."""
     dtype = np.dtype(dtype)
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

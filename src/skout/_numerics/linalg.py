@@ -21,6 +21,7 @@ from scipy.linalg import (
 )
 
 from .arrays import is_tensor, namespace, tensor
+from .types import Array, TorchDevice
 
 __all__ = [
     "check_definite",
@@ -66,7 +67,7 @@ _UNDERFLOW = 1e-290
 
 
 @contextmanager
-def large_matrices_on(device: Any) -> Iterator[None]:
+def large_matrices_on(device: TorchDevice) -> Iterator[None]:
     """Work on large matrices on a device, within a `with` block; None is the host."""
     token = _CARD.set(device)
     try:
@@ -75,7 +76,7 @@ def large_matrices_on(device: Any) -> Iterator[None]:
         _CARD.reset(token)
 
 
-def _card(n: int) -> Any:
+def _card(n: int) -> Array:
     """Return the device for matrices of n rows, None for the host."""
     return _CARD.get() if n >= _LARGE else None
 
@@ -271,7 +272,7 @@ def ridge_solve(
     return _eigen_path(A, B, np.array([shift]))[0]
 
 
-def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray | None:
+def _solved_on(card: TorchDevice, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray | None:
     """Return (A + shift I)^-1 B from a device, None if the matrix is not positive there."""
     factor = _tensor_factor(tensor(A, card), shift)
     if factor is None:
@@ -279,7 +280,7 @@ def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndar
     return namespace(factor).cholesky_solve(tensor(B, card), factor).cpu().numpy()
 
 
-def _tensor_factor(A: Any, shift: float) -> Any:
+def _tensor_factor(A: Array, shift: float) -> Array:
     """Return the Cholesky factor of A + shift I, a tensor; None if that is not positive."""
     shifted = A.clone()
     shifted.diagonal().add_(shift)
@@ -298,7 +299,7 @@ def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return cho_solve(factor, B, check_finite=False)
 
 
-def positive_solver(A: Any) -> Callable[[Any], Any]:
+def positive_solver(A: Array) -> Callable[[Any], Any]:
     """Return b -> A^-1 b for a positive definite A; if rounding spoils that, a shift is added."""
     trace = float(A.diagonal().sum())
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
@@ -370,7 +371,7 @@ def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndar
     return np.hsplit(stacked, len(shifts))
 
 
-def _apply_reflectors(reflectors: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> Any:
+def _apply_reflectors(reflectors: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> Array:
     """Return Q B or Q'B, where Q leaves the first coordinate alone."""
     rest, _, _ = lapack.dormqr("L", trans, reflectors[1:, :-1], tau, B[1:], 64 * B.shape[1])
     return np.vstack([B[:1], rest])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Number
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
+from .types import Array, DType, Index, Matrix, Objects, State, TorchDevice
 
 __all__ = [
     "Joint",
@@ -66,10 +67,10 @@ class Rows(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def __getitem__(self, index: Any) -> Self: ...
+    def __getitem__(self, index: Index) -> Self: ...
 
     @abstractmethod
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[Hashable]:
         """Return one key a row that can be hashed; equal rows have equal keys."""
 
     @classmethod
@@ -82,11 +83,11 @@ class Rows(ABC):
         return (len(self),)
 
     @property
-    def held(self) -> Any:
+    def held(self) -> Matrix:
         """An array that holds the rows, or a part of them: it tells where they lie."""
         return None
 
-    def moved(self, move: Callable[[Any], Any]) -> Self:
+    def moved(self, move: Callable[[Array], Array]) -> Self:
         """Return the rows with `move` applied to each array that holds them, see `to_device`."""
         raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
 
@@ -126,7 +127,7 @@ class Ragged(Rows):
         self.columns = columns
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> Self:
+    def __skout_restore__(cls, state: State) -> Self:
         (rows,) = with_attributes(cls, state)
         (indptr,) = arrays_of(state, "indptr")
         fits = (
@@ -157,7 +158,7 @@ class Ragged(Rows):
         """The row that each entry belongs to."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Index) -> Self:
         if isinstance(index, slice) and index.step in (None, 1):
             start, stop, _ = index.indices(len(self))
             indptr = self.indptr[start : max(start, stop) + 1]
@@ -168,7 +169,7 @@ class Ragged(Rows):
         entries = ranges(self.indptr[chosen], lengths)
         return self.like(pointers(lengths), *(column[entries] for column in self.columns))
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[Hashable]:
         ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
         return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
 
@@ -184,7 +185,7 @@ class Ragged(Rows):
 class Joint(Rows):
     """Two encodings of the same objects, rows of equal length, side by side."""
 
-    def __init__(self, left: Any, right: Any) -> None:
+    def __init__(self, left: Matrix, right: Matrix) -> None:
         self.left, self.right = left, right
         numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
         self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
@@ -192,7 +193,7 @@ class Joint(Rows):
     def __len__(self) -> int:
         return n_rows(self.left)
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Index) -> Self:
         return type(self)(self.left[index], self.right[index])
 
     @property
@@ -204,18 +205,18 @@ class Joint(Rows):
         widest = max(self.left, self.right, key=lambda side: side.ndim)
         return (len(self), *widest.shape[1:])
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[Hashable]:
         return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
 
-    def astype(self, dtype: Any, copy: bool = True) -> Self:
+    def astype(self, dtype: DType, copy: bool = True) -> Self:
         """Cast the sides that are numbers."""
         return type(self)(astype(self.left, dtype), astype(self.right, dtype))
 
     @property
-    def held(self) -> Any:
+    def held(self) -> Matrix:
         return getattr(self.left, "held", self.left)
 
-    def moved(self, move: Callable[[Any], Any]) -> Self:
+    def moved(self, move: Callable[[Array], Array]) -> Self:
         return type(self)(moved(self.left, move), moved(self.right, move))
 
     @classmethod
@@ -223,7 +224,7 @@ class Joint(Rows):
         return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
 
 
-def stack(parts: Sequence[Any]) -> Any:
+def stack(parts: Sequence[Matrix]) -> Matrix:
     """Return the rows of several data sets as one."""
     if isinstance(parts[0], Rows):
         return type(parts[0]).concatenate(parts)
@@ -232,7 +233,7 @@ def stack(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def as_objects(objects: Any) -> np.ndarray:
+def as_objects(objects: Objects) -> np.ndarray:
     """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
 
     Parameters
@@ -257,7 +258,7 @@ def as_objects(objects: Any) -> np.ndarray:
     return out
 
 
-def column_of(objects: Any) -> Any:
+def column_of(objects: Objects) -> Objects:
     """Return objects as a 1-D array: of arrow, in the only column of a frame, or texts on disk.
 
     What else there is comes back as it was given: numbers in a column are vectors of length 1.
@@ -275,7 +276,7 @@ def column_of(objects: Any) -> Any:
     return objects if has_numbers else column
 
 
-def _are_texts_on_disk(objects: Any) -> bool:
+def _are_texts_on_disk(objects: Objects) -> bool:
     """Whether this is an HDF5 or zarr array that holds no numbers."""
     here = isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
     dtype = getattr(objects, "dtype", None)
@@ -284,12 +285,12 @@ def _are_texts_on_disk(objects: Any) -> bool:
     return len(getattr(objects, "shape", ())) == 1
 
 
-def moved(rows: Any, move: Callable[[Any], Any]) -> Any:
+def moved(rows: Matrix, move: Callable[[Array], Array]) -> Matrix:
     """Return rows with `move` applied to each array that holds them."""
     return rows.moved(move) if isinstance(rows, Rows) else move(rows)
 
 
-def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
+def to_device(rows: Matrix, device: TorchDevice, dtype: DType | None = None) -> Matrix:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters

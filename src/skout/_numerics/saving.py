@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .files import FileError
+from .types import State
 
 __all__ = ["Given", "arrays_of", "name_of", "not_attributes", "require", "with_attributes"]
 
@@ -39,13 +40,13 @@ class Given:
     name: str | None = None  # if not its own
 
 
-def require(fits: Any, what: str) -> None:
+def require(fits: object, what: str) -> None:
     """Raise, unless something of a file fits together."""
     if not fits:
         raise FileError(f"The file has {what}.")
 
 
-def arrays_of(state: dict[str, Any], *names: str) -> list[np.ndarray]:
+def arrays_of(state: State, *names: str) -> list[np.ndarray]:
     """Return arrays of a state; lists in their place could become far larger ones."""
     are_arrays = all(isinstance(state[name], np.ndarray) for name in names)
     require(are_arrays, f"{' and '.join(names)} that are no arrays")
@@ -65,7 +66,7 @@ def name_of(kind: type) -> str:
     return f"{module}.{name}"
 
 
-def with_attributes(kind: type[T], *states: dict[str, Any]) -> list[T]:
+def with_attributes(kind: type[T], *states: State) -> list[T]:
     """Return objects with the attributes of a file; no method of their class is called.
 
     The states have the same names.

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
+from .types import Rows
+
 __all__ = [
     "check_memory",
     "held_blas",
@@ -145,7 +147,7 @@ def map_blocks(
     else:
         load = read
 
-        def work(block: Any) -> R:
+        def work(block: Rows) -> R:
             return function(load(block))
 
     items = prefetch(map(read, blocks)) if read is not None and ahead else iter(blocks)

@@ -174,7 +174,7 @@ class Engine:
     def training_coordinates(self, rows: Source) -> Any:
         """Return the coordinates of the rows of the fit; those of equal rows are computed once."""
         if self.is_exact and self.whiten == "cholesky":
-            return self._exact_coordinates(rows.here())
+            return self._exact_coordinates(rows.load())
         copies = rows.copies(_MOST_DISTINCT)
         if copies is None:
             return self.coordinates(rows)
@@ -491,7 +491,7 @@ def _survey(
     result = (lambda: None) if also is None else survey.reduce(also, np.arange(len(rows)))
     if sketch is None:
         survey.run()
-        everything = rows.here()
+        everything = rows.load()
         first, inverse = unique(everything)
         landmarks = take(everything, first)
         return Span(resolved(), landmarks, None, inverse, rows, True, result(), n_jobs, device)

@@ -209,7 +209,7 @@ class KernelMatrix:
 
         A triangle of blocks is computed, and is the same across the diagonal.
         """
-        rows = astype(self.source.here(), np.float64)
+        rows = astype(self.source.load(), np.float64)
         n = n_rows(rows)
         check_block(self.kernel, rows)
         check_memory(n, n, "The kernel matrix of all rows", _ADVICE)
@@ -248,7 +248,7 @@ class KernelMatrix:
 
     def _mixed_by(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
         # W K W' from K, where that is small; from K W'; or as a sum over blocks of rows of K W'
-        rows = astype(self.source.here(), np.float64)
+        rows = astype(self.source.load(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         mixes = sparse.issparse(features.weights)  # a linear kernel has no use for all of K
         if mixes and 8 * n_rows(rows) ** 2 <= _KEPT_BYTES:

@@ -94,7 +94,7 @@ class Sample:
         """
         if sparse.issparse(self.targets.like):
             return None
-        return mean_of_observed(self.targets.some(_ORIGIN_ROWS))
+        return mean_of_observed(self.targets.first_rows(_ORIGIN_ROWS))
 
     def take(self, index: np.ndarray) -> Sample:
         """Return some of the rows."""
@@ -124,7 +124,7 @@ class Sample:
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
         """
         n, d = self.targets.shape
-        targets = self.targets.at_hand
+        targets = self.targets.loaded
         if d < _FEW_OUTPUTS or targets is None or not self.rows.has_shortcuts:
             return self, None
         first, codes = unique(targets)

@@ -319,13 +319,13 @@ class FittedOutputs:
     def residual(self) -> Any:
         """Return what the basis does not see of each output."""
         if self.rows is None:
-            return self.basis.residual(self.outputs.here())
+            return self.basis.residual(self.outputs.load())
         return self.basis.engine_.residual(self.rows)
 
     @property
     def objects(self) -> Any:
         """The outputs, if they are in memory, else None."""
-        return self.outputs.at_hand
+        return self.outputs.loaded
 
     @property
     def are_known(self) -> bool:
@@ -349,8 +349,8 @@ class FittedOutputs:
         known = self.targets if isinstance(self.targets, np.ndarray) else None
         takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
         if Y is not None or self.rows is None:
-            Y = self.outputs.here() if Y is None else Y
-            more = {"rows": self.rows.here()} if takes_rows and self.rows is not None else {}
+            Y = self.outputs.load() if Y is None else Y
+            more = {"rows": self.rows.load()} if takes_rows and self.rows is not None else {}
             return decoder.fit(basis, Y, known, **more)
         if self.positions is None:
             return self._without_pool(decoder)
@@ -396,9 +396,9 @@ def fit_outputs(
     outputs are a source of sparse blocks then.
     """
     if not isinstance(basis, KernelBasis):
-        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
+        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.load()))
     rows = encoded(basis, as_kernel(basis.kernel), outputs, reset=True)
-    is_here = rows.at_hand is not None
+    is_here = rows.loaded is not None
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis.fit_encoded(rows, also=distinct)
     targets: Any

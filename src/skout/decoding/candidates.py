@@ -382,8 +382,8 @@ class CandidateDecoder(KeepsOutputs):
         numbers : ndarray of int, shape (n,)
             Rows of `pool.embedding`; -1 where the object is no candidate.
         """
-        distinct = self._encoded(taken(pool.pool, pool.first)).here()
-        return match(*comparable(self._encoded(Y, "Y").here(), distinct))
+        distinct = self._encoded(taken(pool.pool, pool.first)).load()
+        return match(*comparable(self._encoded(Y, "Y").load(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects

@@ -204,7 +204,7 @@ class DecodingPredictor(ObjectPredictor):
 def predicted(regressor: Any, X: Any) -> Any:
     """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
     if not getattr(regressor, "takes_sources", False):
-        X = source(X).all_for(regressor)
+        X = source(X).load_for(regressor)
     F = numpy_of(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
 

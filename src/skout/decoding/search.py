@@ -17,7 +17,7 @@ import numpy as np
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
 from ..rows import block_rows
-from ..rows.device import resolved, the_card
+from ..rows.device import named_device, torch_device
 
 __all__ = ["TIE", "count_better", "floor_of", "joined", "slack_of", "top_k", "within"]
 
@@ -78,7 +78,7 @@ def top_k(
     Largest first, ties to the lower index, both arrays of shape (n, k); k is at most c. It streams
     over blocks of both, on a card where `device` names one.
     """
-    if device is not None and (card := the_card(device)) != "cpu":
+    if device is not None and (card := named_device(device)) != "cpu":
         return device_top_k(queries, embedding, k, card)
 
     def visit(best: Found | None, S: np.ndarray, some: slice, start: int) -> Found:
@@ -221,7 +221,7 @@ def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any
     """
     import torch
 
-    device = resolved(device) if isinstance(device, str) else device
+    device = torch_device(device) if isinstance(device, str) else device
     found: list[Found] = []
     for some in row_slices(len(queries), _CARD_QUERIES):
         Q = torch.as_tensor(queries[some], dtype=torch.float64).to(device)

@@ -88,24 +88,24 @@ def _sent(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
     """
     if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
         _refuse_sets(isinstance(candidates, CandidateSets))
-        here = None if candidates is None else source(candidates).here()
+        here = None if candidates is None else source(candidates).load()
         return broadcast(decoder), broadcast(here), None
     light = broadcast(decoder.without_pool())
     if isinstance(candidates, EmbeddedPool):
         pool = decoder.embed(candidates)
         _refuse_sets(pool.is_per_query)
-        pool = replace(pool, objects=source(pool.objects).here())
+        pool = replace(pool, objects=source(pool.objects).load())
         return light, broadcast(pool), pool.objects
     pending = getattr(decoder, "pending", None)
     if candidates is None and pending is not None:  # found where they lie, when it is computed
-        later = pending.source.taken_later(pending.positions)
+        later = pending.source.take_task(pending.positions)
         like = np.empty((len(pending.positions), *pending.source.tail), pending.source.dtype)
         return light, task(_embed, later, light), like
     if candidates is None:
         candidates = decoder.embed(None).objects
     sets = isinstance(candidates, CandidateSets)
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
-    candidates = source(candidates).here()  # files need not be where the workers are
+    candidates = source(candidates).load()  # files need not be where the workers are
     decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
     return light, task(_embed, broadcast(candidates), light), candidates
 

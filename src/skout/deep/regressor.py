@@ -20,7 +20,7 @@ from .._numerics.files import check_place
 from .._numerics.saving import with_attributes
 from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
 from ..losses import Squared, as_loss
-from ..rows.device import the_card
+from ..rows.device import named_device
 from ..rows.encode import numbers_in
 from .batches import as_source, call
 from .criteria import KernelLoss
@@ -479,7 +479,7 @@ def _device(name: str | None, X: Any) -> torch.device:
         parts = X.values() if isinstance(X, dict) else [X]
         return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(the_card(name) or "cpu")
+        device = torch.device(named_device(name) or "cpu")
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."

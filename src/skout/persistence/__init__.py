@@ -21,10 +21,11 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.files import check_place
+from .._numerics.types import Estimator, Json, PathLike, State
 from . import older
 from .classes import function_name, name_of
 from .description import parts_of
-from .files import FileError, parse_json, read_file, write_file
+from .files import FileError, Node, parse_json, read_file, write_file
 from .reading import Reader
 from .writing import Writer
 
@@ -44,11 +45,11 @@ _FACTS = ("n_features_in_", "rank_", "alpha_", "n_members")
 
 
 def save(
-    model: Any,
-    path: str | os.PathLike[str],
+    model: Estimator,
+    path: PathLike,
     *,
     candidates: bool = True,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Json] | None = None,
 ) -> None:
     """Save a model in one file, which takes the place of an older one all at once.
 
@@ -105,7 +106,7 @@ def save(
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     modules: Mapping[str, Any] | Iterable[Any] | None = None,
     mmap: bool = False,
@@ -163,7 +164,7 @@ def load(
         return Reader(stored, given).model(structure)
 
 
-def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, Any]:
+def describe(path: PathLike, *, parts: bool = True) -> Node:
     """Return what a file holds, without making a model of it.
 
     Parameters
@@ -199,7 +200,7 @@ def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, A
     return found
 
 
-def _by_name(modules: Any) -> dict[str, Any]:
+def _by_name(modules: Any) -> State:
     """Return what the user gives to a model, by name."""
     if modules is None or isinstance(modules, Mapping):
         return dict(modules or {})
@@ -230,9 +231,7 @@ def _refused() -> Iterator[None]:
         ) from error
 
 
-def _read(
-    path: str | os.PathLike[str], mmap: bool
-) -> tuple[int, dict[str, Any], dict[str, np.ndarray]]:
+def _read(path: PathLike, mmap: bool) -> tuple[int, dict[str, Any], dict[str, np.ndarray]]:
     """Return the version, what a file says about itself, and its arrays."""
     header, arrays = read_file(path, mmap=mmap)
     version = header.get("version", "")
@@ -264,7 +263,7 @@ def _structure(version: int, arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     return structure, arrays
 
 
-def _checked_notes(metadata: Mapping[str, Any] | None) -> Any:
+def _checked_notes(metadata: Mapping[str, Json] | None) -> Any:
     """Return the user's metadata, if JSON gives them back as they are."""
     notes = {} if metadata is None else dict(metadata)
     try:
@@ -288,7 +287,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _facts(model: Any, candidates: bool) -> dict[str, Any]:
+def _facts(model: Estimator, candidates: bool) -> Node:
     """Return a few numbers that tell a fitted model from others."""
     # of what two parts have, the later one's counts
     parts = [*(getattr(model, name, None) for name in ("output_basis_", "regressor_")), model]

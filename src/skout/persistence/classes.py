@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 
 from .._numerics.objects import Rows
 from .._numerics.saving import name_of, not_attributes, with_attributes
+from .._numerics.types import Estimator, State
 from . import scikit
 from .files import FileError
 
@@ -131,7 +132,7 @@ def value_of(name: str) -> Any:
     return getattr(import_module(module), last) if name in _FUNCTIONS else class_of(name)
 
 
-def value_name(item: Any) -> str | None:
+def value_name(item: Estimator) -> str | None:
     """Return the name of a class or function that may be a value, None for anything else."""
     last = getattr(item, "__name__", "")
     names = [f"numpy.{last}", *(name for name in _FUNCTIONS if name.endswith(f".{last}"))]
@@ -142,7 +143,7 @@ def value_name(item: Any) -> str | None:
     return None
 
 
-def function_name(item: Any, path: str) -> str:
+def function_name(item: Estimator, path: str) -> str:
     """Return the name under which a function, a class or a partial is to be given at load."""
     function = getattr(item, "func", item)  # of a functools.partial
     name = getattr(function, "__name__", type(item).__name__)
@@ -157,13 +158,13 @@ def function_name(item: Any, path: str) -> str:
 # Objects ------------------------------------------------------------------------------------------
 
 
-def has_state(item: Any) -> bool:
+def has_state(item: Estimator) -> bool:
     """Whether an object goes into a file by its attributes."""
     kind: type = type(item)
     return not isinstance(item, type) and (is_saved(kind) or is_part(kind))
 
 
-def refusal(item: Any, path: str, candidates: bool) -> str:
+def refusal(item: Estimator, path: str, candidates: bool) -> str:
     """Return why an object cannot be saved, and what to do."""
     kind: type = type(item)
     package = kind.__module__.partition(".")[0]
@@ -175,7 +176,7 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
     return f"{path or 'model'} is of the type {name_of(kind)}, which cannot be saved. {advice}."
 
 
-def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
+def state_of(item: Estimator, candidates: bool, path: str) -> State:
     """Return the attributes of an object that go into a file, default candidates if they shall."""
     kind: type = type(item)
     makers = _makers(kind)
@@ -208,7 +209,7 @@ def _makers(kind: type) -> scikit.Makers | None:
     return scikit.makers(kind)
 
 
-def _without_candidates(item: Any) -> Any:
+def _without_candidates(item: Estimator) -> Any:
     """Return a part of a model without its default candidates, which are its training outputs."""
     is_fitted = not vars(item).keys() <= item.get_params(deep=False).keys()
     if is_fitted and hasattr(item, "without_pool"):
@@ -239,7 +240,7 @@ def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
 
 
 @functools.cache
-def new_parameters(kind: type) -> dict[str, Any]:
+def new_parameters(kind: type) -> State:
     """Return the parameters of an estimator with a default, which older files may not have."""
     if not issubclass(kind, BaseEstimator):
         return {}

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .files import FileError
+from .._numerics.types import Json
+from .files import FileError, Node
 
 __all__ = ["parts_of"]
 
@@ -18,7 +19,7 @@ _LETTERS = 60
 _FIELDS = ("data", "indices", "indptr", "keywords")
 
 
-def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def parts_of(structure: Node, arrays: Mapping[str, np.ndarray]) -> Node:
     """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once."""
     return _Walk(structure["nodes"], arrays).part("model", structure["root"], 0)
 
@@ -26,11 +27,11 @@ def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dic
 class _Walk:
     """The way down from the root of a structure, with the nodes that were seen."""
 
-    def __init__(self, nodes: list[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, nodes: list[Node], arrays: Mapping[str, np.ndarray]) -> None:
         self.nodes, self.arrays = nodes, arrays
         self.seen: dict[int, str] = {}
 
-    def part(self, name: str, spec: Any, depth: int) -> dict[str, Any]:
+    def part(self, name: str, spec: Json, depth: int) -> Node:
         if not isinstance(spec, dict) or "ref" not in spec:
             return _leaf(name, _shortened(spec))
         number = spec["ref"]
@@ -49,7 +50,7 @@ class _Walk:
         shown = [] if "column" in node else shown
         return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
 
-    def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
+    def _inside(self, node: Node) -> list[tuple[str, Any]]:
         """Return the names and values of what a node is made of, where that is worth a line."""
         kind = node["kind"]
         if kind in ("object", "own"):
@@ -65,7 +66,7 @@ class _Walk:
         return [(name, node[name]) for name in _FIELDS if name in node]
 
 
-def _references(column: Any) -> list[Any]:
+def _references(column: Json) -> list[Any]:
     """Return what stands for nodes in a column."""
     if isinstance(column, dict) and "ref" in column:
         return [column]
@@ -73,11 +74,11 @@ def _references(column: Any) -> list[Any]:
     return [one for part in inner if isinstance(part, dict | list) for one in _references(part)]
 
 
-def _leaf(name: str, what: str) -> dict[str, Any]:
+def _leaf(name: str, what: str) -> Node:
     return {"name": name, "what": what, "bytes": 0, "parts": []}
 
 
-def _what(node: dict[str, Any]) -> str:
+def _what(node: Node) -> str:
     """Return a line about a node."""
     kind = node["kind"]
     if kind == "array":
@@ -101,14 +102,14 @@ def _what(node: dict[str, Any]) -> str:
     return _shortened_text(f"{kind} of {len(node['items'])}" + (f": {', '.join(few)}" * bool(few)))
 
 
-def _of(column: dict[str, Any]) -> str:
+def _of(column: Node) -> str:
     """Return the class of the objects in a column, or in its lists."""
     while "of" in column:
         column = column["of"]
     return f" {column['class'].rpartition('.')[2]}" if "class" in column else ""
 
 
-def _shortened(spec: Any) -> str:
+def _shortened(spec: Json) -> str:
     return _shortened_text(str(next(iter(spec.values()))) if isinstance(spec, dict) else repr(spec))
 
 

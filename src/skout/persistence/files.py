@@ -16,14 +16,19 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
 from .._numerics.files import FileError, replacing
+from .._numerics.types import Json, PathLike
 
-__all__ = ["DTYPES", "FileError", "parse_json", "read_file", "write_file"]
+__all__ = ["DTYPES", "FileError", "Node", "Value", "parse_json", "read_file", "write_file"]
 
+#: A JSON object of the header or of the structure of a file.
+Node: TypeAlias = dict[str, Any]
+#: What a model is made of: numbers, texts, containers, arrays, objects.
+Value: TypeAlias = Any
 #: The names that safetensors has for dtypes.
 DTYPES: dict[str, np.dtype] = {
     "BOOL": np.dtype("?"),
@@ -46,7 +51,7 @@ _READ = 2**20
 
 
 def write_file(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+    path: PathLike, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write C-contiguous arrays, with dtypes in `DTYPES`, and metadata.
 
@@ -73,7 +78,7 @@ def write_file(
         out.write(digest.digest())
 
 
-def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str, Any]:
+def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> Node:
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
 
 
@@ -81,7 +86,7 @@ def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str
 
 
 def read_file(
-    path: str | os.PathLike[str], *, mmap: bool = False
+    path: PathLike, *, mmap: bool = False
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the metadata and the arrays of a file.
 
@@ -148,7 +153,7 @@ def _verify(file: IO[bytes], size: int) -> None:
 
 
 def _checked_header(
-    header: Any, first: int, size: int
+    header: Json, first: int, size: int
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Return metadata and entries, which must cover the buffer without gaps and overlaps."""
     metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
@@ -169,7 +174,7 @@ def _checked_header(
     return metadata, header
 
 
-def _offsets(name: str, entry: Any) -> tuple[int, int]:
+def _offsets(name: str, entry: Json) -> tuple[int, int]:
     """Return where an array starts and ends, if its description is one."""
     match entry:
         case {"dtype": str(), "shape": list(shape), "data_offsets": [start, stop]}:
@@ -178,7 +183,7 @@ def _offsets(name: str, entry: Any) -> tuple[int, int]:
     raise FileError(f"The header describes array {name!r} in a way that cannot be read.")
 
 
-def _check_entry(name: str, entry: dict[str, Any], first: int) -> None:
+def _check_entry(name: str, entry: Node, first: int) -> None:
     """Raise unless dtype and shape make as many bytes as there are, at a place that fits."""
     dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
@@ -194,14 +199,14 @@ def _check_entry(name: str, entry: dict[str, Any], first: int) -> None:
         raise FileError(f"Array {name!r} starts between two multiples of its item's size.")
 
 
-def _copied(file: IO[bytes], entry: dict[str, Any]) -> np.ndarray:
+def _copied(file: IO[bytes], entry: Node) -> np.ndarray:
     array = np.empty(entry["shape"], DTYPES[entry["dtype"]])
     if file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
         raise FileError("The file became shorter while it was read.")
     return _checked_values(array)
 
 
-def _mapped(buffer: np.ndarray, entry: dict[str, Any]) -> np.ndarray:
+def _mapped(buffer: np.ndarray, entry: Node) -> np.ndarray:
     start, stop = entry["data_offsets"]
     part = np.asarray(buffer[start:stop])
     return _checked_values(part.view(DTYPES[entry["dtype"]]).reshape(entry["shape"]))
@@ -213,7 +218,7 @@ def _checked_values(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def parse_json(text: bytes | str) -> Any:
+def parse_json(text: bytes | str) -> Json:
     """Return what JSON says, strictly: no key twice, no NaN, no nesting without end."""
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
@@ -223,7 +228,7 @@ def parse_json(text: bytes | str) -> Any:
         raise FileError(f"The file has a part that is not proper JSON: {error}.") from error
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Json]]) -> Node:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise FileError("The file has a JSON object with the same key twice.")

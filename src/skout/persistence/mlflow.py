@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .._numerics.extras import extra
+from .._numerics.types import Estimator, Json, PathLike, Rows, State
 from . import describe, load, save
 
 __all__ = ["load_model", "log_model", "save_model"]
@@ -22,12 +23,12 @@ _FLAVOR, _FILE, _NEEDED, _PYTHON = "skout", "model.skout", "requirements.txt", "
 
 
 def save_model(
-    model: Any,
-    path: str | os.PathLike[str],
+    model: Estimator,
+    path: PathLike,
     mlflow_model: Any = None,
     *,
     signature: Any = None,
-    metadata: dict[str, Any] | None = None,
+    metadata: dict[str, Json] | None = None,
 ) -> None:
     """Write a folder that MLflow takes for a model.
 
@@ -72,7 +73,7 @@ def _write_needs(versions: dict[str, str], folder: Path) -> None:
     (folder / _PYTHON).write_text(python, encoding="utf-8")
 
 
-def log_model(model: Any, name: str = "model", **params: Any) -> Any:
+def log_model(model: Estimator, name: str = "model", **params: Any) -> Any:
     """Log a model with the run that is active, or with a new one.
 
     Parameters
@@ -131,10 +132,10 @@ def _load_pyfunc(path: str) -> Any:
 class _Function:
     """`predict` of a model; parameters of a request go to it, such as candidates."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Estimator) -> None:
         self.model = model
 
-    def predict(self, rows: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, rows: Rows, params: State | None = None) -> Any:
         return self.model.predict(rows, **(params or {}))
 
     def get_raw_model(self) -> Any:

@@ -21,7 +21,8 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .files import parse_json
+from .._numerics.types import Estimator, Json, Objects, State
+from .files import Node, parse_json
 from .writing import Writer
 
 __all__ = ["Bins", "BoostedTrees", "converted"]
@@ -56,11 +57,9 @@ _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
 _ROWS = 4096  # that boosted trees predict at a time
 
-Node = dict[str, Any]
-
 
 def converted(
-    structure: dict[str, Any], arrays: Mapping[str, np.ndarray]
+    structure: Node, arrays: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """Return the structure of a file of version 1, and its arrays, as version 2 has them."""
     converter = _Converter(structure["nodes"], arrays)
@@ -87,7 +86,7 @@ class _Converter:
         self.writer.nodes.append(node)
         return {"ref": len(self.writer.nodes) - 1}
 
-    def moved(self, spec: Any) -> Any:
+    def moved(self, spec: Json) -> Any:
         """Return JSON that refers to nodes by their present numbers."""
         if isinstance(spec, list):
             return [self.moved(one) for one in spec]
@@ -111,7 +110,7 @@ class _Converter:
                 state["weights"] = self.moved(network["weights"])
         return {"kind": "object", "class": name, "state": state}
 
-    def _ridge(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _ridge(self, state: State) -> Node:
         if "_fitc" in state or state.get("variance") == "fast":
             state["variance"] = "dtc"  # with any `variance`, predictions were those of "dtc"
         if "_matrix" in state:
@@ -165,7 +164,7 @@ class _Converter:
         self._in_archive(parse_json(members.pop("schema.json")), _arrays_in(members))
         return self.writer.nodes.pop()  # the last one is the whole
 
-    def _in_archive(self, part: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    def _in_archive(self, part: Node, arrays: Mapping[str, np.ndarray]) -> Any:
         """Return the value of version 2 that a part of an archive of skops is."""
         content: Any = part.get("content")
         loader, name = part["__loader__"], part["__class__"]
@@ -239,7 +238,7 @@ class Bins(KBinsDiscretizer):
     """Of a `KBinsDiscretizer`, files had the dtype of its encoder, which is made again."""
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> KBinsDiscretizer:
+    def __skout_restore__(cls, state: State) -> KBinsDiscretizer:
         (item,) = with_attributes(KBinsDiscretizer, state)
         (edges,) = arrays_of(state, "bin_edges_")
         sizes = [len(one) - 1 for one in edges]
@@ -255,10 +254,10 @@ class Bins(KBinsDiscretizer):
 class BoostedTrees(RegressorMixin, BaseEstimator):
     """Trees of `HistGradientBoostingRegressor` as arrays: files had no others."""
 
-    def __init__(self, regressor: Any) -> None:
+    def __init__(self, regressor: Estimator) -> None:
         self.regressor = regressor
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Objects) -> np.ndarray:
         """Return the sum of the values of the leaves, shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
         found = [self._sums(X[some]) for some in row_slices(len(X), _ROWS)]

@@ -6,7 +6,6 @@ so that a file needs nothing of skout.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.extras import extra
 from .._numerics.files import check_place, replacing
+from .._numerics.types import Candidates, DType, Estimator, Json, Matrix, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..decoding.base import able
 from ..kernels import (
@@ -45,10 +45,10 @@ _PROBED, _ROUNDING = 64, {"float64": (1e-9, 1e-5), "float32": (1e-3, 1e-1)}
 
 
 def to_onnx(
-    model: Any,
-    path: str | os.PathLike[str] | None = None,
+    model: Estimator,
+    path: PathLike | None = None,
     *,
-    candidates: Any = None,
+    candidates: Candidates = None,
     k: int = 10,
     dtype: str = "float64",
 ) -> Any:
@@ -145,7 +145,7 @@ class _Graph:
         self.nodes.append(made)
         return names
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: Matrix, dtype: DType | None = None) -> str:
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype or self.dtype))
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
 
@@ -155,7 +155,7 @@ class _Graph:
         tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
         return self._keep(tensor, sum(map(len, coded)))
 
-    def _keep(self, tensor: Any, size: int) -> str:
+    def _keep(self, tensor: Estimator, size: int) -> str:
         tensor.name = f"constant_{len(self.constants)}"
         self.constants.append(tensor)
         self.bytes += size
@@ -166,11 +166,11 @@ class _Graph:
             )
         return tensor.name
 
-    def output(self, name: str, source: str, shape: list[Any], kind: Any = None) -> None:
+    def output(self, name: str, source: str, shape: list[int | str], kind: Any = None) -> None:
         self.nodes.append(self.onnx.helper.make_node("Identity", [source], [name]))
         self.outputs.append(self.value(name, shape, kind))
 
-    def value(self, name: str, shape: list[Any], kind: Any = None) -> Any:
+    def value(self, name: str, shape: list[int | str], kind: Any = None) -> Json:
         return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
 
     def model(self, d: int) -> Any:
@@ -187,7 +187,7 @@ class _Graph:
 # The map ------------------------------------------------------------------------------------------
 
 
-def _add_regressor(graph: _Graph, model: Any) -> str:
+def _add_regressor(graph: _Graph, model: Estimator) -> str:
     """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
     projection = getattr(model, "projection_", None)
     if projection is None:
@@ -226,7 +226,7 @@ def _check_rounding(kernel: Kernel, Z: np.ndarray, B: np.ndarray, dtype: np.dtyp
     warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def _dense(rows: Any) -> np.ndarray:
+def _dense(rows: Rows) -> np.ndarray:
     """Return landmarks as a matrix of float64."""
     found = rows.toarray() if sparse.issparse(rows) else rows
     if not isinstance(found, np.ndarray):
@@ -246,12 +246,12 @@ def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     return formula(graph, kernel, X, Z)
 
 
-def _linear(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _linear(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z
     return graph.node("MatMul", X, graph.constant(Z.T))
 
 
-def _polynomial(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _polynomial(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # (gamma x . z + coef0)^degree
     inner = graph.node("MatMul", X, graph.constant(kernel._width() * Z.T))
     shifted = graph.node("Add", inner, graph.constant(kernel.coef0))
@@ -279,12 +279,12 @@ def _decay(graph: _Graph, distances: str, gamma: float) -> str:
     return graph.node("Exp", graph.node("Mul", distances, graph.constant(-gamma)))
 
 
-def _gaussian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _gaussian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||^2)
     return _decay(graph, _squared_distances(graph, X, Z), kernel._width())
 
 
-def _matern(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _matern(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # u = sqrt(2 nu) gamma ||x - z||: exp(-u), times 1 + u for nu = 1.5, 1 + u + u^2/3 for 2.5
     factor = graph.constant(2.0 * kernel.nu * kernel._width() ** 2)
     squared = graph.node("Mul", _squared_distances(graph, X, Z), factor)
@@ -298,7 +298,7 @@ def _matern(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", sums, decay)
 
 
-def _laplacian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _laplacian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||_1), the distance summed feature by feature: it never has n m d numbers
     m, helper = len(Z), graph.onnx.helper
     body = helper.make_graph(
@@ -322,7 +322,7 @@ def _laplacian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return _decay(graph, graph.node("Scan", *inputs, body=body, num_scan_inputs=2), kernel._width())
 
 
-def _cosine(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _cosine(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
     norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
     unit = Z / np.where(norms == 0.0, 1.0, norms)
@@ -336,31 +336,31 @@ def _cosine(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", both, graph.constant(1.0), K)
 
 
-def _sum(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _sum(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Add", *_both(graph, kernel, X, Z))
 
 
-def _product(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _product(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", *_both(graph, kernel, X, Z))
 
 
-def _both(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> list[str]:
+def _both(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
     return [_add_kernel(graph, as_kernel(one), X, Z) for one in (kernel.left, kernel.right)]
 
 
-def _scaled(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _scaled(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     base = _add_kernel(graph, as_kernel(kernel.kernel), X, Z)
     return graph.node("Mul", base, graph.constant(kernel.factor))
 
 
-def _on_columns(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _on_columns(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     own = kernel.transform(Z)
     ends = [[kernel.start], [kernel.start + own.shape[1]], [1]]
     part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
     return _add_kernel(graph, as_kernel(kernel.kernel), part, own)
 
 
-def _mahalanobis(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _mahalanobis(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     moved = graph.node("MatMul", X, graph.constant(kernel.transform(np.eye(Z.shape[1]))))
     return _add_kernel(graph, as_kernel(kernel.kernel), moved, kernel.transform(Z))
 
@@ -383,7 +383,7 @@ _FORMULAS: dict[type, Callable[[_Graph, Any, str, np.ndarray], str]] = {
 # The search ---------------------------------------------------------------------------------------
 
 
-def _add_search(graph: _Graph, F: str, decoder: Any, candidates: Any, k: int) -> None:
+def _add_search(graph: _Graph, F: str, decoder: Estimator, candidates: Candidates, k: int) -> None:
     """Add the k candidates of the largest scores, ties to the lower position."""
     check_number(k, "k", low=1, integer=True)
     pool = able(decoder, "embed", "queries", by="to_onnx").embed(candidates)
@@ -400,7 +400,7 @@ def _add_search(graph: _Graph, F: str, decoder: Any, candidates: Any, k: int) ->
     _add_objects(graph, positions, pool.pool, k)
 
 
-def _linear_scores(decoder: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:
+def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np.ndarray]:
     """Return E and b with scores f E' + b: those of a decoder are queries(f) . embedding."""
     unit = np.eye(decoder.basis_.rank_)
     origin = decoder.queries(0.0 * unit[:1], pool)
@@ -414,16 +414,17 @@ def _linear_scores(decoder: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:
     return embedding @ ahead.T, embedding @ origin[0]
 
 
-def _add_objects(graph: _Graph, positions: str, objects: Any, k: int) -> None:
+def _add_objects(graph: _Graph, positions: str, objects: Objects, k: int) -> None:
     """Add the candidates themselves, where ONNX has such values."""
     if sparse.issparse(objects):
         return
     values = np.asarray(objects, dtype=object if isinstance(objects, list) else None)
-    if values.ndim == 1 and all(isinstance(one, str) for one in values):
-        kind, shape, pool = graph.onnx.TensorProto.STRING, [_N, k], graph.texts(list(values))
+    shape: list[int | str] = [_N, k, *values.shape[1:]]
+    if values.ndim == 1 and all(isinstance(value, str) for value in values):
+        kind, pool = graph.onnx.TensorProto.STRING, graph.texts(list(values))
     elif values.dtype.kind in "biuf":
         kind = graph.onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
-        shape, pool = [_N, k, *values.shape[1:]], graph.constant(values, values.dtype)
+        pool = graph.constant(values, values.dtype)
     else:
         return
     graph.output("candidates", graph.node("Gather", pool, positions), shape, kind)

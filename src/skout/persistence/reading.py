@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.types import Json
 from . import classes
-from .files import DTYPES, FileError
+from .files import DTYPES, FileError, Node
 
 __all__ = ["BIT_GENERATORS", "CONTAINERS", "SIMPLE", "SPARSE", "Reader", "stored_as"]
 
@@ -50,7 +51,7 @@ class Reader:
         self._left = _SPARE + _COPIES * stored
         self._most = _ITEMS + _COPIES * sum(array.size for array in arrays.values())
 
-    def model(self, structure: dict[str, Any]) -> Any:
+    def model(self, structure: Node) -> Any:
         """Return the model of a structure."""
         for node in structure["nodes"]:
             kind = node["kind"]
@@ -62,14 +63,14 @@ class Reader:
             self._sizes.append(self._size(made))
         return self.value(structure["root"])
 
-    def _size(self, made: Any) -> tuple[int, int]:
+    def _size(self, made: object) -> tuple[int, int]:
         """Return the size of a node; only what arrays and hashes go through counts by its items."""
         if isinstance(made, np.ndarray) and made.dtype != object:
             return max(1, made.size), 0
         is_container = isinstance(made, list | tuple | set | frozenset | dict | np.ndarray)
         return (1 + self._items, 1 + self._levels) if is_container else (1, 0)
 
-    def value(self, spec: Any) -> Any:
+    def value(self, spec: Json) -> Json:
         """Return the value that JSON stands for."""
         if not isinstance(spec, dict):
             if isinstance(spec, list):
@@ -107,14 +108,14 @@ class Reader:
         if self._left < 0:
             raise FileError("The file has the same arrays in so many parts that memory would end.")
 
-    def values(self, specs: Iterable[Any]) -> list[Any]:
+    def values(self, specs: Iterable[Json]) -> list[Any]:
         return [self.value(spec) for spec in specs]
 
-    def items(self, node: dict[str, Any]) -> list[Any]:
+    def items(self, node: Node) -> list[Any]:
         """Return the items of a list."""
         return self.column(node["column"], node["n"]) if "n" in node else self.values(node["items"])
 
-    def column(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def column(self, spec: Node, n: int) -> list[Any]:
         """Return the n values of a column."""
         if type(n) is not int or n < 0:
             raise FileError(f"The file has a column of {n!r} values.")
@@ -139,7 +140,7 @@ class Reader:
             raise FileError(f"The file has a column of {len(values)} values in place of {n}.")
         return values
 
-    def _lists(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def _lists(self, spec: Node, n: int) -> list[Any]:
         before, self._levels = self._levels, 0
         if spec["lists"] == "objects":
             shape = tuple(spec["shape"])
@@ -153,7 +154,7 @@ class Reader:
         self._levels = max(before, self._levels + 1)
         return made
 
-    def objects(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def objects(self, spec: Node, n: int) -> list[Any]:
         """Return objects of one class, whose attributes are in columns, or values of one object."""
         before, self._levels = self._levels, 0
         kind = classes.class_of(spec["class"]) if spec["kind"] == "object" else self._own(spec)
@@ -167,7 +168,7 @@ class Reader:
             self.charge(_size_of(columns))
         return classes.restored(kind, columns, n)
 
-    def _own(self, spec: dict[str, Any]) -> type:
+    def _own(self, spec: Node) -> type:
         """Return a class of the user's, which must have been given."""
         name = spec["class"]
         kind = self.given.get(name)
@@ -180,13 +181,13 @@ class Reader:
             )
         return kind
 
-    def _array_of(self, spec: Any) -> np.ndarray:
+    def _array_of(self, spec: Json) -> np.ndarray:
         array = self.value(spec)
         if not isinstance(array, np.ndarray):
             raise FileError("The file has a column of what is no array.")
         return array
 
-    def array(self, node: dict[str, Any]) -> np.ndarray:
+    def array(self, node: Node) -> np.ndarray:
         raw = self.arrays[node["array"]]
         if "dtype" not in node:
             return raw
@@ -229,7 +230,7 @@ def stored_as(dtype: np.dtype) -> np.dtype:
     return {"U": DTYPES["U32"], "S": DTYPES["U8"]}.get(dtype.kind, dtype)
 
 
-def _scalar(content: Any) -> Any:
+def _scalar(content: Json) -> Any:
     name, text = content
     dtype, data = _simple_dtype(name), bytes.fromhex(text)
     if len(data) != dtype.itemsize:
@@ -249,7 +250,7 @@ _TAGS: dict[str, Callable[[Any], Any]] = {
 # Nodes --------------------------------------------------------------------------------------------
 
 
-def _read_dict(reader: Reader, node: dict[str, Any]) -> dict[Any, Any]:
+def _read_dict(reader: Reader, node: Node) -> dict[Any, Any]:
     pairs = [(reader.value(key), reader.value(one)) for key, one in node["items"]]
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -266,7 +267,7 @@ def _object_array(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
     return flat.reshape(shape)
 
 
-def _read_record(reader: Reader, node: dict[str, Any]) -> np.ndarray:
+def _read_record(reader: Reader, node: Node) -> np.ndarray:
     fields = {name: reader.value(spec) for name, _, spec in node["fields"]}
     if not all(isinstance(one, np.ndarray) and one.dtype != object for one in fields.values()):
         raise FileError("The file has records of what are no arrays.")
@@ -282,14 +283,14 @@ def _read_record(reader: Reader, node: dict[str, Any]) -> np.ndarray:
     return records
 
 
-def _read_slice(reader: Reader, node: dict[str, Any]) -> slice:
+def _read_slice(reader: Reader, node: Node) -> slice:
     start, stop, step = reader.values(node["items"])
     if not all(one is None or isinstance(one, int | str) for one in (start, stop, step)):
         raise FileError("The file has a slice between what are neither positions nor names.")
     return slice(start, stop, step)
 
 
-def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_sparse(reader: Reader, node: Node) -> Any:
     parts = tuple(reader.value(node[name]) for name in ("data", "indices", "indptr"))
     if not all(isinstance(part, np.ndarray) for part in parts):
         raise FileError("The file has a sparse matrix of what are no arrays.")
@@ -298,7 +299,7 @@ def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
     return matrix
 
 
-def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_generator(reader: Reader, node: Node) -> Any:
     state = reader.value(node["state"])
     bits = BIT_GENERATORS[state["bit_generator"]](0)
     if node["legacy"]:
@@ -309,15 +310,15 @@ def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
     return np.random.Generator(bits)
 
 
-def _read_partial(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_partial(reader: Reader, node: Node) -> Any:
     return functools.partial(classes.class_of(node["class"]), **reader.value(node["keywords"]))
 
 
-def _read_dtype(reader: Reader, node: dict[str, Any]) -> np.dtype:
+def _read_dtype(reader: Reader, node: Node) -> np.dtype:
     return np.dtype(object) if node["name"] == "|O" else _simple_dtype(node["name"])
 
 
-def _read_given(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_given(reader: Reader, node: Node) -> Any:
     if node["name"] not in reader.given:
         raise FileError(f"The file asks for {node['name']!r} without saying that it needs it.")
     return reader.given[node["name"]]

@@ -18,6 +18,7 @@ import sklearn
 from sklearn.utils import Bunch
 
 from .._numerics.saving import name_of, require
+from .._numerics.types import Estimator, State
 from .files import FileError
 
 __all__ = ["advice", "class_of", "finished", "is_derived", "is_unchecked", "makers", "state_of"]
@@ -90,7 +91,7 @@ def is_unchecked(kind: type) -> bool:
     return not all(any(issubclass(one, base) for one in allowed) for base in _bases(kind))
 
 
-def advice(item: Any) -> str:
+def advice(item: Estimator) -> str:
     """Return what to do where an estimator is not saved."""
     if type(item).__name__ in _SEARCHES:
         return "Save the model that the search found: its attribute best_estimator_, after fit"
@@ -100,7 +101,7 @@ def advice(item: Any) -> str:
 # Objects ------------------------------------------------------------------------------------------
 
 
-def state_of(item: Any, path: str) -> dict[str, Any]:
+def state_of(item: Estimator, path: str) -> State:
     """Return what a file has of an estimator, if it can be loaded again."""
     kind = type(item)
     try:
@@ -148,7 +149,10 @@ def _rules(kind: type) -> list[tuple[str, Any, Any]]:
 
 
 def _depths(
-    trees: Sequence[np.ndarray], names: Sequence[str], inner: Any, n_features: Sequence[int]
+    trees: Sequence[np.ndarray],
+    names: Sequence[str],
+    inner: Callable[[np.ndarray], np.ndarray],
+    n_features: Sequence[int],
 ) -> list[int]:
     """Return the depths of trees, given their nodes, after a check that loops can follow them.
 
@@ -178,14 +182,14 @@ def _depths(
     return np.maximum.reduceat(depth, starts).tolist()
 
 
-def _tree_state(tree: Any) -> dict[str, Any]:
+def _tree_state(tree: Estimator) -> State:
     _, (n_features, n_classes, _), state = tree.__reduce__()
     classes = None if np.all(n_classes == 1) else n_classes
     arrays = {name: state[name] for name in ("nodes", "values")}
     return {"n_features": n_features, "n_classes": classes, **arrays}
 
 
-def _trees(states: list[dict[str, Any]]) -> list[Any]:
+def _trees(states: list[State]) -> list[Any]:
     """Return trees, if their nodes are trees from the first one on; else arrays are as they say."""
     from sklearn.tree import _tree
 
@@ -212,7 +216,7 @@ def _has_children(nodes: np.ndarray) -> np.ndarray:
     return inner
 
 
-def _check_trees(item: Any) -> None:
+def _check_trees(item: Estimator) -> None:
     """Raise unless the rows that an estimator lets pass have the features of its trees."""
     owners, width = [item] if "tree_" in vars(item) else item.estimators_, item.n_features_in_
     for owner in owners.ravel() if isinstance(owners, np.ndarray) else owners:
@@ -221,7 +225,7 @@ def _check_trees(item: Any) -> None:
             raise FileError("The file has a tree that is made for other rows than its owner.")
 
 
-def _check_boosting(item: Any) -> None:
+def _check_boosting(item: Estimator) -> None:
     _check_trees(item)
     stages, start = item.estimators_, item.init_
     kind: type = type(start)
@@ -235,7 +239,7 @@ def _check_boosting(item: Any) -> None:
     require(is_known, "boosting that starts from another estimator: give init=None or 'zero'")
 
 
-def _check_histograms(item: Any) -> None:
+def _check_histograms(item: Estimator) -> None:
     trees = [one.nodes for stage in item._predictors for one in stage]
     is_categorical = np.any([np.any(nodes["is_categorical"]) for nodes in trees])
     is_categorical |= np.any(item._bin_mapper.is_categorical_)
@@ -247,7 +251,7 @@ def _check_histograms(item: Any) -> None:
 # Other compiled code ------------------------------------------------------------------------------
 
 
-def _check_neighbours(item: Any) -> None:
+def _check_neighbours(item: Estimator) -> None:
     rows, metric, options = item._fit_X, item.metric, item.metric_params or {}
     is_matrix = getattr(rows, "ndim", 0) == 2 and rows.dtype in (np.float64, np.float32)
     fits = is_matrix and rows.shape[1] == item.n_features_in_ and len(item._y) == rows.shape[0]
@@ -258,16 +262,16 @@ def _check_neighbours(item: Any) -> None:
     )
 
 
-def _fit_again(item: Any) -> None:
+def _fit_again(item: Estimator) -> None:
     """Grow the tree of neighbours again from the rows."""
     names = {name: one for name, one in vars(item).items() if name == "feature_names_in_"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which the user has seen
         item.fit(item._fit_X, item._y)
-    vars(item).update(names)
+    item.__dict__.update(names)
 
 
-def _check_svm(item: Any) -> None:
+def _check_svm(item: Estimator) -> None:
     n, width = len(item.support_), item.n_features_in_
     shapes = {"support_": (n,), "_n_support": (2,), "support_vectors_": (n, width)}
     shapes |= {"_dual_coef_": (1, n), "_intercept_": (1,), "_probA": (0,), "_probB": (0,)}
@@ -277,7 +281,7 @@ def _check_svm(item: Any) -> None:
     require(is_known, f"a support vector machine that is not dense with one of {_SVM_KERNELS}")
 
 
-def _check_vocabulary(item: Any) -> None:
+def _check_vocabulary(item: Estimator) -> None:
     """Raise unless words have the columns 0, 1, ...: SciPy does not look whether they are there."""
     words = item.vocabulary_
     numbers: list[Any] = list(words.values()) if isinstance(words, dict) else [None]
@@ -286,7 +290,7 @@ def _check_vocabulary(item: Any) -> None:
     require(fits, "a vocabulary whose words are not numbered from 0")
 
 
-def _check_one_hot(item: Any) -> None:
+def _check_one_hot(item: Estimator) -> None:
     """Raise unless there are columns for all categories, which SciPy does not look at either."""
     widths, drops = item._n_features_outs, item._drop_idx_after_grouping
     grouped = item._default_to_infrequent_mappings if item._infrequent_enabled else None
@@ -298,15 +302,15 @@ def _check_one_hot(item: Any) -> None:
         require(widths[i] >= most - is_dropped, "categories that have no columns")
 
 
-def _make_loss(item: Any) -> None:
+def _make_loss(item: Estimator) -> None:
     item._loss = item._get_loss(sample_weight=None)
 
 
-def _make_link(item: Any) -> None:
+def _make_link(item: Estimator) -> None:
     item._base_loss = item._get_loss()
 
 
-def _make_curve(item: Any) -> None:
+def _make_curve(item: Estimator) -> None:
     item.__setstate__({**vars(item), "_sklearn_version": sklearn.__version__})
 
 
@@ -351,11 +355,11 @@ _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None]
 # Objects that are not just their attributes -------------------------------------------------------
 
 
-def _spline_state(spline: Any) -> dict[str, Any]:
+def _spline_state(spline: Estimator) -> State:
     return {name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate", "axis")}
 
 
-def _splines(states: list[dict[str, Any]]) -> list[Any]:
+def _splines(states: list[State]) -> list[Any]:
     from scipy.interpolate import BSpline  # which checks what it is made of
 
     return [BSpline(**state) for state in states]

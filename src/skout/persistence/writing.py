@@ -22,7 +22,9 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.saving import Given
+from .._numerics.types import Estimator, Json
 from . import classes
+from .files import Node, Value
 from .reading import BIT_GENERATORS, CONTAINERS, SIMPLE, SPARSE, stored_as
 
 __all__ = ["Writer"]
@@ -63,11 +65,11 @@ class Writer:
         self._written: dict[int, tuple[Any, int | None]] = {}
         self._depth = 0
 
-    def structure(self, model: Any) -> dict[str, Any]:
+    def structure(self, model: Estimator) -> Node:
         """Return the JSON of a model; its arrays are in `arrays`."""
         return {"root": self.value(model, ""), "nodes": self.nodes}
 
-    def value(self, item: Any, path: str) -> Any:
+    def value(self, item: Value, path: str) -> Json:
         """Return the JSON of a value, whose attribute path is for messages."""
         kind = type(item)
         if item is None or kind is bool:
@@ -79,7 +81,7 @@ class Writer:
             return {"scalar": [_dtype_name(array.dtype, path), array.tobytes().hex()]}
         return {"ref": self._number(item, path)}
 
-    def _number(self, item: Any, path: str) -> int:
+    def _number(self, item: Value, path: str) -> int:
         """Return the number of the node of an object, which is written at its first visit."""
         if id(item) in self._written:
             number = self._written[id(item)][1]
@@ -100,7 +102,7 @@ class Writer:
             raise TypeError(f"{path} is nested more than {_MAX_DEPTH} levels deep.")
         self._depth += 1
 
-    def _node(self, item: Any, path: str) -> dict[str, Any]:
+    def _node(self, item: Value, path: str) -> Node:
         """Return the JSON of an object that others may refer to."""
         kind = type(item)
         if kind in (list, tuple):
@@ -131,7 +133,7 @@ class Writer:
             return {"kind": "partial", "class": classes.name_of(item.func), "keywords": keywords}
         return self._foreign(item, path)
 
-    def _foreign(self, item: Any, path: str) -> dict[str, Any]:
+    def _foreign(self, item: Value, path: str) -> Node:
         """Return the node of a class, a function, or an object of a class that a file may name."""
         if isinstance(item, Given):
             given = item.name or classes.function_name(item.item, path)
@@ -149,13 +151,13 @@ class Writer:
         node["state"] = {name: self.value(one, dot + name) for name, one in state.items()}
         return node
 
-    def _class(self, kind: type, path: str) -> dict[str, Any]:
+    def _class(self, kind: type, path: str) -> Node:
         if classes.is_saved(kind):
             return {"kind": "object", "class": classes.name_of(kind)}
         self._given(kind.__name__, kind, path)
         return {"kind": "own", "class": kind.__name__}
 
-    def _given(self, name: str, item: Any, path: str) -> dict[str, Any]:
+    def _given(self, name: str, item: Value, path: str) -> Node:
         """Return the node of something that is not saved, but given by name at load."""
         if self.needs.setdefault(name, item) is not item:
             raise TypeError(
@@ -166,7 +168,7 @@ class Writer:
 
     # Many alike -----------------------------------------------------------------------------------
 
-    def _items(self, items: Sequence[Any], path: str) -> dict[str, Any]:
+    def _items(self, items: Sequence[Any], path: str) -> Node:
         if len(items) >= _FEW:
             return {"n": len(items), "column": self.column(items, path)}
         return {"items": self._each(items, path)}
@@ -174,7 +176,7 @@ class Writer:
     def _each(self, items: Sequence[Any], path: str) -> list[Any]:
         return [self.value(one, f"{path}[{i}]") for i, one in enumerate(items)]
 
-    def column(self, items: Sequence[Any], path: str) -> dict[str, Any]:
+    def column(self, items: Sequence[Any], path: str) -> Node:
         """Return the JSON of many values, in arrays where they are alike.
 
         {"same": value}, {"numbers": array}, {"arrays": all of them, one after the other},
@@ -188,7 +190,7 @@ class Writer:
         self._depth -= 1
         return found
 
-    def _alike(self, items: Sequence[Any], path: str) -> dict[str, Any] | None:
+    def _alike(self, items: Sequence[Any], path: str) -> Node | None:
         first = items[0]
         kind = type(first)
         if kind in _EQUAL and all(one == first for one in items):
@@ -220,7 +222,7 @@ class Writer:
         }
         return {**self._class(kind, path), "columns": columns}
 
-    def _joined(self, arrays: Sequence[np.ndarray], path: str) -> dict[str, Any] | None:
+    def _joined(self, arrays: Sequence[np.ndarray], path: str) -> Node | None:
         """Return arrays of one dtype and width as one array, or those of objects as a column."""
         first = arrays[0]
         if first.dtype == object and all(one.shape == first.shape for one in arrays):
@@ -239,7 +241,7 @@ class Writer:
 
     # Arrays ---------------------------------------------------------------------------------------
 
-    def _array(self, array: np.ndarray, path: str) -> dict[str, Any]:
+    def _array(self, array: np.ndarray, path: str) -> Node:
         shape = list(array.shape)
         if array.dtype == object:
             return {"kind": "objects", "shape": shape, **self._items(list(array.ravel()), path)}
@@ -261,14 +263,14 @@ class Writer:
             return node  # the header says the rest
         return {**node, "dtype": dtype, "shape": shape, "order": order}
 
-    def _record(self, array: np.ndarray, path: str) -> dict[str, Any]:
+    def _record(self, array: np.ndarray, path: str) -> Node:
         """Return the node of an array of records, field by field."""
         dtype, names = array.dtype, array.dtype.names or ()
         is_aligned = dtype == np.dtype([(name, dtype[name]) for name in names], align=True)
         fields = [[name, dtype[name].str, self.value(_narrow(array[name]), path)] for name in names]
         return {"kind": "record", "aligned": is_aligned, "fields": fields}
 
-    def _generator(self, item: Any, path: str) -> dict[str, Any]:
+    def _generator(self, item: Value, path: str) -> Node:
         legacy = isinstance(item, np.random.RandomState)
         state = item.get_state(legacy=False) if legacy else item.bit_generator.state
         if state["bit_generator"] not in BIT_GENERATORS:

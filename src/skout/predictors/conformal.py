@@ -221,7 +221,7 @@ class ConformalSets(Calibrated):
             for one, score in zip(held, scores, strict=True)
         ]
         self._made_by, self._learnt_score, self.score_ = None, scores[0], scores[0].name
-        self._outputs = rehearsal.outputs.here() if candidates is None else None
+        self._outputs = rehearsal.outputs.load() if candidates is None else None
         if sizes:
             self.mean_sizes_ = sizes
         return self

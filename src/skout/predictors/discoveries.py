@@ -194,7 +194,7 @@ class ConformalSelection(Calibrated):
             rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
             parts = self._by_folds(rehearsal, cv, rng)
             self._made_by = None
-            self._outputs = rehearsal.outputs.here() if candidates is None else None
+            self._outputs = rehearsal.outputs.load() if candidates is None else None
         rows, log_odds, is_wrong = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("rows", "log_odds", "is_wrong")

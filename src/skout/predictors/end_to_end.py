@@ -117,10 +117,10 @@ class EndToEnd(StructuredPredictor):
         model = self._checked()
         model.fit(X, Y, groups=groups, candidates=candidates, **fit_params)
         inputs, outputs = check_pair(X, plain_outputs(Y))
-        objects, basis = outputs.here(), model.output_basis_
+        objects, basis = outputs.load(), model.output_basis_
         regressor, weights = train_together(
             model.regressor_,
-            inputs.all_for(model.regressor_),
+            inputs.load_for(model.regressor_),
             basis.transform(objects),
             basis.residual(objects),
             hidden=self.hidden,

@@ -193,7 +193,7 @@ class JointRegressor(BaseEstimator):
         n_forward = self.inputs.rank_ if self.weight > 0.0 else 0
         T = np.reshape(T, (len(T), -1))
         T = T[:, : T.shape[1] - n_forward]
-        own = X if getattr(self.regressor, "takes_sources", False) else source(X).here()
+        own = X if getattr(self.regressor, "takes_sources", False) else source(X).load()
         self.regressor.fit(own, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
         return self
 

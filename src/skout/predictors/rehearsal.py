@@ -181,7 +181,7 @@ class Rehearsal:
             return own if self.pool is None else replace(self.pool, objects=own)
         if self.pool is not None:
             return self.pool
-        return self.outputs.here() if self.candidates is None else self.candidates
+        return self.outputs.load() if self.candidates is None else self.candidates
 
     def sizes(self, rows: np.ndarray) -> np.ndarray:
         """Return the sizes of the candidate sets of some rows; 1 where all share a pool."""
@@ -258,7 +258,7 @@ class LastRehearsal(Rehearsal):
             F = asked(model, self.X, self.own(np.arange(self.n))).F
         else:
             before, last = split_pipeline(model)
-            F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
+            F = cross_predicted(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[some], self.outputs.take(some)
 

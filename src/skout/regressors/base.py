@@ -219,7 +219,7 @@ class KernelMachineBase(PartsByName):
 
     def _targets(self, y: Any, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).here()
+        targets = encoded_targets(y, rows, missing=missing).load()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -263,7 +263,7 @@ class KernelMachineBase(PartsByName):
     def _check_memory(self, rows: Source, Y: Floats) -> None:
         """Raise where a device has too little memory for what the solver holds."""
         size = f"{len(Y)} rows and {Y.shape[1]} outputs"
-        rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
+        rows.check_device_memory(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
 
     def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
         """Return the kernel; if it learns, in a metric learned from the sample."""
@@ -295,13 +295,15 @@ class KernelMachineBase(PartsByName):
     ) -> Problem:
         """Return the problem in coordinates, where the solver will run: a device perhaps."""
         rows, weights = sample.rows, sample.weights
-        Y = sample.targets.here().astype(np.float64, copy=False)
-        Y = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # missing ones have no weight
+        Y = sample.targets.load().astype(np.float64, copy=False)
+        Y = rows.on_device(
+            np.nan_to_num(Y) if np.isnan(Y).any() else Y
+        )  # missing ones have no weight
         check_runs(loss, Y)
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else rows.near(square_root(task_matrix))
+        root = None if task_matrix is None else rows.on_device(square_root(task_matrix))
         design = coordinates_of(engine, rows, dtype=None)
-        return Problem(design, Y, rows.near(shares), loss, alpha, root, self.fit_intercept)
+        return Problem(design, Y, rows.on_device(shares), loss, alpha, root, self.fit_intercept)
 
     def _splits(
         self,
@@ -376,7 +378,7 @@ class KernelMachineBase(PartsByName):
         used = flatnonzero(problem.weights)
         used = used[:: math.ceil(len(used) / _PREDICTED)]
         shares = problem.weights[used] / problem.weights[used].sum()
-        predicted = rows.subset(used).map_near(
+        predicted = rows.subset(used).map_on_device(
             projection, Y.shape[1:], np.float64, n_jobs=self.n_jobs
         )
         more = shares @ (loss.value(predicted, Y[used]) - loss.value(F[used], Y[used]))
@@ -470,7 +472,7 @@ class ScoresObserved(RegressorMixin):
         r2 : float
             1 is perfect, 0 as good as the mean; that of each output, averaged.
         """
-        targets = np.asarray(beside(y).here())
+        targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
             return r2(targets, numpy_of(self.predict(X)), sample_weight)
         return super().score(X, y, sample_weight)

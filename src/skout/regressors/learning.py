@@ -85,13 +85,13 @@ def learned_kernel(
     gamma="scale" are still to be resolved.
     """
     kernel.check()
-    if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
+    if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
     seed = int(check_rng(random_state).integers(2**32))
     index = _drawn(sample, kernel.max_rows, seed)
     sample = sample if index is None else _gathered(sample, index)
     if fit_intercept:  # targets far from zero would lose their last digits
-        origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
+        origin = sample.targets.first_rows(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
     learning = _Learning(kernel, sample, alphas, fit_intercept, seed, n_jobs, verbose)
     with large_matrices_on(sample.rows.device):
@@ -122,7 +122,7 @@ def search_after(
     if len(alphas) == 1:
         return search, None
     if metric is None or groups is not None or not isinstance(options.cv, int):
-        rows, targets = len(sample.rows), sample.targets.at_hand
+        rows, targets = len(sample.rows), sample.targets.loaded
         splits = deal(
             options.cv, rows, targets, sample.weights, options.random_state, groups=groups
         )
@@ -257,9 +257,9 @@ class _Learning:
         self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
     ) -> _Round:
         """Fit by Cholesky factors of the kernel matrix of all rows."""
-        rows, origin = Memory(self.sample.rows.here()), self.sample.origin
+        rows, origin = Memory(self.sample.rows.load()), self.sample.origin
         sample = replace(self.sample, rows=rows)
-        T = sample.targets.here().astype(np.float64)
+        T = sample.targets.load().astype(np.float64)
         T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held

@@ -24,7 +24,7 @@ def warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None)
     that one of many coordinates does not count, on a sample of the training rows. Targets that are
     not in memory are not read again.
     """
-    T = sample.targets.at_hand
+    T = sample.targets.loaded
     if T is None:
         return
     index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)

@@ -410,12 +410,12 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
+            rows, targets = rows.in_memory(), Memory(targets.load(), "y")
         return Sample(rows, targets, weights)
 
     def _has_missing(self, sample: Sample, checkpoint: RidgeCheckpoint | None) -> bool:
         """Return whether targets in memory are missing; raise where that cannot be."""
-        T = sample.targets.at_hand  # None where they are not in memory
+        T = sample.targets.loaded  # None where they are not in memory
         has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)

@@ -83,7 +83,7 @@ class Design:
         n, p = self.shape
         if 12.0 * n * p > limits().coordinates_bytes:
             return self
-        return Design(self.Z.here().astype(np.float32), n_jobs=self.n_jobs)
+        return Design(self.Z.load().astype(np.float32), n_jobs=self.n_jobs)
 
     def product(self, B: Any) -> Any:
         """Return Z B, in float64."""
@@ -91,7 +91,7 @@ class Design:
             source, product = self.rows, self.through(numpy_of(B))
         else:
             source, product = self.Z, _Product(B)
-        return source.map_near(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        return source.map_on_device(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
     def adjoint(self, G: Any) -> Any:
         """Return Z' G, in float64."""

@@ -45,7 +45,7 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     blocks = X
     X, Y, sample_weight = unpacked(X, Y, sample_weight)
     if X is not blocks:  # models are compared on rows in memory
-        X, Y = X.here(), None if Y is None else Y.here()
+        X, Y = X.load(), None if Y is None else Y.load()
     if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
         raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
     if has_rows(X) and not (groups is None and sample_weight is None):
@@ -54,7 +54,7 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
         raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
     if sample_weight is None:
         return Given(X, Y, groups)
-    weights = check_weights(beside(sample_weight, "sample_weight").here(), Y)
+    weights = check_weights(beside(sample_weight, "sample_weight").load(), Y)
     assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0

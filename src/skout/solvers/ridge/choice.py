@@ -158,7 +158,7 @@ def _sketched_costs(span: Span, sample: Sample, solver: str) -> dict[str, float]
 def _keeps_rows(options: RidgeOptions, span: Span, sample: Sample, search: Search) -> bool:
     """Return whether to keep coordinates of all rows, and not a Z'Z for each mask and group."""
     n_groups = len(groups_of_splits(search.splits, len(sample.rows))[1]) if search.splits else 1
-    return keeps_rows(options, span.engine().rank, sample.targets.here(), n_groups)
+    return keeps_rows(options, span.engine().rank, sample.targets.load(), n_groups)
 
 
 def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int) -> bool:
@@ -324,7 +324,7 @@ def _sketched_rows(
             report=solution.report, origin=sample.origin, task_matrix=solution.task_matrix,
         )  # fmt: skip
 
-    T = np.asarray(sample.targets.here(), dtype=np.float64)
+    T = np.asarray(sample.targets.load(), dtype=np.float64)
     T = T if sample.origin is None else T - sample.origin
     system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, partly=partly)
     check_outputs_observed(system.n)
@@ -348,7 +348,7 @@ def _related_rows(span: Span, sample: Sample, options: RidgeOptions, splits: Spl
             solution.report, task_matrix=solution.task_matrix,
         )  # fmt: skip
 
-    T = np.asarray(sample.targets.here(), dtype=np.float64)
+    T = np.asarray(sample.targets.load(), dtype=np.float64)
     system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, K=gram)
     check_outputs_observed(system.n)
     return RowsSystem(sample, splits, options, system, finish)

@@ -95,7 +95,7 @@ class GramSystem(SystemOfRows):
     @functools.cached_property
     def _parts(self) -> list[tuple[Any, Ints, Floats]]:
         """Outputs that have the same rows, the numbers of these rows, and their targets."""
-        T = self.sample.targets.here()
+        T = self.sample.targets.load()
         if not np.isnan(T).any():
             return [(slice(None), np.arange(len(T)), T)]
         w = np.ones(len(T)) if self.sample.weights is None else self.sample.weights

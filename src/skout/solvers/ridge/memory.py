@@ -56,7 +56,7 @@ class MemoryBudget:
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
         if self.device is None:
-            given = limits().given_bytes
+            given = limits().requested_bytes
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 

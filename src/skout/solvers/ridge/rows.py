@@ -91,8 +91,8 @@ class MaskedSystem(OutputSystems):
         if weights is not None:
             W *= weights[:, None]
         T = np.where(missing, 0.0, targets).astype(np.float64)
-        near = design.Z.near if design.rows is None else design.rows.near
-        return cls(design, near(T), near(W), fit_intercept, K, partly)
+        on_device = design.Z.on_device if design.rows is None else design.rows.on_device
+        return cls(design, on_device(T), on_device(W), fit_intercept, K, partly)
 
     @property
     def shape(self) -> tuple[int, int]:
