@@ -35,8 +35,8 @@ from skout.losses import (
     SquaredHinge,
 )
 from skout.sketches import SubSample
-from skout.solvers import Problem, Solution, solve_convex
-from skout.solvers.design import Design
+from skout.solvers import ConvexProblem, Solution, solve_convex
+from skout.solvers.design import DesignMatrix
 
 GAMMA, ALPHA, SEED, D = 0.05, 1e-5, 0, 10
 EPSILON, TAU, KAPPA = 0.1, 0.9, 0.3
@@ -191,8 +191,8 @@ def on_features(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     rows = []
     for name, loss, model, alpha, intercept in tqdm(peers(n), desc="features"):
         target = labels if isinstance(loss, (Hinge, SquaredHinge, Logistic)) else y
-        problem = Problem(
-            Design(Z),
+        problem = ConvexProblem(
+            DesignMatrix(Z),
             target[:, None],
             np.full(n, 1.0 / n),
             loss,
@@ -211,7 +211,7 @@ def on_features(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _compared(runs: dict[str, dict[str, Any]], problem: Problem) -> dict[str, Any]:
+def _compared(runs: dict[str, dict[str, Any]], problem: ConvexProblem) -> dict[str, Any]:
     theirs, row = runs["theirs"], {"loss": repr(problem.loss), "alpha": problem.alpha}
     row |= {
         "sklearn_seconds": theirs["seconds"],
@@ -233,7 +233,7 @@ def _compared(runs: dict[str, dict[str, Any]], problem: Problem) -> dict[str, An
 
 
 def _objectives(
-    runs: dict[str, dict[str, Any]], problem: Problem, Z: np.ndarray
+    runs: dict[str, dict[str, Any]], problem: ConvexProblem, Z: np.ndarray
 ) -> dict[str, float]:
     """Return the objectives of both, and how far theirs is above the best lower bound known."""
     target, alpha = problem.Y[:, 0], problem.alpha

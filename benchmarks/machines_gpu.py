@@ -38,7 +38,7 @@ from skout.losses import Huber, Pinball
 from skout.regressors import base
 from skout.rows import Device
 from skout.sketches import SubSample
-from skout.solvers.design import Design
+from skout.solvers.design import DesignMatrix
 
 GAMMA, ALPHA, D, SEED, TOL = 0.02, 1e-6, 20, 0, 1e-4
 KAPPA, TAU = 0.1, 0.9
@@ -217,7 +217,7 @@ def parts(n: int, m: int) -> Iterator[Result]:
         yield {"what": "parts", "loss": loss, "n": n, "m": m, "seconds": total, **spent}
     Z = torch.randn(n, m, device="cuda", dtype=torch.float64)
     w, b = torch.rand(n, device="cuda", dtype=torch.float64), Z[:m, :1].clone()
-    design = Design(Device(Z))
+    design = DesignMatrix(Device(Z))
     for name, function, flops in (
         ("gram", lambda: design.gram(w), n * m * m),
         ("product", lambda: design.product(b), 2 * n * m),

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from skout import KernelRidge
 from skout.basis.features import Projection
-from skout.basis.passes import Sample
+from skout.basis.passes import TrainingSample
 from skout.kernels import Gaussian
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
@@ -87,13 +87,13 @@ def stages(model: KernelRidge, X: np.ndarray, Y: np.ndarray) -> dict[str, float]
     """Say where the time of a fit goes: basis, kernel values, moments."""
     basis = model.basis_
     n_part = min(len(X), 50_000)
-    part = Sample(Memory(X[:n_part]), Memory(Y[:n_part]))
+    part = TrainingSample(Memory(X[:n_part]), Memory(Y[:n_part]))
     scale = len(X) / n_part
     m = basis.rank_
     tiny = Projection(basis.engine_.features, np.zeros((m, 1)))
     kernel = fastest(lambda: part.rows.map(tiny, (1,), np.float64)) * scale
     moments = fastest(lambda: basis.engine_.moments(part, ALPHA)) * scale
-    whole = Sample(Memory(X), Memory(Y))
+    whole = TrainingSample(Memory(X), Memory(Y))
     start = fastest(lambda: ours()._fit_basis(model.kernel_, whole, None))
     return {"basis_seconds": start, "kernel_seconds": kernel, "pass_seconds": moments}
 

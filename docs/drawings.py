@@ -111,6 +111,41 @@ def house() -> Figure:
     return figure
 
 
+# What `KernelRidge.fit` calls, in order: the function, its module, what it returns, and in words.
+FLOW = (
+    ("KernelRidge._read", "regressors.ridge", "TrainingSample", "rows, targets, weights, encoded"),
+    ("KernelRidge._options", "regressors.ridge", "RidgeOptions", "the parameters of solvers"),
+    ("KernelRidge._search", "regressors.ridge", "AlphaSearch", "alphas, and folds to choose by"),
+    ("span_of", "basis.engine", "Span", "landmarks of the sketch, or all distinct rows"),
+    ("decide", "solvers.ridge.system", "Decision", "moments, rows, products, device or gram"),
+    ("MomentSystem.of", "solvers.ridge.moments", "System", "one pass: Z'Z and Z'T of each fold"),
+    ("choose", "solvers.folds", "ChosenAlpha", "total minus a fold trains; the fold is held out"),
+    ("MomentSystem.solve", "solvers.ridge.moments", "Fit", "(Z'Z + n alpha I)^-1 Z'T, of all rows"),
+    ("KernelRidge._take", "regressors.ridge", "", "the only place that writes attributes"),
+)
+
+
+def flow() -> Figure:
+    """How a fit flows: each step is a call that returns what the next ones need."""
+    figure, axes = plt.subplots(figsize=(8.6, 5.0))
+    axes.set(xlim=(0, 12.4), ylim=(-0.1, len(FLOW)))
+    axes.axis("off")
+    arrow = {"arrowstyle": "->", "lw": 1.3, "color": "black"}
+    for step, (function, module, result, words) in enumerate(reversed(FLOW)):
+        color = ORANGE if function == "decide" else BLUE
+        axes.add_patch(plt.Rectangle((0.1, step), 7.4, 0.74, fc="white", ec=color, lw=1.3))
+        axes.text(0.25, step + 0.5, function, va="center", color=color, weight="bold")
+        axes.text(0.25, step + 0.19, words, va="center", fontsize=8.5)
+        file = f"{module.replace('.', '/')}.py"
+        axes.text(7.35, step + 0.5, file, va="center", ha="right", fontsize=8.5, color=GREY)
+        if result:
+            axes.annotate("", (8.6, step + 0.37), (7.55, step + 0.37), arrowprops=arrow)
+            axes.text(8.7, step + 0.37, result, va="center", fontsize=9.5)
+        if step:
+            axes.annotate("", (1.0, step - 0.24), (1.0, step - 0.02), arrowprops=arrow)
+    return figure
+
+
 def induced_loss() -> Figure:
     """How far label sets are from one of them, by the kernel and label by label."""
     sets = np.array(SETS)
@@ -213,6 +248,7 @@ def _plane(axes: Axes, places: np.ndarray, guess: np.ndarray, best: int) -> None
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "path": path,
     "house": house,
+    "flow": flow,
     "induced_loss": induced_loss,
     "sketches": sketches,
     "basis": basis,

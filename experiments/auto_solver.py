@@ -5,8 +5,8 @@
 Kernels and widths, alpha from 1e-9 to 1, one or a few outputs whose means are 0 to 1e6 times their
 spread, with and without intercept and weights, exact and sketched, one alpha or three to choose
 from. "auto" takes conjugate gradients by costs: here the least sizes and the margin of
-`skout.solvers.ridge.cost` are lowered, so that it does so for problems small enough to run many of
-them; nothing else is changed. R2 is that of fresh rows, about the mean of each output; what is
+`skout.solvers.ridge.system` are lowered, so that it does so for problems small enough to run many
+of them; nothing else is changed. R2 is that of fresh rows, about the mean of each output; what is
 compared is the output that differs most, and beside it the root mean square by which its
 predictions differ, in standard deviations: without an intercept, R2 of "direct" itself may be -1e9,
 and rounding then moves it. Where PyTorch finds a GPU, "auto" is fitted there as well.
@@ -27,7 +27,7 @@ from skout import KernelRidge
 from skout.kernels import Gaussian, Laplacian, Matern, Polynomial
 from skout.rows.device import named_device
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.ridge import cost
+from skout.solvers.ridge import system
 
 N_PROBLEMS, N_TEST, CLOSE = 500, 500, 0.005
 SIZES = (600, 1600)  # rows to train on
@@ -35,7 +35,7 @@ SIZES = (600, 1600)  # rows to train on
 
 def lower_the_sizes() -> None:
     """Let "auto" take conjugate gradients however small a problem is."""
-    cost.LEAST_LANDMARKS, cost._LEAST_ROWS, cost._MARGIN = 0, 0, 0.0
+    system._LEAST_LANDMARKS, system._LEAST_ROWS, system._MARGIN = 0, 0, 0.0
 
 
 def drawn(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

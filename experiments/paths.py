@@ -14,7 +14,7 @@ import numpy as np
 
 from skout import KernelBasis
 from skout.basis.moments import sum_moments
-from skout.basis.passes import Sample
+from skout.basis.passes import TrainingSample
 from skout.rows import Memory
 from skout.solvers.ridge import ridge_errors, ridge_paths
 
@@ -42,7 +42,7 @@ def fit_path(
     """Fit all alphas; `fold` (n,) numbers the folds from 0."""
     basis = KernelBasis(kernel, sketch, random_state=seed).fit(X)
     n_folds = int(fold.max()) + 1
-    sample = Sample(Memory(X), Memory(T), groups=fold, n_groups=n_folds)
+    sample = TrainingSample(Memory(X), Memory(T), groups=fold, n_groups=n_folds)
     parts = basis.engine_.moments(sample, float(alphas.min()))
     total = sum_moments(parts, np.ones(n_folds, dtype=bool))
     errors = np.zeros((len(alphas), T.shape[1]))

@@ -10,8 +10,8 @@ import numpy as np
 from skout.datasets import make_robust_regression
 from skout.losses import EpsilonInsensitive, Huber
 from skout.metrics import relative_mse
-from skout.solvers import Problem, Solution, solve_convex
-from skout.solvers.design import Design
+from skout.solvers import ConvexProblem, Solution, solve_convex
+from skout.solvers.design import DesignMatrix
 
 
 @dataclass
@@ -78,6 +78,6 @@ def solve(
 ) -> Solution:
     """Solve on given coordinates."""
     shares = np.full(len(y), 1.0 / len(y))
-    coordinates = Design(Z)
-    problem = Problem(coordinates, y[:, None], shares, setting.loss, setting.alpha)
+    coordinates = DesignMatrix(Z)
+    problem = ConvexProblem(coordinates, y[:, None], shares, setting.loss, setting.alpha)
     return solve_convex(problem, tol=tol, start=start)

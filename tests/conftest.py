@@ -1,5 +1,6 @@
 """Settings that every test module shares."""
 
+import dataclasses
 import gc
 import itertools
 import os
@@ -100,10 +101,13 @@ def pytest_runtest_call():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Let forests of `Tuned` have ten trees at most, where a test does not care how many."""
-    from skout.apps.tuning import maps
-
-    def small(settings, *more):
-        return maps._forest(settings | {"n_estimators": min(settings["n_estimators"], 10)}, *more)
+    from skout.apps.tuning import MAPS
 
     for name in ("extra trees", "random forest"):
-        monkeypatch.setitem(maps._BUILDERS, name, small)
+        build = MAPS[name].build
+
+        def small(settings, *params, build=build):
+            few = min(settings.n_estimators, 10)
+            return build(dataclasses.replace(settings, n_estimators=few), *params)
+
+        monkeypatch.setattr(MAPS[name], "build", small)

@@ -4,8 +4,9 @@ What kernels, decoders, estimators and commands of your own need so as to treat 
 files and threads as those of skout do. The page on extending says what each name is for.
 """
 
-from ._numerics.arrays import n_rows, row_slices, take, unique
-from ._numerics.extras import extra
+from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
+from ._numerics.checkpoints import Checkpoint, digest
+from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
 from ._numerics.objects import stack
@@ -23,16 +24,21 @@ from ._numerics.validation import (
     no_frames,
     resolve,
 )
+from .basis.moments import outputs_by_rows
 from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
-from .rows.encode import check_matrix, named
+from .rows.encode import check_matrix, in_memory, named
 from .rows.stream import join
+from .solvers.folds import deal
+from .solvers.ridge import FoldMoments
 
 __all__ = [
     "DAMAGED",
     "PACKED",
+    "Checkpoint",
     "FileError",
+    "FoldMoments",
     "LimitError",
     "OnPages",
     "PartsByName",
@@ -40,15 +46,19 @@ __all__ = [
     "Source",
     "Spectra",
     "all_at_once",
+    "axes",
     "check_choice",
     "check_matrix",
     "check_number",
     "check_place",
     "check_rng",
     "chemistry",
+    "deal",
+    "digest",
     "ending",
     "extra",
     "frames_out",
+    "in_memory",
     "join",
     "map_blocks",
     "n_rows",
@@ -56,6 +66,7 @@ __all__ = [
     "named",
     "no_frames",
     "opened",
+    "outputs_by_rows",
     "replacing",
     "resolve",
     "row_slices",
@@ -64,4 +75,5 @@ __all__ = [
     "symmetric_eigen",
     "take",
     "unique",
+    "unique_columns",
 ]

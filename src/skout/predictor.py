@@ -7,8 +7,8 @@ coordinates; any regressor, which predicts them; and a decoder, which finds the 
 The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
 
     fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
-             inputs: regressors/ridge.py -> regressors/sketched.py -> basis/engine.py, moments
-                     -> solvers/moments.py, ridge: coef = (Z'Z + n alpha I)^-1 Z'T     (4.10)
+             inputs: regressors/ridge.py -> basis/engine.py, moments
+                     -> solvers/ridge/moments.py: coef = (Z'Z + n alpha I)^-1 Z'T      (4.10)
     predict  regressors/ridge.py, f(x) -> decoding/candidates.py, the best candidate
 """
 

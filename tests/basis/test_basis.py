@@ -23,8 +23,8 @@ from sklearn.gaussian_process.kernels import RBF
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
 from skout.basis import Engine
 from skout.basis.features import KernelMatrix
-from skout.basis.moments import partial_whitening
-from skout.basis.passes import Plan, Sample, accuracy_plan
+from skout.basis.moments import PartlyWhitened
+from skout.basis.passes import TrainingSample, Whitening, WhiteningPlan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.losses import Huber
 from skout.rows import Memory
@@ -442,8 +442,9 @@ def test_partial_whitening(size, dtype):
     rng = np.random.default_rng(0)
     L = np.tril(rng.standard_normal((20, 20))) + 5 * np.eye(20)
     F = rng.standard_normal((700, 20))  # more rows than are whitened at a time
-    apply, finish = partial_whitening(np.linalg.inv(L), size, np.dtype(dtype))
-    found = apply(F.astype(dtype)) @ finish.T
+    C = np.linalg.inv(L)
+    half = Whitening(C, WhiteningPlan(size, False, np.dtype(dtype))).apply(F.astype(dtype))
+    found = half @ PartlyWhitened(C, size).finish().T
     atol = 1e-12 if dtype == np.float64 else 1e-5
     assert_allclose(found, np.linalg.solve(L, F.T).T, atol=atol)
 
@@ -455,7 +456,7 @@ def test_moments_are_those_of_the_coordinates(sketch, whiten):
     w, groups = np.arange(30.0), np.arange(30) % 3
     basis = KernelBasis(Gaussian(0.3), sketch, whiten=whiten, random_state=0).fit(X)
     Z = basis.transform(X)
-    parts = basis.engine_.moments(Sample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
+    parts = basis.engine_.moments(TrainingSample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
     for group, part in enumerate(parts):
         some = groups == group
         Zw = Z[some] * w[some, None]
@@ -531,11 +532,11 @@ def test_wrong_width():
 
 
 PLANS = [
-    Plan(0, False, np.dtype(np.float64)),
-    Plan(0, True, np.dtype(np.float64)),
-    Plan(0, True, np.dtype(np.float32)),
-    Plan(5, False, np.dtype(np.float64)),
-    Plan(20, False, np.dtype(np.float64)),
+    WhiteningPlan(0, False, np.dtype(np.float64)),
+    WhiteningPlan(0, True, np.dtype(np.float64)),
+    WhiteningPlan(0, True, np.dtype(np.float32)),
+    WhiteningPlan(5, False, np.dtype(np.float64)),
+    WhiteningPlan(20, False, np.dtype(np.float64)),
 ]
 
 
@@ -548,7 +549,7 @@ def test_every_plan_gives_the_moments_of_the_coordinates(monkeypatch, plan, weig
     X, T = rng.standard_normal((200, 3)).astype(plan.dtype), rng.standard_normal((200, 2))
     w = rng.uniform(0.5, 2.0, 200) if weighted else None
     basis = KernelBasis(Gaussian(0.8), SubSample(20), random_state=0).fit(X)
-    (found,) = basis.engine_.moments(Sample(Memory(X), Memory(T), w), 1e-3)
+    (found,) = basis.engine_.moments(TrainingSample(Memory(X), Memory(T), w), 1e-3)
     Z = basis.transform(X).astype(np.float64)
     weights = np.ones(200) if w is None else w
     tol = 1e-9 if plan.dtype == np.float64 else 2e-2
@@ -562,7 +563,7 @@ def test_plan_spends_more_as_alpha_falls():
     basis = KernelBasis(Gaussian(0.05), SubSample(300), random_state=0).fit(X)
     single, double = np.dtype(np.float32), np.dtype(np.float64)
     cheap, dear = (accuracy_plan(basis.components_, 300 * a, single, True) for a in (10.0, 1e-9))
-    assert cheap == Plan(0, False, single)
+    assert cheap == WhiteningPlan(0, False, single)
     assert dear.size > 0
     sizes = [
         accuracy_plan(basis.components_, 300 * a, double, True).size for a in (1e-1, 1e-5, 1e-9)

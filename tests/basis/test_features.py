@@ -20,7 +20,7 @@ from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, Projection
 from skout.basis.moments import Moments, sum_moments
-from skout.basis.passes import BlockMoments, KnownRows, Plan, Sample, Whitening
+from skout.basis.passes import BlockMoments, KnownRows, TrainingSample, Whitening, WhiteningPlan
 from skout.kernels import Gaussian, Linear
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
@@ -84,8 +84,8 @@ def test_moments_add_and_subtract(cut, weighted, seed):
     assert_moments(sum_moments([left, right], np.array([False, True])), right)
     zero = Moments.zeros(4, 2)
     assert_same_bits(zero + left, left)
-    zero.add(left)
-    zero.add(right)
+    zero += left
+    zero += right
     assert_moments(zero, total)
 
 
@@ -115,7 +115,7 @@ def problem(weights=None, n=60, groups=None, n_groups=1, seed=0, dtype=np.float6
     F = oracle.gaussian(X.astype(float), landmarks.astype(float), 0.4)
     if weights is not None:
         F = F @ (weights.toarray() if sparse.issparse(weights) else weights).T
-    return features, F, Sample(Memory(X), Memory(T), rng.uniform(0, 2, n), groups, n_groups)
+    return features, F, TrainingSample(Memory(X), Memory(T), rng.uniform(0, 2, n), groups, n_groups)
 
 
 MIXES = {
@@ -187,7 +187,7 @@ def test_known_features_are_taken_as_they_are(n_known):
     none = np.zeros((0, 0))
     known = KnownRows(place, values, none, none, kept, none)
     out = np.full((40, 9), np.nan)  # of which the features are the first columns
-    known.fill(features, X, place, out[:, :5])
+    known.features(features, X, place, out[:, :5])
     expected = np.where(place[:, None] >= 0, values[place][:, kept], Gaussian(0.3)(X, X[:5]))
     assert_allclose(out[:, :5], expected, atol=1e-13)
 
@@ -215,9 +215,10 @@ def test_kernel_matrix(mix, monkeypatch):
 
 def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **options):
     """The moments of features, less their mean if that is given, one a group."""
-    plan = Plan(0, mean is not None, np.dtype(dtype))
+    plan = WhiteningPlan(0, mean is not None, np.dtype(dtype))
     blocks = BlockMoments(features, Whitening(np.eye(features.m), plan, mean), sample)
-    return blocks.of(sample, progress=Bar(verbose), **options)
+    beside = (sample.targets, sample.weights, sample.groups, None)
+    return sample.rows.reduce(blocks, *beside, progress=Bar(verbose), **options)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -225,7 +226,7 @@ def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **opt
 def test_streamed_moments_equal_the_definition(mix, weighted):
     features, F, sample = problem(MIXES[mix])
     w = sample.weights if weighted else None
-    (found,) = streamed(features, Sample(sample.rows, sample.targets, w))
+    (found,) = streamed(features, TrainingSample(sample.rows, sample.targets, w))
     assert_moments(found, raw_moments(F, sample.targets.load(), w))
 
 
@@ -270,7 +271,7 @@ def test_threads_do_not_change_a_bit_of_the_moments(dtype):
 
 def test_float32_blocks_are_summed_in_float64():
     features, F, sample = problem(n=3000, dtype=np.float32)
-    sample = Sample(sample.rows, sample.targets)
+    sample = TrainingSample(sample.rows, sample.targets)
     with memory_limits(block_rows=50):
         (found,) = streamed(features, sample, dtype=np.float32)
     assert found.zz.dtype == found.zt.dtype == np.float64

@@ -7,13 +7,17 @@ import inspect
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from test_architecture import DOCUMENTED, LEVEL
 
 import skout
+from skout import KernelRidge
+from skout.sketches import SubSample
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -232,6 +236,31 @@ def test_the_picture_of_the_house_is_the_house():
     heights = [{LEVEL[room] for room in rooms} for rooms in drawn]
     assert all(len(height) == 1 for height in heights)
     assert [max(height) for height in heights] == sorted(map(max, heights), reverse=True)
+
+
+def test_the_picture_of_a_fit_is_the_fit():
+    """A traced fit makes the calls that are drawn, in this order, and they return what it says."""
+    flow = script(DOCS / "drawings.py").FLOW
+    results = {(function, f"skout.{module}"): result for function, module, result, _ in flow}
+    begun, returned = [], {}
+
+    def look(frame, event, value):
+        key = frame.f_code.co_qualname, frame.f_globals.get("__name__", "")
+        if key in results and event == "call" and key not in begun:
+            begun.append(key)
+        elif key in results and event == "return":
+            first = value[0] if type(value) is tuple else value
+            returned[key] = {kind.__name__ for kind in type(first).__mro__}
+
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = KernelRidge("gaussian", SubSample(20), alpha=[1e-3, 1e-2], random_state=0)
+    sys.setprofile(look)
+    try:
+        model.fit(X, X[:, 0])
+    finally:
+        sys.setprofile(None)
+    assert begun == list(results)
+    assert all(result in returned[key] for key, result in results.items() if result)
 
 
 def test_every_command_is_run_on_its_page():

@@ -24,11 +24,11 @@ def tracing():
 @pytest.mark.parametrize(
     ("call", "functions", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit", 363, 35, 10, 285, 23),
+        ("sisokr.fit", 329, 31, 10, 284, 23),
         ("sisokr.predict", 76, 16, 7, 7, 4),
-        ("KernelRidge.fit, path, missing targets", 258, 25, 7, 62, 2),
-        ("KernelRidge.fit, memmap", 234, 25, 7, 44, 2),
-        ("KernelMachine.fit", 231, 25, 8, 73, 2),
+        ("KernelRidge.fit, path, missing targets", 226, 19, 7, 60, 2),
+        ("KernelRidge.fit, memmap", 211, 20, 7, 37, 2),
+        ("KernelMachine.fit", 217, 22, 8, 73, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):

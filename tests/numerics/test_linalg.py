@@ -19,7 +19,8 @@ from skout._numerics.linalg import (
     triangle_gram,
     triangular_inverse,
 )
-from skout.basis.moments import partial_whitening
+from skout.basis.moments import PartlyWhitened
+from skout.basis.passes import Whitening, WhiteningPlan
 
 EPS = np.finfo(float).eps
 
@@ -178,9 +179,9 @@ def test_partial_whitening_gives_the_moments_of_full_whitening(p, dtype):
     Z = F @ np.linalg.inv(L).T
     rtol = 1e-10 if dtype == np.float64 else 1e-4
     for size in range(p + 1):
-        apply, finish = partial_whitening(triangular_inverse(L), size, np.dtype(dtype))
-        block = F.astype(dtype)
-        half = apply(block)
+        C, block = triangular_inverse(L), F.astype(dtype)
+        finish = PartlyWhitened(C, size).finish()
+        half = Whitening(C, WhiteningPlan(size, False, np.dtype(dtype))).apply(block)
         assert half is block, "in place"
         assert half.dtype == dtype
         assert finish.shape == (p, p)

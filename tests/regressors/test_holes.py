@@ -16,15 +16,14 @@ from skout import (
     iokr,
     memory_limits,
 )
-from skout.basis.moments import MaskedMoments, Moments, mean_of_observed
-from skout.basis.passes import block_moments
+from skout.basis.moments import MaskedMoments, Moments, block_moments, mean_of_observed
 from skout.kernels import Gaussian, Learnt
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.design import Design
+from skout.solvers.design import DesignMatrix
 from skout.solvers.folds import mean_square
 from skout.solvers.ridge import RidgeOptions
-from skout.solvers.ridge.choice import keeps_rows
-from skout.solvers.ridge.rows import MaskedSystem, cheaper_by_steps
+from skout.solvers.ridge.rows import MaskedSystem
+from skout.solvers.ridge.system import cheaper_by_steps, keeps_rows
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -79,7 +78,7 @@ def assert_are_sums(found, rows):
 
 def test_moments_are_sums_over_the_rows_of_each_output():
     found = moments_of(np.arange(N))
-    assert len(found.zz) == 4  # of five outputs two have the same rows
+    assert len(found.parts) == 4  # of five outputs two have the same rows
     assert_are_sums(found, np.arange(N))
 
 
@@ -95,6 +94,18 @@ def test_moments_add_up_and_subtract(cuts):
     assert_are_sums(total - moments_of(np.arange(50)), np.arange(50, N))
 
 
+def weights(moments):
+    """The weight of the rows of each output."""
+    return [moments.of_columns([j]).weight for j in range(moments.shape[1])]
+
+
+def assert_same(found, expected, atol):
+    assert_allclose(found.codes, expected.codes)
+    for part, other in zip(found.parts, expected.parts, strict=True):
+        for name in ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count"):
+            assert_allclose(getattr(part, name), getattr(other, name), atol=atol)
+
+
 def test_moments_of_full_and_of_holed_targets_mix():
     Z = RNG.standard_normal((20, P))
     T = RNG.standard_normal((20, 2))
@@ -103,30 +114,26 @@ def test_moments_of_full_and_of_holed_targets_mix():
     full, other = Moments.of_block(Z, T, None), block_moments(Z, holed, None)
     assert isinstance(other, MaskedMoments)
     for total in (full + other, other + full):
-        assert_allclose(total.weight, [40.0, 39.0])
-    assert_allclose((full - other).weight, [0.0, 1.0])
-    assert_allclose((full - other).zz[(full - other).codes[1]], np.outer(Z[3], Z[3]), atol=1e-12)
+        assert_allclose(weights(total), [40.0, 39.0])
+    assert_allclose(weights(full - other), [0.0, 1.0])
+    assert_allclose((full - other).of_columns([1]).zz, np.outer(Z[3], Z[3]), atol=1e-12)
     kept = full.zz.copy()
     full += other
-    assert_allclose(full.weight, [40.0, 39.0])
+    assert_allclose(weights(full), [40.0, 39.0])
     assert_allclose(Moments.of_block(Z, T, None).zz, kept)
-    moved = other.shifted(np.ones(P))
-    expected = block_moments(Z + 1.0, holed, None)
-    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
-        assert_allclose(getattr(moved, name), getattr(expected, name), atol=1e-10)
+    moved = other.each(lambda part: part.shifted(np.ones(P)))
+    assert_same(moved, block_moments(Z + 1.0, holed, None), 1e-10)
     L = np.tril(RNG.standard_normal((P, P)))
-    for code, zz in enumerate(other.map(L).zz):
-        assert_allclose(zz, block_moments(Z @ L.T, holed, None).zz[code], atol=1e-10)
+    mapped = other.each(lambda part: part.map(L))
+    assert_same(mapped, block_moments(Z @ L.T, holed, None), 1e-10)
 
 
 def test_moments_of_tensors():
     Z = RNG.standard_normal((20, P))
     T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
     here = block_moments(Z.copy(), T, W[:20])
-    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).on_host()
-    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
-        assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
-    assert_allclose(there.zz[0], here.zz[0], atol=1e-12)
+    there = block_moments(*(torch.as_tensor(part) for part in (Z, T, W[:20])))
+    assert_same(there.each(Moments.on_host), here, 1e-12)
 
 
 # Ridge --------------------------------------------------------------------------------------------
@@ -242,7 +249,7 @@ class Counting:
 @pytest.mark.parametrize("megabytes", [2048, 1])
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_pass(kept, megabytes, monkeypatch):
-    monkeypatch.setattr("skout.solvers.ridge.choice.keeps_rows", lambda *given: kept)
+    monkeypatch.setattr("skout.solvers.ridge.system.keeps_rows", lambda *given: kept)
     data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
     model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
     model.fit(full, np.tile(Y, (10, 1)))
@@ -293,7 +300,7 @@ def test_float32_makes_the_preconditioner_where_its_noise_is_small(smallest, int
     turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
     Z = rng.standard_normal((n, p)) * np.geomspace(1.0, smallest, p) @ turn + 1.0
     T = np.where(rng.random((n, 3)) < 0.5, np.nan, 1.0)
-    system = MaskedSystem.of(Design(Z), T, None, intercept)
+    system = MaskedSystem.of(DesignMatrix(Z), T, None, intercept)
     mean = (~np.isnan(T)).sum(axis=1) / (~np.isnan(T)).sum()
     Z = Z - mean @ Z if intercept else Z
     M = (Z.T * mean) @ Z + alpha * np.eye(p)
@@ -347,7 +354,7 @@ def test_what_cannot_be_done_is_said():
         InducedMachine(KERNEL).fit(X, HOLED)
     with pytest.raises(ValueError, match=r"Y.*NaN"):
         iokr("gaussian", "linear").fit(X, HOLED)
-    with pytest.raises(ValueError, match="a metric is learnt from whole rows"):
+    with pytest.raises(ValueError, match="a metric is learned from whole rows"):
         KernelRidge(Learnt("gaussian"), SubSample(20), random_state=0).fit(X, HOLED)
     with pytest.raises(ValueError, match="checkpoint"):
         ridge.set_params(checkpoint="fit.npz").fit(X, HOLED)

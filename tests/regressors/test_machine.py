@@ -22,8 +22,8 @@ from skout.losses import (
     SquaredEpsilonInsensitive,
 )
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers import Problem, solve_convex
-from skout.solvers.design import Design
+from skout.solvers import ConvexProblem, solve_convex
+from skout.solvers.design import DesignMatrix
 
 pd = extra("pandas")
 
@@ -523,8 +523,8 @@ def test_a_second_fit_forgets_the_first():
 
 def test_a_warm_start_is_shorter_and_ends_at_the_same_place():
     X, Y, _ = data(200)
-    Z = Design(machine(SubSample(20), tol=1e-4).fit(X, Y).basis_.transform(X))
-    problem = Problem(Z, Y, np.full(200, 1 / 200), Huber(0.2), 1e-3, fit_intercept=True)
+    Z = DesignMatrix(machine(SubSample(20), tol=1e-4).fit(X, Y).basis_.transform(X))
+    problem = ConvexProblem(Z, Y, np.full(200, 1 / 200), Huber(0.2), 1e-3, fit_intercept=True)
     cold = solve_convex(problem, tol=1e-8)
     assert cold.n_iter > 1
     assert solve_convex(problem, tol=1e-8, start=cold).n_iter == 0

@@ -22,8 +22,7 @@ from skout.rows import Device, Memory
 from skout.rows import device as device_module
 from skout.sketches import SubSample
 from skout.solvers import newton
-from skout.solvers.design import Design
-from skout.solvers.ridge import coordinates_of
+from skout.solvers.design import DesignMatrix, coordinates_of
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -326,7 +325,7 @@ def test_tall_products_and_grams(name, n, p):
 def test_products_of_a_tensor(card, dtype, p):
     rng = np.random.default_rng(2)
     Z = rng.standard_normal((900, p)).astype(dtype)
-    there = Design(Device(torch.as_tensor(Z).to(card)))
+    there = DesignMatrix(Device(torch.as_tensor(Z).to(card)))
     tol = 1e-9 if dtype == np.float64 else 2e-3
     for d in (1, 3):
         B, G = rng.standard_normal((p, d)), rng.standard_normal((900, d))

@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, TimeSeriesSplit
 
 from skout import KernelRidge, memory_limits
-from skout.basis import passes
+from skout.basis import engine
 from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, GaussianSketch, PSparsified, SubSample
 from skout.sources import Blocks
@@ -678,15 +678,16 @@ def test_precision_of_large_ranks(gamma, sketch):
 def test_large_ranks_try_every_plan(monkeypatch):
     """The cases above whiten nothing, a part or all of the features, in both precisions."""
     seen = set()
-    original = passes.partial_whitening
+    original = engine.accuracy_plan
 
-    def spy(L, size, dtype):
-        seen.add(
-            (np.dtype(dtype).name, "none" if size == 0 else "part" if size < len(L) else "all")
-        )
-        return original(L, size, dtype)
+    def spy(C, *options):
+        plan = original(C, *options)
+        if not plan.center:
+            share = "none" if plan.size == 0 else "part" if plan.size < len(C) else "all"
+            seen.add((plan.dtype.name, share))
+        return plan
 
-    monkeypatch.setattr(passes, "partial_whitening", spy)
+    monkeypatch.setattr(engine, "accuracy_plan", spy)
     X, Y, _, _ = large_problem()
     for gamma, sketch in CASES:
         for alpha in PRECISION_ALPHAS:

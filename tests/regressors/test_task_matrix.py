@@ -16,7 +16,7 @@ from skout import (
     memory_limits,
     sisokr,
 )
-from skout.basis.passes import block_moments
+from skout.basis.moments import block_moments
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.ridge.coupling import CoupledMoments, _best_matrix, coupled
@@ -273,5 +273,5 @@ def test_mistakes():
             KernelRidge(KERNEL, task_matrix=bad).fit(X, Y)
     with pytest.raises(ValueError, match=r'solver="direct"'):
         KernelRidge(KERNEL, task_matrix=np.eye(D), solver="cg").fit(X, Y)
-    with pytest.raises(ValueError, match="return_std is not there"):
+    with pytest.raises(ValueError, match="return_std is not available"):
         KernelRidge(KERNEL, task_matrix=np.eye(D)).fit(X, Y).predict(X, return_std=True)

@@ -487,7 +487,7 @@ def test_errors_name_the_device(problem):
         with pytest.raises(ValueError, match=text):
             KernelRidge("gaussian", SubSample(5), device=name).fit(X, Y)
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="PyTorch finds no such card"):
+        with pytest.raises(ValueError, match="PyTorch finds no such GPU"):
             KernelRidge("gaussian", SubSample(5), device="cuda").fit(X, Y)
 
 

@@ -30,7 +30,7 @@ from skout.kernels import Gaussian, NGram
 from skout.rows import blocks, encoded, source
 from skout.rows.stream import Column, Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.solvers.ridge import coordinates_of
+from skout.solvers.design import coordinates_of
 from skout.sources import Blocks, open_csr, open_parquet, save_csr
 
 pa = extra("pyarrow")

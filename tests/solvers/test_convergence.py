@@ -13,8 +13,8 @@ from skout import KernelRidge, memory_limits
 from skout._numerics import checkpoints
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.ridge import memory
-from skout.solvers.ridge.memory import MemoryBudget
+from skout.solvers.ridge import system
+from skout.solvers.ridge.system import MemoryBudget
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -44,9 +44,9 @@ def device():
 @pytest.fixture
 def takes_cg(monkeypatch):
     """Sizes and costs by which solver="auto" takes conjugate gradients."""
-    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 0)
-    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.system._LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.system._LEAST_ROWS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.system._MARGIN", 0.0)
 
 
 def ridge(sketch=None, solver="cg", **options):
@@ -241,7 +241,7 @@ def test_auto_with_missing_targets_falls_back():
 @pytest.mark.parametrize("sketch", SKETCHES[:2])
 @pytest.mark.usefixtures("takes_cg")
 def test_auto_without_memory_for_a_matrix_warns(sketch, monkeypatch):
-    monkeypatch.setattr(memory, "_HOST", 1e-9)
+    monkeypatch.setattr(system, "_HOST", 1e-9)
     with pytest.warns(ConvergenceWarning, match=r"standard deviations of y.*solver=\"direct\""):
         model = ridge(sketch, "auto", max_iter=1).fit(X, Y)
     assert model.solver_report_["solver"] == "cg"
@@ -269,11 +269,11 @@ def test_a_fit_with_a_checkpoint_falls_back(tmp_path, monkeypatch):
 
 
 def test_a_limit_that_equals_the_default_is_a_limit():
-    room = MemoryBudget(None, 2.0**40, 0.0, 10)
-    assert room.kept() == 2**40
+    budget = MemoryBudget(None, 2.0**40, 0.0, 10)
+    assert budget.kept() == 2**40
     for megabytes in (2047, 2048, 2049):
         with memory_limits(coordinates_mb=megabytes):
-            assert room.kept() == megabytes * 2**20
+            assert budget.kept() == megabytes * 2**20
 
 
 @pytest.mark.parametrize("factor", [5e-324, 1e-310, 1e-200, 1e250])

@@ -20,10 +20,9 @@ from skout import KernelBasis, memory_limits
 from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.rows import Memory
 from skout.sketches import SubSample
-from skout.solvers import Problem, Solution, solve_convex
-from skout.solvers.design import Design
+from skout.solvers import ConvexProblem, Solution, solve_convex
+from skout.solvers.design import DesignMatrix, coordinates_of
 from skout.solvers.problem import balanced
-from skout.solvers.ridge import coordinates_of
 
 
 def kind_of(name, **params):
@@ -79,8 +78,8 @@ def instance(kind, shape="1", fit_intercept=False, weighted=False, n=40, p=4, al
 
 def problem(case, Z=None):
     loss = LOSSES[case.loss](**case.params)
-    Z = Design(case.Z) if Z is None else Z
-    return Problem(Z, case.Y, case.c, loss, case.alpha, case.root, case.fit_intercept)
+    Z = DesignMatrix(case.Z) if Z is None else Z
+    return ConvexProblem(Z, case.Y, case.c, loss, case.alpha, case.root, case.fit_intercept)
 
 
 minimum = functools.cache(oracle.minimise)
@@ -338,7 +337,7 @@ def test_arguments_are_left_alone():
             array.flags.writeable = False
         Z, Y, c, A = arrays
         loss = LOSSES[case.loss](**case.params)
-        solve_convex(Problem(Design(Z), Y, c, loss, 1e-2, A, True))
+        solve_convex(ConvexProblem(DesignMatrix(Z), Y, c, loss, 1e-2, A, True))
 
 
 # Losses of the norm of the residual: their curvature has entries between outputs.
@@ -383,11 +382,9 @@ def test_conjugate_gradients_find_the_same(kind, shape, fit_intercept, monkeypat
     case = instance(kind, shape, fit_intercept, weighted=True)
     dense = solve_convex(problem(case), tol=1e-6)
     calls = []
-    inner = newton._conjugate_gradients
+    inner = newton._by_steps
     monkeypatch.setattr(newton, "_DENSE", 0)
-    monkeypatch.setattr(
-        newton, "_conjugate_gradients", lambda *args: calls.append(1) or inner(*args)
-    )
+    monkeypatch.setattr(newton, "_by_steps", lambda *args: calls.append(1) or inner(*args))
     iterative = solve_convex(problem(case), tol=1e-6)
     assert iterative.gap <= 1e-6
     assert_allclose(iterative.primal, dense.primal, rtol=2e-6)
@@ -419,7 +416,7 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
 @with_intercept
 def test_single_precision_reaches_a_usual_tolerance(kind, fit_intercept):
     case = instance(kind, "3", fit_intercept, n=60, p=6)
-    Z = Design(case.Z.astype(np.float32))
+    Z = DesignMatrix(case.Z.astype(np.float32))
     solution = solve_convex(problem(case, Z), tol=1e-4)
     assert solution.gap <= 1e-4
     exact = minimum(case)

@@ -13,8 +13,7 @@ from skout import KernelBasis, KernelMachine, memory_limits
 from skout.rows import Memory
 from skout.rows.disk import Disk
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.design import Design
-from skout.solvers.ridge import coordinates_of
+from skout.solvers.design import DesignMatrix, coordinates_of
 
 N, P, D = 50, 8, 3
 SKETCHES = [None, SubSample(P), GaussianSketch(P), PSparsified(P, p=0.2)]
@@ -169,7 +168,7 @@ def test_what_fits_the_budget_is_held():
 
 def test_an_array_is_not_copied():
     array = np.ones((5, 2))
-    Z = Design(array)
+    Z = DesignMatrix(array)
     assert Z.is_held
     assert Z.shape == (5, 2)
     array[:] = 2.0
@@ -196,7 +195,7 @@ def test_rows_of_weight_zero_are_not_computed():
         return np.ones((len(some), 2))
 
     numbers = Memory(np.arange(float(N))[:, None])
-    Z = Design(numbers.then(ones), numbers)
+    Z = DesignMatrix(numbers.then(ones), numbers)
     w = np.zeros(N)
     w[[4, 9]] = 1.0
     seen.clear()  # one row was made to see the shape
@@ -222,14 +221,14 @@ def test_arguments_are_left_alone():
 )
 def test_gram_of_any_weights_in_any_blocks(Z, w, size):
     with memory_limits(block_rows=size):
-        assert_allclose(Design(Z).gram(w), gram(Z, w), atol=1e-9)
+        assert_allclose(DesignMatrix(Z).gram(w), gram(Z, w), atol=1e-9)
 
 
 def test_blocks_of_a_large_matrix(monkeypatch):
     monkeypatch.setattr(module, "_GRAM_ROWS", 6)
     Z = np.random.default_rng(0).standard_normal((N, 2))
     for name in WEIGHTS:
-        found = Design(Z).gram(weights_of(name))
+        found = DesignMatrix(Z).gram(weights_of(name))
         assert_allclose(found, gram(Z, weights_of(name)), atol=1e-9, err_msg=name)
         assert_allclose(found, found.T, atol=1e-12)
 
@@ -255,7 +254,7 @@ def test_products_of_streamed_coordinates_are_not_by_them(monkeypatch):
     Z, dense = coordinates(rows(), SubSample(P), held=False)
     with memory_limits(coordinates_mb=0.0):
         some = Z.take(np.arange(30))
-    monkeypatch.setattr(module, "_Product", lambda B: pytest.fail("by Z itself"))
+    monkeypatch.setattr(module, "_RowProduct", lambda B: pytest.fail("by Z itself"))
     B = np.ones((P, 2))
     assert_allclose(Z.product(B), dense @ B, atol=1e-9)
     assert_allclose(some.product(B), dense[:30] @ B, atol=1e-9)

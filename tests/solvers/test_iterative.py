@@ -16,12 +16,11 @@ from skout._numerics.factors import add_gram, cholesky, gram_of_triangle
 from skout.kernels import Gaussian
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.cg import State, conjugate_gradients, refined
-from skout.solvers.ridge import device, gram, memory
-from skout.solvers.ridge.cost import (
+from skout.solvers.cg import CGState, conjugate_gradients, refined
+from skout.solvers.ridge import gram, products, system
+from skout.solvers.ridge.system import (
     cheaper,
     exact_costs,
-    is_small,
     preconditioner_costs,
     sketched_costs,
 )
@@ -96,7 +95,7 @@ def test_the_gram_of_tensors_is_a_lower_triangle(monkeypatch):
 
 def test_as_many_steps_as_rows_solve_exactly():
     A, b = positive(8), RNG.standard_normal((8, 2))
-    state = State(0.0 * b, b, b, (b * b).sum(0))
+    state = CGState(0.0 * b, b, b, (b * b).sum(0))
     steps = conjugate_gradients(lambda V: A @ V, lambda r: r, state)
     found = [next(steps) for _ in range(9)][-1]
     assert_allclose(found.x, np.linalg.solve(A, b), rtol=1e-6)
@@ -205,13 +204,13 @@ def test_the_report_keeps_its_promise(tol):
 @pytest.mark.parametrize("device", [None, "cuda"])
 @pytest.mark.usefixtures("card")
 def test_every_preconditioner_leads_to_the_same_model(n_factors, kind, device, monkeypatch):
-    begin = memory.MemoryBudget.__init__
+    begin = system.MemoryBudget.__init__
 
     def small(self, *args):
         begin(self, *args)
         self.factors, self.holds_gram = n_factors, False
 
-    monkeypatch.setattr(memory.MemoryBudget, "__init__", small)
+    monkeypatch.setattr(system.MemoryBudget, "__init__", small)
     if kind is not None and n_factors == 2:
         target = "skout.solvers.ridge.products.preconditioner_costs"
         monkeypatch.setattr(target, lambda *args, **options: {kind: 0.0})
@@ -380,9 +379,9 @@ def test_many_outputs_at_once():
 @pytest.mark.parametrize("sizes", [(0,), (8,), ()])
 @pytest.mark.usefixtures("card")
 def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, sizes, monkeypatch):
-    monkeypatch.setattr(device, "LEAST", 10)
-    monkeypatch.setattr(device, "_WHITENED", sizes)
-    monkeypatch.setattr(device, "_largest_eigenvalue", lambda D: 0.0)
+    monkeypatch.setattr(system, "_LEAST_ON_DEVICE", 10)
+    monkeypatch.setattr(products, "_WHITENED", sizes)
+    monkeypatch.setattr(products, "_largest_eigenvalue", lambda D: 0.0)
     options = {"alpha": alpha, "solver": "direct", "fit_intercept": fit_intercept}
     w = W if weighted else None
     here = ridge(**options).fit(X, Y, sample_weight=w)
@@ -395,7 +394,7 @@ def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, s
 
 @pytest.mark.usefixtures("card")
 def test_landmarks_that_depend_go_to_the_host(monkeypatch):
-    monkeypatch.setattr(device, "LEAST", 10)
+    monkeypatch.setattr(system, "_LEAST_ON_DEVICE", 10)
     twice, y = np.vstack([X[:30], X[:30] + 1e-12]), np.vstack([Y[:30], Y[:30]])
     options = {"sketch": SubSample(60), "alpha": 1e-3, "solver": "direct"}
     here, there = ridge(**options).fit(twice, y), ridge(device="cuda", **options).fit(twice, y)
@@ -407,17 +406,17 @@ def test_landmarks_that_depend_go_to_the_host(monkeypatch):
 def test_too_little_memory_on_a_card_is_told_before_the_work():
     rows = mock.Mock(spec=Memory, device=torch.device("cpu"))
     rows.__len__ = lambda self: 10**6
-    with mock.patch.object(memory, "_free_on", return_value=2.0**30):
+    with mock.patch.object(system, "_free_on", return_value=2.0**30):
         with pytest.raises(MemoryError, match=r"has 1.0 GiB free.*takes about 6.0 GiB.*device_mb"):
-            memory.budget_for(rows, 5000)
-        room = memory.MemoryBudget(torch.device("cpu"), 2.0**30, 0.0, 10)
+            system.budget_for(rows, 5000)
+        room = system.MemoryBudget(torch.device("cpu"), 2.0**30, 0.0, 10)
         with pytest.raises(MemoryError, match=r'74.5 GiB on cpu.*1.0 GiB free. Use solver="cg"'):
             room.require(8e10, "The kernel matrix", 'solver="cg"')
 
 
 def test_less_room_means_fewer_factors():
     sizes = [
-        memory.MemoryBudget(torch.device("cpu"), free, 0.0, 1000).factors
+        system.MemoryBudget(torch.device("cpu"), free, 0.0, 1000).factors
         for free in (1e9, 1e7, 1e5)
     ]
     assert sizes == [2, 1, 0]
@@ -433,7 +432,7 @@ def test_less_room_means_fewer_factors():
 def test_exact_is_solved_without_its_matrix(fit_intercept, weighted, device, monkeypatch):
     monkeypatch.setattr(gram, "_TILE", 130)
     monkeypatch.setattr(gram, "_DEVICE_TILE", 170)
-    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_SKETCH", 60)
+    monkeypatch.setattr("skout.solvers.ridge.system._LEAST_SKETCH", 60)
     rows, y = np.vstack([X, X[:50]]), np.vstack([Y, Y[:50] + 0.1])  # with copies
     w = np.append(W, W[:50]) if weighted else None
     options = {"alpha": 1e-3, "fit_intercept": fit_intercept}
@@ -477,14 +476,12 @@ def test_the_cheaper_solver_is_chosen():
     assert cheaper(exact_costs(10**5, 20, 1)) == "cg"
     assert cheaper(exact_costs(20000, 20, 1)) == "cg"
     assert cheaper(exact_costs(1000, 20, 1)) == "direct"
-    assert is_small(5000)
-    assert not is_small(20000)
 
 
 def test_more_rows_than_a_host_can_solve_are_refused_unless_asked_for(monkeypatch):
-    monkeypatch.setattr("skout.solvers.ridge.choice._MOST_ROWS", 100)
-    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 50)
-    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.system._MOST_ROWS", 100)
+    monkeypatch.setattr("skout.solvers.ridge.system._LEAST_ROWS", 50)
+    monkeypatch.setattr("skout.solvers.ridge.system._MARGIN", 0.0)
     limit = mock.patch("skout._numerics.threads.total_memory", return_value=10**5)
     with limit, pytest.raises(MemoryError, match=r'KernelRidge\(solver="cg"\)'):
         ridge(None, solver="auto").fit(X, Y)
@@ -509,10 +506,10 @@ def test_the_cheapest_preconditioner():
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
-    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.system._LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.system._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
-    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", np.inf)
+    monkeypatch.setattr("skout.solvers.ridge.system._MARGIN", np.inf)
     weighed = ridge(solver="auto").fit(X, Y)
     assert weighed.solver_report_["solver"] == "direct"
     assert set(weighed.solver_report_["costs"]) == {"direct", "cg"}

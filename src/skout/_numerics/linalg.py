@@ -43,7 +43,7 @@ __all__ = [
     "square_root",
     "symmetric_eigen",
     "symmetric_eigenvalues",
-    "top_centred",
+    "top_centered",
     "top_eigenvalue",
     "triangle_gram",
     "triangular_inverse",
@@ -221,7 +221,7 @@ def top_eigenvalue(C: np.ndarray, first: int = 0, n_iter: int = 4, enough: float
     return value
 
 
-def top_centred(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
+def top_centered(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
     """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centres rows.
 
     The estimates increase; the first one above `enough` is returned.

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.types import Array, Floats, Weights
 from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, unpacked
@@ -18,26 +19,24 @@ from .engine import Engine, span_of
 
 __all__ = ["KernelBasis"]
 
-# What is computed when it is first read, where a fit did not need it.
-_COMPUTED = ("components_", "rank_", "_n_features_out", "_padded")
-
 
 class Computed:
-    """An attribute that is computed when it is first read, and then is like any other."""
+    """An attribute that is computed when it is first read, and then is like any other.
 
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
+    Unlike that of a `cached_property`, files have its value.
+    """
+
+    def __init__(self, compute: Callable[[KernelBasis], Any]) -> None:
         self.compute = compute
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, item: Any, owner: type | None = None) -> Any:
-        if item is None:
+    def __get__(self, basis: KernelBasis | None, owner: type | None = None) -> Any:
+        if basis is None:
             return self
-        if "landmarks_" not in vars(item):  # not fitted: as if it were not there
-            raise AttributeError(f"{type(item).__name__!r} object has no attribute {self.name!r}")
-        value = self.compute(item)
-        vars(item)[self.name] = value
+        value = self.compute(basis)
+        basis.__dict__[self.name] = value
         return value
 
 
@@ -66,7 +65,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     device : str, optional
-        "cuda" computes coordinates on a card, to which rows on the host are streamed; "auto" does
+        "cuda" computes coordinates on a GPU, to which rows on the host are streamed; "auto" does
         if there is one. None is where the data are.
 
     Attributes
@@ -94,8 +93,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
     # What files of earlier versions may not have: see `Engine`.
-    _padded = _single = False
-    _spectrum: np.ndarray | None = None
+    _single = False
+    _spectrum: Floats | None = None
     _n_effective: int | None = None
 
     def __init__(
@@ -138,8 +137,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _fitted_on(self, X: Any) -> Source:
         """Fit on X, and return its rows."""
         self._check()
-        seed, size = self.random_state, least_rows(self.sketch)
-        X, _, weights = unpacked(X, None, None, seed=seed, size=size)
+        size = least_rows(self.sketch)
+        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=size)
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
         self.fit_encoded(rows, weights)
         return rows
@@ -170,37 +169,16 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         rows = self._fitted_on(X)
         return self.training_coordinates(rows)
 
-    def training_coordinates(self, rows: Source) -> Any:
-        """Return the coordinates of the encoded rows of the fit, which may cost less than others.
-
-        Parameters
-        ----------
-        rows : Source
-
-        Returns
-        -------
-        Z : ndarray of shape (n, p)
-        """
+    def training_coordinates(self, rows: Source) -> Array:
+        """Return the coordinates of the encoded rows of the fit, which may cost less."""
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
-        self, rows: Source, weights: Any = None, *, also: Reduction | None = None
+        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
     ) -> Any:
-        """Fit on encoded rows, for those who have them; return the result of `also`.
+        """Fit on encoded rows; return the result of `also`, which the same pass makes.
 
-        Parameters
-        ----------
-        rows : Source
-            As the kernel encodes them.
-        weights : array of shape (n,), optional
-            They count where the width of the kernel is found.
-        also : Reduction, optional
-            Made by the same pass over the rows.
-
-        Returns
-        -------
-        result : object
-            What `also` makes, None without it.
+        Weights count where the width of the kernel is found.
         """
         self._check()
         span = span_of(
@@ -212,27 +190,16 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     @classmethod
     def of(cls, engine: Engine, kernel: Any = "gaussian", sketch: Any = None) -> KernelBasis:
-        """Return the fitted basis of an engine.
-
-        Parameters
-        ----------
-        engine : Engine
-        kernel : kernel, str or callable
-        sketch : sketch, str or None
-            What the engine was made by: the parameters of the basis.
-
-        Returns
-        -------
-        basis : KernelBasis
-        """
-        options: dict[str, Any] = {"whiten": engine.whiten, "device": engine.device}
-        basis = cls(kernel, sketch, n_jobs=engine.n_jobs, **options)
+        """Return the fitted basis of an engine, given the parameters that this was made by."""
+        basis = cls(
+            kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
+        )
         basis._take(engine)
         return basis
 
     def _take(self, engine: Engine) -> None:
         """Become the basis of an engine: the only place that writes what a fit finds."""
-        for name in _COMPUTED:
+        for name in ("components_", "rank_", "_n_features_out"):
             self.__dict__.pop(name, None)
         self.kernel_, self.landmarks_, self.weights_ = (
             engine.kernel, engine.landmarks, engine.weights
@@ -241,7 +208,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._n_effective = engine.n_effective
         self.engine_ = engine
         if engine.has_components:  # else they are computed when somebody asks for them
-            self.components_, self._padded = engine.components, engine.is_padded
+            self.components_ = engine.components
             self.rank_ = self._n_features_out = engine.rank
 
     @functools.cached_property
@@ -252,15 +219,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             self.kernel_, self.landmarks_, self.weights_, self.__dict__.get("components_"),
             whiten=self.whiten, spectrum=self._spectrum, is_single=self._single,
             is_exact=as_sketch(self.sketch) is None, n_effective=self._n_effective,
-            is_padded=self._padded, n_jobs=self.n_jobs, device=self.device,
+            n_jobs=self.n_jobs, device=self.device,
         )  # fmt: skip
 
-    def _components(self) -> np.ndarray:
-        """Return the components, and note whether they are a triangle: files have both."""
-        self._padded = self.engine_.is_padded
-        return self.engine_.components
-
-    components_ = Computed(_components)
+    components_ = Computed(lambda self: self.engine_.components)
     rank_ = Computed(lambda self: len(self.components_))
     _n_features_out = Computed(lambda self: len(self.components_))
 
@@ -284,19 +246,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         check_is_fitted(self)
         return self.coordinates(encoded(self, self.kernel_, X, reset=False))
 
-    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
-        """Return the coordinates of encoded rows.
-
-        Parameters
-        ----------
-        rows : Source
-        out : ndarray of shape (n, p), optional
-            Where to write them.
-
-        Returns
-        -------
-        Z : ndarray of shape (n, p)
-        """
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Array:
+        """Return the coordinates of encoded rows, shape (n, p), in `out` where there is one."""
         return self.engine_.coordinates(rows, out)
 
     def __getstate__(self) -> Any:

@@ -6,12 +6,15 @@ order of the rows: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from scipy.linalg import bandwidth
 
@@ -31,18 +34,9 @@ from .._numerics.arrays import (
 from .._numerics.linalg import rounding_of, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
+from .._numerics.types import Array, Floats, Ints, Matrix, Rows, TorchDevice
 from ..kernels.base import KERNELS, Block, Kernel, fill_block
 from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
-
-__all__ = [
-    "KernelMatrix",
-    "LandmarkFeatures",
-    "Projection",
-    "Residual",
-    "check_block",
-    "check_values",
-    "principal",
-]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
@@ -69,18 +63,10 @@ class LandmarkFeatures:
     """phi(x) = W k(landmarks, x), a block of rows at a time; n x m' is never held.
 
     For a linear kernel phi(x) = k(W landmarks, x): the rows that W mixes are mixed once, not their
-    kernel values for each x.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    landmarks : rows
-        Those in tensors on a device make features of rows there, see `on`.
-    weights : None, ndarray or CSR matrix of shape (m, m')
+    kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
             landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
@@ -89,46 +75,61 @@ class LandmarkFeatures:
         self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
     @functools.cached_property
-    def _block(self) -> Block:
-        """The block function against all landmarks, prepared once."""
-        return self.kernel.against(self.landmarks)
-
-    @functools.cached_property
-    def _chunks(self) -> list[tuple[Block, Any]]:
-        """Block functions against the landmarks that W mixes, prepared once, with parts of W."""
-        found = []
-        for some in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK):
-            W = _weights_near(self.landmarks, self.weights[:, some])
-            found.append((self.kernel.against(take(self.landmarks, some)), W))
-        return found
+    def _blocks(self) -> list[tuple[Block, Matrix]]:
+        """Block functions against the landmarks, prepared once, with the part of W for each."""
+        if self.weights is None:
+            return [(self.kernel.against(self.landmarks), None)]
+        return [
+            (
+                self.kernel.against(take(self.landmarks, chunk)),
+                _weights_near(self.landmarks, self.weights[:, chunk]),
+            )
+            for chunk in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed from the rest, which need not be sent to workers."""
-        own = ("kernel", "landmarks", "weights", "m", "width")
-        return {name: self.__dict__[name] for name in own}
+        return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
-    def on(self, device: Any, dtype: Any) -> LandmarkFeatures:
-        """Return the same features of rows on a torch device.
+    def on(self, device: TorchDevice, dtype: DTypeLike) -> LandmarkFeatures:
+        """Return the same features of rows on a torch device, or say that the kernel cannot.
 
-        The dtype of NumPy is the precision of landmarks, kernel values and products with W there.
+        A kernel that does not announce it is tried on two rows, and must give what it gives on the
+        host. The dtype of NumPy is the precision of landmarks, kernel values and products with W.
         """
-        landmarks = _sent(self.kernel, self.landmarks, device, dtype)
+        if not self.kernel.runs_on_device:
+            try:
+                _check_same_block(self.kernel, self.landmarks, device)
+            except Exception as error:
+                able = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
+                raise ValueError(
+                    f"{self.kernel!r} does not run on {device}. These kernels do: "
+                    f"{', '.join(sorted(able))}; so do sums, products and multiples of them. "
+                    "Leave out device= to compute on the CPU."
+                ) from error
+        landmarks = to_device(self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
-    def __call__(self, rows: Any, out: Any = None) -> Any:
+    def __call__(self, rows: Rows, out: Array = None) -> Array:
         """Return the features of a block of rows, shape (b, m)."""
         if is_tensor(self.landmarks):
-            rows = to_device(rows, _held(self.landmarks).device, float_dtype(self.landmarks))
+            held: Array = getattr(self.landmarks, "held", self.landmarks)
+            rows = to_device(rows, held.device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
         out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
-        for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
+        for chunk in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
+            few, values = take(rows, chunk), out[chunk]
             if self.weights is None:
-                fill_block(self._block, take(rows, some), out[some])
-            else:
-                self._mix(take(rows, some), out[some])
+                fill_block(self._blocks[0][0], few, values)
+                continue
+            values[...] = 0.0
+            for block, W in self._blocks:
+                # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
+                K = block(few, empty((W.shape[1], len(values)), values, dtype).T)
+                values += (cast(W, K.dtype) @ K.T).T
         return out
 
-    def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
+    def cache_rows(self, rows: Rows, dtype: np.dtype) -> int:
         """Return how many rows to compute at a time: on a device all, it has other caches."""
         if is_tensor(rows):
             return max(1, n_rows(rows))
@@ -136,22 +137,44 @@ class LandmarkFeatures:
         # products of sparse rows start more slowly
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
-    def _mix(self, rows: Any, out: Any) -> None:
-        out[...] = 0.0
-        for block, W in self._chunks:
-            # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
-            K = block(rows, empty((W.shape[1], len(out)), out, float_dtype(out)).T)
-            out += (cast(W, K.dtype) @ K.T).T
+
+def _weights_near(landmarks: Rows, W: Matrix) -> Matrix:
+    """Return a part of the weights where the landmarks are, in their precision."""
+    if not is_tensor(landmarks):
+        return W
+    like = empty((0,), landmarks, float_dtype(landmarks))
+    if not sparse.issparse(W):
+        return cast(tensor(W, like.device), like.dtype)
+    W = W.tocsr(copy=True)
+    W.sum_duplicates()  # which sorts them too, as tensors want them
+    torch = namespace(like)
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
+    values = torch.as_tensor(W.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        return made.to(like.device, like.dtype)
 
 
-def check_block(kernel: Kernel, rows: Any) -> None:
+def _check_same_block(kernel: Kernel, rows: Rows, device: TorchDevice) -> None:
+    """Raise unless a block of tensors has the values of a block of arrays, for two rows."""
+    rows = astype(take(rows, slice(0, 2)), np.float64)
+    moved = to_device(rows, device)
+    block, expected = kernel.against(moved)(moved), kernel.against(rows)(rows)
+    if not is_tensor(block) or block.device.type != device.type:
+        raise TypeError(f"The block is {type(block).__name__}, not a tensor on {device}.")
+    if not np.allclose(numpy_of(block), expected, rtol=1e-6):
+        raise ValueError(f"The block has other values than on the CPU: {block} and {expected}.")
+
+
+def check_block(kernel: Kernel, rows: Rows) -> None:
     """Raise unless the block function of a kernel fills `out`, or returns a block of that shape.
 
     The first two rows are tried.
     """
-    some = take(rows, slice(0, 2))
-    out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
-    K = kernel.against(some)(some, out)
+    few = take(rows, slice(0, 2))
+    out = np.full((n_rows(few),) * 2, np.nan, dtype=float_dtype(few))
+    K = kernel.against(few)(few, out)
     if np.shape(K) != out.shape:
         got = type(K).__name__ if K is None else f"an array of shape {np.shape(K)}"
         raise ValueError(
@@ -174,37 +197,31 @@ def check_values(kernel: Kernel, values: np.ndarray) -> None:
         )
 
 
-def _held(rows: Any) -> Any:
-    return getattr(rows, "held", rows)
-
-
 class KernelMatrix:
     """The kernel matrix of encoded rows, or a Source; sketches see only the parts they ask for."""
 
-    def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
-        self.kernel = kernel
-        self.source = Memory.of(rows)
-        self.n_jobs = n_jobs
+    def __init__(self, kernel: Kernel, rows: Rows | Source, n_jobs: int | None = None) -> None:
+        self.kernel, self.source, self.n_jobs = kernel, Memory.of(rows), n_jobs
 
-    def diag(self) -> np.ndarray:
+    def diag(self) -> Floats:
         """Return k(x, x) of each row, in float64."""
         return self.source.collect(_Diagonal(self.kernel), (), np.float64, n_jobs=1)
 
-    def columns(self, index: np.ndarray) -> np.ndarray:
+    def columns(self, index: Ints) -> Floats:
         """Return K[:, index] in float64."""
         features = LandmarkFeatures(self.kernel, astype(self.source.take(index), np.float64))
         columns = Projection(features, dtype=np.float64)
         return self.source.collect(columns, (features.m,), np.float64, n_jobs=self.n_jobs)
 
-    def restrict(self, index: np.ndarray) -> KernelMatrix:
+    def restrict(self, index: Ints) -> KernelMatrix:
         """Return the kernel matrix of some of the rows."""
         return KernelMatrix(self.kernel, self.source.take(index), self.n_jobs)
 
-    def full(self) -> np.ndarray:
+    def full(self) -> Floats:
         """Return K in float64."""
         return self.measured()[0]
 
-    def measured(self) -> tuple[np.ndarray, float]:
+    def measured(self) -> tuple[Floats, float]:
         """Return K in float64, and how much rounding its values have.
 
         A triangle of blocks is computed, and is the same across the diagonal.
@@ -234,7 +251,7 @@ class KernelMatrix:
         np.fill_diagonal(K, diagonal)  # exact: rounding on the diagonal would show in the pivots
         return K, rounding
 
-    def sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
+    def sketched(self, weights: Matrix | None) -> tuple[Floats, Floats | None, float]:
         """Return W K W'; K W', None if it is too large; and the rounding that a pivot may show.
 
         All are in float64; K and K when W is None.
@@ -242,130 +259,116 @@ class KernelMatrix:
         if weights is None:
             K, rounding = self.measured()
             return K, K, rounding
-        found = self._mixed_by(weights)
-        check_values(self.kernel, found[0])
-        return found
-
-    def _mixed_by(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
         # W K W' from K, where that is small; from K W'; or as a sum over blocks of rows of K W'
         rows = astype(self.source.load(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
-        mixes = sparse.issparse(features.weights)  # a linear kernel has no use for all of K
-        if mixes and 8 * n_rows(rows) ** 2 <= _KEPT_BYTES:
+        n, m, mixed = n_rows(rows), features.m, None
+        # a linear kernel has no use for all of K
+        if sparse.issparse(features.weights) and 8 * n**2 <= _KEPT_BYTES:
             K, rounding = self.measured()
-            mixed = self._mixed(K, weights)
-            return weights @ mixed, mixed, rounding * _largest_square(weights)
-        some = take(rows, slice(0, _MIXED_ROWS))
-        rounding = KernelMatrix(self.kernel, some, 1).measured()[1] * _largest_square(weights)
-        if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
-            whole = Memory(rows)
-            mixed = whole.map(Projection(features), (features.m,), np.float64, n_jobs=self.n_jobs)
-            return weights @ mixed, mixed, rounding
-        K = np.zeros((features.m, features.m))
-        size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
+            out = mixed = np.empty((n, m))
 
-        def part(some: slice) -> np.ndarray:
-            return weights[:, some] @ features(take(rows, some))
+            def fill(chunk: slice) -> None:
+                out[chunk] = (weights @ np.ascontiguousarray(K[:, chunk])).T  # K is symmetric
 
-        for piece in map_blocks(part, list(row_slices(n_rows(rows), size)), n_jobs=self.n_jobs):
-            K += piece
-        return K, None, rounding
+            for _ in map_blocks(fill, row_slices(n, _MIXED_ROWS), n_jobs=self.n_jobs):
+                pass
+        else:
+            few = take(rows, slice(0, _MIXED_ROWS))
+            rounding = KernelMatrix(self.kernel, few, 1).measured()[1]
+            if 8 * n * m <= _KEPT_BYTES:
+                mixed = Memory(rows).map(Projection(features), (m,), np.float64, n_jobs=self.n_jobs)
+        if mixed is None:
+            gram, blocks = np.zeros((m, m)), row_slices(n, block_rows(n, 8 * m, _MIXED_ROWS))
 
-    def _mixed(self, K: np.ndarray, weights: Any) -> np.ndarray:
-        """Return K W' for a sparse W."""
-        out = np.empty((len(K), weights.shape[0]))
+            def part(chunk: slice) -> Floats:
+                return weights[:, chunk] @ features(take(rows, chunk))
 
-        def fill(some: slice) -> None:
-            out[some] = (weights @ np.ascontiguousarray(K[:, some])).T  # K is symmetric
-
-        for _ in map_blocks(fill, row_slices(len(K), _MIXED_ROWS), n_jobs=self.n_jobs):
-            pass
-        return out
-
-
-def _largest_square(weights: Any) -> float:
-    """Return the largest squared norm of the rows of W."""
-    squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
-    return float(squares.sum(axis=1).max())
+            for piece in map_blocks(part, list(blocks), n_jobs=self.n_jobs):
+                gram += piece
+        else:
+            gram = weights @ mixed
+        check_values(self.kernel, gram)
+        squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
+        return gram, mixed, rounding * float(squares.sum(axis=1).max())
 
 
 class Projection(RowMap):
-    """x -> phi(x) @ matrix + offset, the product in float64.
+    """x -> phi(x) @ matrix + offset, the product in float64; on a device in what is fast there.
 
-    Parameters
-    ----------
-    features : LandmarkFeatures
-        phi.
-    matrix : ndarray of shape (m, p), optional
-    offset : ndarray of shape (p,), optional
-    dtype : numpy dtype, optional
-        Of the kernel values and the result; default that of the rows.
+    The dtype of kernel values and results is that of the rows, unless one is given.
     """
 
     def __init__(
-        self, features: LandmarkFeatures, matrix: Any = None, offset: Any = None, dtype: Any = None
+        self,
+        features: LandmarkFeatures,  # phi
+        matrix: Array = None,  # (m, p)
+        offset: Array = None,  # (p,)
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
+        self._then: Callable[[Array], Any] | None = None
+        self._total: Array = None  # of results on a device, which are checked at the end
+
+    def then(self, function: Callable[[Array], Any] | None) -> Projection:
+        """Return the map to what a function makes of these results; it must be picklable."""
+        following = copy.copy(self)
+        following._then = function
+        return following
 
     def most_rows(self, n: int) -> int | None:
         """Cut a long pass into some blocks, for threads to share."""
         return math.ceil(n / _BLOCKS) if n * self.features.m >= _LARGE else None
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
-        dtype = float_dtype(rows) if self.dtype is None else self.dtype
-        rows = astype(rows, dtype)
-        if self.matrix is None:
-            return self.features(rows, out)
-        n = n_rows(rows)
-        out = np.empty((n, self.matrix.shape[1]), dtype=dtype) if out is None else out
-        # values that are still in cache, and rows enough for a fast product
-        for some in row_slices(n, max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))):
-            values = self.features(take(rows, some)).astype(np.float64, copy=False)
-            # of few rows, to look for zeros would take longer
-            F = values @ self.matrix if len(values) < _PRODUCT_ROWS else self._by_steps(values)
-            if not np.isfinite(F).all():
-                check_values(self.features.kernel, values)
-            out[some] = F if self.offset is None else np.add(F, self.offset, out=F)
-        return out
+    def on(self, place: Place) -> Projection:
+        features = self.features.on(place.device, place.dtype)
+        matrix, offset = (
+            None if part is None else place.moved(part) for part in (self.matrix, self.offset)
+        )
+        moved = Projection(features, matrix, offset).then(self._then)
+        moved._total = 0.0
+        return moved
 
-    def _by_steps(self, values: np.ndarray) -> np.ndarray:
-        F = np.empty((len(values), self.matrix.shape[1]))
-        for stop, columns, part in self._steps:
-            np.matmul(values[:, :stop], part, out=F[:, columns])
-        return F
+    def finish(self) -> None:
+        if self._total is not None:
+            check_values(self.features.kernel, numpy_of(self._total))
+
+    def __call__(self, rows: Rows, out: Array | None = None) -> Any:
+        out, dtype = out if self._then is None else None, self.dtype or float_dtype(rows)
+        if self._total is not None:
+            F = self.features(rows)
+            F = F if self.matrix is None else F @ self.matrix
+            self._total += F.sum(dtype=namespace(F).float64)
+            out = F if self.offset is None else F.add_(self.offset)
+        elif self.matrix is None:
+            out = self.features(astype(rows, dtype), out)
+        else:
+            rows, p = astype(rows, dtype), self.matrix.shape[1]
+            out = np.empty((n_rows(rows), p), dtype=dtype) if out is None else out
+            # values that are still in cache, and rows enough for a fast product
+            size = max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))
+            for chunk in row_slices(len(out), size):
+                values = self.features(take(rows, chunk)).astype(np.float64, copy=False)
+                if len(values) < _PRODUCT_ROWS:  # of few rows, to look for zeros would take longer
+                    F = values @ self.matrix
+                else:
+                    F = np.empty((len(values), p))
+                    for stop, columns, part in self._steps:
+                        np.matmul(values[:, :stop], part, out=F[:, columns])
+                if not np.isfinite(F).all():
+                    check_values(self.features.kernel, values)
+                out[chunk] = F if self.offset is None else np.add(F, self.offset, out=F)
+        return out if self._then is None else self._then(numpy_of(out))
 
     @functools.cached_property
-    def _steps(self) -> list[tuple[int, slice, np.ndarray]]:
+    def _steps(self) -> list[tuple[int, slice, Floats]]:
         """Columns of the matrix, those of a triangle without the zeros below them."""
         m, p = self.matrix.shape
         if m != p or bandwidth(self.matrix)[0] > 0:
             return [(m, slice(0, p), self.matrix)]
         return [(s.stop, s, self.matrix[: s.stop, s]) for s in row_slices(p, _STEP)]
-
-    def on(self, place: Place) -> RowMap:
-        return _DeviceProjection(self, place)
-
-
-class _DeviceProjection(RowMap):
-    """The same of tensors on a device, in the precision that is fast there."""
-
-    def __init__(self, base: Projection, place: Place) -> None:
-        self.kernel, self.total = base.features.kernel, 0.0
-        self.features = base.features.on(place.device, place.dtype)
-        self.matrix = None if base.matrix is None else place.moved(base.matrix)
-        self.offset = None if base.offset is None else place.moved(base.offset)
-        self.width = base.width
-
-    def __call__(self, rows: Any, out: Any = None) -> Any:
-        F = self.features(rows)
-        F = F if self.matrix is None else F @ self.matrix
-        self.total += F.sum(dtype=namespace(F).float64)
-        return F if self.offset is None else F.add_(self.offset)
-
-    def finish(self) -> None:
-        check_values(self.kernel, numpy_of(self.total))
 
 
 class _Diagonal(RowMap):
@@ -374,13 +377,28 @@ class _Diagonal(RowMap):
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         return self.kernel.diag(astype(rows, np.float64))
 
 
+class Residual(RowMap):
+    """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
+        self.kernel, self.projection = features.kernel, Projection(features, components.T)
+        self.width = self.projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
+        Z = self.projection(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
 def principal(
-    features: LandmarkFeatures, components: np.ndarray, rows: Source
-) -> tuple[np.ndarray, np.ndarray]:
+    features: LandmarkFeatures, components: Floats, rows: Source
+) -> tuple[Floats, Floats]:
     """Return the coordinates' principal axes V' C over all rows, and their mean squares (5.7).
 
     Z'Z / n = V diag(values) V' for coordinates Z = features(rows) C'.
@@ -393,89 +411,18 @@ def principal(
 class _Squares(Reduction):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
-    def __init__(self, projection: Any) -> None:
+    def __init__(self, projection: Projection) -> None:
         self.projection, self.width = projection, projection.width
 
     def most_rows(self, n: int) -> int | None:
         return self.projection.most_rows(n)
 
-    def __call__(self, rows: Any, *beside: Any) -> Any:
+    def __call__(self, rows: Rows, *beside: Any) -> Array:
         Z = cast(self.projection(rows), np.float64)
         return Z.T @ Z
 
-    def finish(self, total: Any) -> np.ndarray:
+    def finish(self, total: Array) -> Floats:
         return numpy_of(total)
 
-    def on(self, place: Any) -> _Squares:
+    def on(self, place: Place) -> _Squares:
         return _Squares(self.projection.on(place))
-
-
-class Residual(RowMap):
-    """x -> k(x, x) - ||z(x)||^2, at least 0."""
-
-    def __init__(self, features: LandmarkFeatures, components: np.ndarray) -> None:
-        self.kernel = features.kernel
-        self.projection = Projection(features, components.T)
-        self.width = self.projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
-        Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
-
-
-# On a device --------------------------------------------------------------------------------------
-
-
-def _sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
-    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
-
-    A kernel that does not announce it is tried on two rows, and must give what it gives here. The
-    dtype is the precision of kernel blocks.
-    """
-    if not kernel.runs_on_device:
-        try:
-            _check_same_block(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
-        except Exception as error:
-            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
-            raise ValueError(
-                f"{kernel!r} does not run on {device}. These kernels do: "
-                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
-                "Leave out device= to compute on the CPU."
-            ) from error
-    return to_device(rows, device, dtype)
-
-
-def _check_same_block(kernel: Kernel, rows: Any, device: Any) -> None:
-    """Raise unless a block of tensors has the values of a block of arrays."""
-    there = to_device(rows, device)
-    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
-    if not is_tensor(found) or found.device.type != device.type:
-        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
-    if not np.allclose(numpy_of(found), expected, rtol=1e-6):
-        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
-
-
-def _weights_near(landmarks: Any, W: Any) -> Any:
-    """Return a part of the weights where the landmarks are, in their precision."""
-    if not is_tensor(landmarks):
-        return W
-    like = empty((0,), landmarks, float_dtype(landmarks))
-    if sparse.issparse(W):
-        W = W.tocsr(copy=True)
-        W.sum_duplicates()  # which sorts them too, as tensors want them
-        return _sparse_tensor(W, like)
-    return cast(tensor(W, like.device), like.dtype)
-
-
-def _sparse_tensor(W: Any, like: Any) -> Any:
-    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
-    torch = namespace(like)
-    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
-    values = torch.as_tensor(W.data)
-    with warnings.catch_warnings():  # PyTorch calls this form new, each time
-        warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
-        return made.to(like.device, like.dtype)

@@ -134,11 +134,11 @@ class OutputWeights(KernelBasis):
 class _Indicators(RowMap):
     """Rows -> a one where they are equal to a known row; zeros where they are equal to none."""
 
-    def __init__(self, known: Any) -> None:
-        self.known, self.width = known, n_rows(known)
+    def __init__(self, objects: Any) -> None:
+        self.objects, self.width = objects, n_rows(objects)
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
-        return _dense(match(rows, self.known), self.width)
+        return _dense(match(rows, self.objects), self.width)
 
 
 class _SparseIndicators:
@@ -155,6 +155,6 @@ class _SparseIndicators:
 def _dense(numbers: np.ndarray, width: int) -> np.ndarray:
     """Return rows with a one at each number; zeros where it is -1."""
     indicators = np.zeros((len(numbers), width))
-    known = np.flatnonzero(numbers >= 0)
-    indicators[known, numbers[known]] = 1.0
+    matched = np.flatnonzero(numbers >= 0)
+    indicators[matched, numbers[matched]] = 1.0
     return indicators

@@ -34,7 +34,10 @@ _ROOMS = (
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
-_RENAMED = {"_Images": "Images", "HoledMoments": "MaskedMoments"}
+_RENAMED = {
+    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
+    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
+}
 # What `Kept` calls the private attributes that a `KernelRidge` had.
 _KEPT = {
     **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -18,6 +18,7 @@ from .._numerics.linalg import EPS, square_root
 from .._numerics.types import Array, Floats, Ints
 from .._numerics.validation import (
     PartsByName,
+    all_at_once,
     check_alphas,
     check_choice,
     check_number,
@@ -26,14 +27,12 @@ from .._numerics.validation import (
 )
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
     Memory,
-    Place,
-    RowMap,
     Source,
     beside,
     encoded,
@@ -42,14 +41,12 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers import Problem, Solution, solve_convex
-from ..solvers.folds import ChosenAlpha, Scorer, Search, Splits, choose, deal
-from ..solvers.problem import Part, check_runs, parts_of
-from ..solvers.ridge import coordinates_of
+from ..solvers import ConvexProblem, Solution, solve_convex
+from ..solvers.design import coordinates_of
+from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
+from ..solvers.problem import OutputPart, check_runs, parts_of
+from ..solvers.ridge import RidgeOptions
 from .learning import LearnedMetric, learned_kernel
-
-__all__ = ["Finished", "KernelMachineBase", "MachineFit", "ScoresObserved", "first_column"]
-
 
 # Targets below this leave the solver, which smooths losses, without digits.
 _SMALLEST = 1e-130
@@ -64,33 +61,18 @@ _OPTIONAL = ("metric_results_", "cv_results_")
 
 @dataclass(frozen=True)
 class MachineFit:
-    """A fitted machine f(x) = A' Theta' z(x) + b, and its certificate.
+    """A fitted machine f(x) = A' Theta' z(x) + b, and its certificate."""
 
-    Attributes
-    ----------
-    engine : Engine
-    chosen : ChosenAlpha
-    metric : LearnedMetric, optional
-    coef : ndarray of shape (p, d)
-        Of the coordinates, A included.
-    matrix : ndarray of shape (m, d)
-        The same of the features.
-    intercept : ndarray of shape (d,)
-    n_iter : int
-        Newton steps.
-    objective, duality_gap : float
-        The minimum that was reached, and a bound on its relative distance to the least.
-    """
-
+    kernel: Kernel  # as it was given
     engine: Engine
     chosen: ChosenAlpha
     metric: LearnedMetric | None
-    coef: Floats
-    matrix: Floats
-    intercept: Floats
-    n_iter: int
-    objective: float
-    duality_gap: float
+    coef: Floats  # of the coordinates, A included, (p, d)
+    matrix: Floats  # the same of the features, (m, d)
+    intercept: Floats  # (d,)
+    n_iter: int  # Newton steps
+    objective: float  # the minimum that was reached
+    duality_gap: float  # a bound on its relative distance to the least
 
     def of_outputs(self, columns: slice, scale: Floats | float = 1.0) -> MachineFit:
         """Return the fit of some outputs, divided by a scale."""
@@ -106,7 +88,7 @@ class _MachinePath:
     Of the outputs, so many of the last are `hidden` from a scorer.
     """
 
-    parts: list[Part]
+    parts: list[OutputPart]
     splits: Splits
     n: int
     n_outputs: int
@@ -115,6 +97,10 @@ class _MachinePath:
     hidden: int = 0
 
     splits_in_threads = False
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.splits)
 
     def _split(self, number: int) -> tuple[Ints, Ints]:
         train, test = (np.sort(np.arange(self.n)[part]) for part in self.splits[number])
@@ -143,7 +129,9 @@ class _MachinePath:
                 F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
         return F[:, :, : self.n_outputs - self.hidden]
 
-    def _path(self, fitted: Problem, held: Problem, alphas: Sequence[float]) -> list[Array]:
+    def _path(
+        self, fitted: ConvexProblem, held: ConvexProblem, alphas: Sequence[float]
+    ) -> list[Array]:
         """Return the predictions of held-out rows by each alpha: one path with warm starts."""
         path: dict[int, Array] = {}
         solution: Solution | None = None
@@ -154,26 +142,6 @@ class _MachinePath:
             )
             path[j] = held.predict(solution.theta, solution.intercept)
         return [path[j] for j in range(len(alphas))]
-
-
-class Finished(RowMap):
-    """What a function makes of the results of another map, as arrays; it must be picklable."""
-
-    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
-        self.base, self.function, self.width = base, function, base.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.base.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        return self.function(numpy_of(self.base(rows)))
-
-    def on(self, place: Place) -> RowMap | None:
-        there = self.base.on(place)
-        return None if there is None else Finished(there, self.function)
-
-    def finish(self) -> None:
-        self.base.finish()
 
 
 class KernelMachineBase(PartsByName):
@@ -245,39 +213,34 @@ class KernelMachineBase(PartsByName):
         `labels`, where there are any, stratify the folds; so many of the last outputs are `hidden`
         from a scorer.
         """
-        alphas = check_alphas(self.alpha, strict=True)
-        loss.check_outputs(Y.shape[1])
-        self._check_memory(rows, Y)
-        sample = Sample(rows, Memory(Y, "y"), weights)
-        kernel, metric = self._learned(sample, alphas)
-        engine = self._engine(kernel, sample)
-        problem = self._problem(engine, sample, loss, alphas[0], task_matrix)
+        alphas, (n, d) = check_alphas(self.alpha, strict=True), Y.shape
+        loss.check_outputs(d)
+        held = f"What the solver holds of {n} rows and {d} outputs"
+        rows.check_device_memory(8 * _COLUMNS * Y.size, held)
+        kernel = given = as_kernel(self.kernel)
+        metric = None
+        if given.learns:
+            sample = TrainingSample(rows, Memory(Y, "y"), weights)
+            options = RidgeOptions(
+                self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )  # fmt: skip
+            kernel, metric = learned_kernel(given, sample, alphas, options)
+        engine = self._engine(kernel, rows, weights)
+        problem = self._problem(engine, rows, Y, weights, loss, alphas[0], task_matrix)
+        splits: Splits = [] if scorer is None else scorer.splits
+        if scorer is None and len(alphas) > 1:
+            shares, stratified = numpy_of(problem.weights), labels is not None
+            splits = deal(self.cv, n, labels, shares, self.random_state, stratified=stratified)
         parts = parts_of(problem, Y)
-        search = Search(alphas, self._splits(alphas, problem, labels, scorer), scorer)
-        path = _MachinePath(
-            parts, search.splits, len(Y), Y.shape[1], self.tol, self.max_iter, hidden
-        )
-        chosen = choose(path, search, verbose=self.verbose)
-        return self._solved(engine, parts, rows, Y.shape[1], chosen, metric)
+        chosen = ChosenAlpha(max(alphas))
+        if splits:
+            path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
+            chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
+        return self._solved(given, engine, parts, rows, d, chosen, metric)
 
-    def _check_memory(self, rows: Source, Y: Floats) -> None:
-        """Raise where a device has too little memory for what the solver holds."""
-        size = f"{len(Y)} rows and {Y.shape[1]} outputs"
-        rows.check_device_memory(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
-
-    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
-        """Return the kernel; if it learns, in a metric learned from the sample."""
-        kernel = as_kernel(self.kernel)
-        if not kernel.learns:
-            return kernel, None
-        return learned_kernel(
-            kernel, sample, alphas, fit_intercept=self.fit_intercept,
-            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
-        )  # fmt: skip
-
-    def _engine(self, kernel: Kernel, sample: Sample) -> Engine:
+    def _engine(self, kernel: Kernel, rows: Source, weights: Floats | None) -> Engine:
         """Return the span of the rows of positive weight, as if there were no others."""
-        rows, weights = sample.rows, sample.weights
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
@@ -288,42 +251,30 @@ class KernelMachineBase(PartsByName):
     def _problem(
         self,
         engine: Engine,
-        sample: Sample,
+        rows: Source,
+        targets: Floats,
+        weights: Floats | None,
         loss: Loss,
         alpha: float,
         task_matrix: Floats | None,
-    ) -> Problem:
+    ) -> ConvexProblem:
         """Return the problem in coordinates, where the solver will run: a device perhaps."""
-        rows, weights = sample.rows, sample.weights
-        Y = sample.targets.load().astype(np.float64, copy=False)
-        Y = rows.on_device(
-            np.nan_to_num(Y) if np.isnan(Y).any() else Y
-        )  # missing ones have no weight
+        Y = targets.astype(np.float64, copy=False)
+        Y = np.nan_to_num(Y) if np.isnan(Y).any() else Y  # missing ones have no weight
+        Y = rows.on_device(Y)
         check_runs(loss, Y)
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else rows.on_device(square_root(task_matrix))
         design = coordinates_of(engine, rows, dtype=None)
-        return Problem(design, Y, rows.on_device(shares), loss, alpha, root, self.fit_intercept)
-
-    def _splits(
-        self,
-        alphas: list[float],
-        problem: Problem,
-        labels: np.ndarray | None,
-        scorer: Scorer | None,
-    ) -> Splits:
-        """Return the splits that alpha is chosen on, none of a single one."""
-        if scorer is not None:
-            return scorer.splits
-        if len(alphas) == 1:
-            return []
-        n, weights, stratified = len(problem.Y), numpy_of(problem.weights), labels is not None
-        return deal(self.cv, n, labels, weights, self.random_state, stratified=stratified)
+        return ConvexProblem(
+            design, Y, rows.on_device(shares), loss, alpha, root, self.fit_intercept
+        )
 
     def _solved(
         self,
+        kernel: Kernel,
         engine: Engine,
-        parts: list[Part],
+        parts: list[OutputPart],
         rows: Source,
         d: int,
         chosen: ChosenAlpha,
@@ -342,8 +293,15 @@ class KernelMachineBase(PartsByName):
             coef[:, part.columns] = numpy_of(problem.mix(solution.theta))
             intercept[part.columns] = numpy_of(solution.intercept)
             n_iter = max(n_iter, solution.n_iter)
-            self._warn_if_stopped(solution, rows.precision)
             solutions.append((part, problem, solution))
+            if solution.gap > self.tol:
+                more = " or give float64 rows," if rows.precision == np.float32 else ""
+                self._warn(
+                    f" stopped after {solution.n_iter} Newton steps with a relative duality gap of "
+                    f"{solution.gap:.1e}, above tol={self.tol:g}: the objective may be that much "
+                    f"above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise "
+                    "alpha or tol."
+                )
         matrix = engine.on_features(coef)
         for part, problem, solution in solutions:
             columns = part.columns
@@ -351,12 +309,21 @@ class KernelMachineBase(PartsByName):
             predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
             objective, gap = objective + predicted.primal, max(gap, predicted.gap)
             if solution.gap <= self.tol < predicted.gap:
-                self._warn_of_rounding(predicted, chosen.alpha)
-        return MachineFit(engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap)
+                self._warn(
+                    ": its predictions carry rounding errors, by which their objective has a "
+                    f"relative duality gap of {predicted.gap:.1e}, above tol={self.tol:g}: "
+                    f"alpha={chosen.alpha:g} is too small for this kernel. Raise alpha or tol."
+                )
+        return MachineFit(
+            kernel, engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap
+        )
+
+    def _warn(self, message: str) -> None:
+        warn_user(f"{type(self).__name__}{message}", ConvergenceWarning)
 
     def _as_predicted(
         self,
-        problem: Problem,
+        problem: ConvexProblem,
         solution: Solution,
         rows: Source,
         projection: Projection,
@@ -384,31 +351,11 @@ class KernelMachineBase(PartsByName):
         more = shares @ (loss.value(predicted, Y[used]) - loss.value(F[used], Y[used]))
         return replace(solution, primal=solution.primal + float(more))
 
-    def _warn_of_rounding(self, solution: Solution, alpha: float) -> None:
-        warn_user(
-            f"The predictions of {type(self).__name__} carry rounding errors, by which their "
-            f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
-            f"alpha={alpha:g} is too small for this kernel. Raise alpha or tol.",
-            ConvergenceWarning,
-        )
-
-    def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
-        if solution.gap <= self.tol:
-            return
-        more = " or give float64 rows," if dtype == np.float32 else ""
-        warn_user(
-            f"{type(self).__name__} stopped after {solution.n_iter} Newton steps with a relative "
-            f"duality gap of {solution.gap:.1e}, above tol={self.tol:g}: the objective may be that "
-            f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
-            "or tol.",
-            ConvergenceWarning,
-        )
-
     def _take(self, fit: MachineFit) -> None:
         """Become what the solver returned: the only place that writes what a fit finds."""
         for name in _OPTIONAL:
             self.__dict__.pop(name, None)
-        self.basis_ = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
+        self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.__dict__["_matrix"] = fit.matrix
@@ -416,7 +363,7 @@ class KernelMachineBase(PartsByName):
             fit.n_iter, fit.objective, fit.duality_gap
         )  # fmt: skip
         if fit.metric is not None:
-            self.metric_results_ = fit.metric.results()
+            self.metric_results_ = dict(vars(fit.metric))
         if fit.chosen.results is not None:
             self.cv_results_ = fit.chosen.results
 
@@ -432,9 +379,9 @@ class KernelMachineBase(PartsByName):
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        decision: RowMap = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
-        decision = decision if finish is None else Finished(decision, finish)
-        return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
+        decision = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
+        function = decision.then(finish)
+        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
     def _predicted(self, X: Any) -> Any:
         """Return f(x), of shape (n,) where y was."""
@@ -454,8 +401,50 @@ class KernelMachineBase(PartsByName):
         return tags
 
 
-class ScoresObserved(RegressorMixin):
-    """A regressor that is scored on the targets that are observed."""
+class PenalizedRegressor(RegressorMixin):
+    """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
+
+    alpha: Any
+    cv: Any
+    random_state: Any
+    _fit: Callable[..., Self]
+
+    @all_at_once
+    def fit_scored(
+        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None, **options: Any
+    ) -> Self:
+        """Fit with the alpha whose held-out predictions have the best score.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **options
+            As in `fit`.
+        scorer : Scorer
+            See `skout.solvers.folds`.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return self._fit(X, y, sample_weight, scorer=scorer, **options)
+
+    def choice_splits(
+        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+    ) -> Splits:
+        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
+
+        Parameters
+        ----------
+        n, y, weights, groups
+            See `skout.solvers.folds.deal`.
+
+        Returns
+        -------
+        splits : list of (train, test)
+        """
+        if len(check_alphas(self.alpha)) == 1:
+            return []
+        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.

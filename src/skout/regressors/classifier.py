@@ -35,7 +35,7 @@ def _is_logistic(model: KernelClassifier) -> bool:
 class KernelClassifier(ClassifierMixin, KernelMachineBase):
     """Kernel classification with a hinge, squared hinge or logistic loss.
 
-    Minimises mean_i loss(y_i f(x_i)) + alpha/2 ||f||^2, y = -1 or 1. Several classes are learned
+    Minimizes mean_i loss(y_i f(x_i)) + alpha/2 ||f||^2, y = -1 or 1. Several classes are learned
     together, each against the rest.
 
     Parameters
@@ -52,7 +52,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     cv : int, splitter or iterable of splits, default 5
         As in `KernelMachine`.
     fit_intercept : bool, default True
-        Add an unpenalised constant to each decision function.
+        Add an unpenalized constant to each decision function.
     tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
 

@@ -31,7 +31,7 @@ _HALVINGS, _DOUBLINGS = 60, 60
 class InducedMachine(KernelMachine):
     """Kernel regression into an output basis with a kernel-induced loss, robust to wrong outputs.
 
-    Minimises mean_i h(||h(x_i) - psi(y_i)||) + alpha/2 ||f||^2 over the space of the kernel, or
+    Minimizes mean_i h(||h(x_i) - psi(y_i)||) + alpha/2 ||f||^2 over the space of the kernel, or
     over the span of a sketch of it (5.15-5.16). With `residual` None or 0 it is `KernelMachine`;
     otherwise a loss knows that outputs which the basis does not see well are far from any
     prediction. `StructuredPredictor` gives the residual by itself.
@@ -42,7 +42,7 @@ class InducedMachine(KernelMachine):
         As in `KernelMachine`.
     loss : Loss or str, default "huber"
         Of the norm: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", or
-        such an object as `Huber(kappa=0.5)`. Distances between normalised outputs are at most 2,
+        such an object as `Huber(kappa=0.5)`. Distances between normalized outputs are at most 2,
         sqrt(2) if the kernel is not negative: choose kappa or epsilon well below.
     tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
@@ -91,31 +91,6 @@ class InducedMachine(KernelMachine):
         self : InducedMachine
         """
         return self._fit(X, y, sample_weight, residual=residual)
-
-    @all_at_once
-    def fit_scored(
-        self,
-        X: Any,
-        y: Any,
-        scorer: Scorer,
-        sample_weight: Any = None,
-        *,
-        residual: Any = None,
-    ) -> InducedMachine:
-        """Fit with the alpha whose held-out predictions have the best score.
-
-        Parameters
-        ----------
-        X, y, sample_weight, residual
-            As in `fit`.
-        scorer : Scorer
-            See `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : InducedMachine
-        """
-        return self._fit(X, y, sample_weight, scorer, residual)
 
     def _fit(
         self,

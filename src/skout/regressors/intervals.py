@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows, numpy_of
 from .._numerics.types import Floats
@@ -26,8 +27,6 @@ from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from ..solvers.folds import CV, deal
-
-__all__ = ["Calibration", "calibrated", "interval"]
 
 # Halvings of the range in which a quantile lies: as many as digits of a float64.
 _HALVINGS = 60
@@ -87,9 +86,14 @@ def calibrated(
 
 
 def interval(
-    model: Any, calibration: Calibration, X: Any, coverage: float, joint: bool
+    model: Any, calibration: Calibration | None, X: Any, coverage: float, joint: bool
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals that hold the targets of X, each of shape (n, d)."""
+    if calibration is None:
+        raise NotFittedError(
+            "Intervals need held-out errors: call `calibrate` with rows that the model has not "
+            "seen, or with those that it has and cv=5."
+        )
     level = Fraction(str(check_level(coverage, "coverage")))
     errors = _joint(calibration.errors) if joint else calibration.errors
     if calibration.models:
@@ -126,8 +130,8 @@ def _joint(parts: list[Floats]) -> list[Floats]:
     """
     if parts[0].shape[1] == 1:
         return parts
-    known = [np.sort(column[~np.isnan(column)]) for column in np.concatenate(parts).T]
-    ends = [np.concatenate([[0.0], e, [np.inf]])[(len(e) + 2) // 2 - 1 :][:2] for e in known]
+    observed = [np.sort(column[~np.isnan(column)]) for column in np.concatenate(parts).T]
+    ends = [np.concatenate([[0.0], e, [np.inf]])[(len(e) + 2) // 2 - 1 :][:2] for e in observed]
     low, high = np.array(ends).T  # (d,)
 
     def shaped(E: Floats) -> Floats:
@@ -142,18 +146,18 @@ def _joint(parts: list[Floats]) -> list[Floats]:
 
 def _quantile(errors: Floats, level: Fraction) -> float:
     """Return the ceil((n + 1) level)-th smallest of n errors, infinity if there is none."""
-    known = np.sort(errors[~np.isnan(errors)])
-    place = math.ceil((len(known) + 1) * level)
-    return float(known[place - 1]) if place <= len(known) else np.inf
+    observed = np.sort(errors[~np.isnan(errors)])
+    place = math.ceil((len(observed) + 1) * level)
+    return float(observed[place - 1]) if place <= len(observed) else np.inf
 
 
 def _cv_plus(
     calibration: Calibration, errors: list[Floats], X: Any, level: Fraction
 ) -> tuple[Floats, Floats]:
     """Return the ends of CV+: quantiles over all training rows i of f_i(x) -+ R_i."""
-    found = [_predicted(model, X, calibration.scaled) for model in calibration.models]
-    F = np.stack([f for f, _ in found])
-    scale = np.stack([s * np.ones(F.shape[1:]) for _, s in found])  # (folds, n, d)
+    predicted = [_predicted(model, X, calibration.scaled) for model in calibration.models]
+    F = np.stack([f for f, _ in predicted])
+    scale = np.stack([s * np.ones(F.shape[1:]) for _, s in predicted])  # (folds, n, d)
     lower, upper = np.empty(F.shape[1:]), np.empty(F.shape[1:])
     for j in range(F.shape[2]):
         lists = [np.sort(E[~np.isnan(E[:, j]), j]) for E in errors]
@@ -170,14 +174,14 @@ def _kth(shifts: Floats, scale: Floats, lists: list[Floats], k: int) -> Floats:
     """
     if k > sum(map(len, lists)):
         return np.full(shifts.shape[1], np.inf)
-    largest = np.array([one[-1] if len(one) else 0.0 for one in lists])[:, None]
+    largest = np.array([errors[-1] if len(errors) else 0.0 for errors in lists])[:, None]
     low, high = shifts.min(axis=0), (shifts + scale * largest).max(axis=0)
     low = np.nextafter(low, -np.inf)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         below = sum(
-            np.searchsorted(one, (middle - shift) / width, side="right")
-            for one, shift, width in zip(lists, shifts, scale, strict=True)
+            np.searchsorted(errors, (middle - shift) / width, side="right")
+            for errors, shift, width in zip(lists, shifts, scale, strict=True)
         )
         enough = below >= k
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

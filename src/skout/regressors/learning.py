@@ -1,4 +1,4 @@
-"""The metric of a kernel, learnt from the targets: rounds of sketched ridge and its gradients."""
+"""The metric of a kernel, learned from the targets: rounds of sketched ridge and its gradients."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.types import Floats, Index, Ints, RandomState
+from .._numerics.types import Array, Floats, Ints, Rows
 from .._numerics.validation import check_rng
 from ..basis import span_of
-from ..basis.moments import MaskedMoments
-from ..basis.passes import Sample
+from ..basis.moments import Moments
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, Learnt, Mahalanobis
-from ..rows import Memory, Reduction
+from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample
-from ..solvers.folds import TEST, TRAIN, Search, deal, least_loss, mean_square
-from ..solvers.ridge import FoldMoments, GramSystem, RidgeOptions
-from ..solvers.ridge.memory import budget_for
-
-__all__ = ["GradientProducts", "LearnedMetric", "learned_kernel", "search_after"]
+from ..solvers.folds import TEST, TRAIN, AlphaSearch, deal, least_loss, mean_square
+from ..solvers.ridge import Decision, FoldMoments, GramSystem, RidgeOptions, RidgeProblem
 
 # In a metric that was learned the last fit tries so many alphas below and above the best one of the
 # rounds: it has more landmarks than they had.
@@ -48,14 +45,14 @@ _EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
 _ORIGIN_ROWS = 8192
 _MISSING = (
-    "y has missing values, and a metric is learnt from whole rows: learn it from those, and give "
+    "y has missing values, and a metric is learned from whole rows: learn it from those, and give "
     "the kernel of that fit, its `kernel_`, to this one."
 )
 
 
 @dataclass(frozen=True)
 class LearnedMetric:
-    """The rounds in which a metric was learned; `Learnt` says what they are."""
+    """The rounds in which a metric was learned: `metric_results_`; `Learnt` says what they are."""
 
     alpha: Floats
     mean_loss: Floats  # of held-out rows, (rounds + 1, n_alphas)
@@ -64,36 +61,30 @@ class LearnedMetric:
     fold_loss: Floats  # of that round, (n_splits, n_alphas)
     held: Ints | None  # the rows held out, where they are one part of the sample
 
-    def results(self) -> dict[str, Any]:
-        """Return what becomes `metric_results_`."""
-        return dict(vars(self))
-
 
 def learned_kernel(
-    kernel: Learnt,
-    sample: Sample,
-    alphas: list[float],
-    *,
-    fit_intercept: bool,
-    random_state: RandomState,
-    n_jobs: int | None,
-    verbose: bool,
+    kernel: Learnt, sample: TrainingSample, alphas: list[float], options: RidgeOptions
 ) -> tuple[Mahalanobis, LearnedMetric]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
-    The other parameters are those of the rounds, each of which takes the best alpha. Words such as
-    gamma="scale" are still to be resolved.
+    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
     kernel.check()
     if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
-    seed = int(check_rng(random_state).integers(2**32))
-    index = _drawn(sample, kernel.max_rows, seed)
-    sample = sample if index is None else _gathered(sample, index)
-    if fit_intercept:  # targets far from zero would lose their last digits
+    seed, n, index = int(check_rng(options.random_state).integers(2**32)), len(sample.rows), None
+    if n > kernel.max_rows and sample.rows.pool is None:  # of rows that come in order only, all
+        index = np.sort(np.random.default_rng(seed).choice(n, kernel.max_rows, replace=False))
+        rows, targets = (
+            part.subset(index).gathered(len(index)).in_memory()
+            for part in (sample.rows, sample.targets)
+        )
+        weights = None if sample.weights is None else np.asarray(sample.weights[index])
+        sample = TrainingSample(rows, targets, weights)
+    if options.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.first_rows(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
-    learning = _Learning(kernel, sample, alphas, fit_intercept, seed, n_jobs, verbose)
+    learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
         in_metric, metric = learning.chosen()
     if index is not None and metric.held is not None:
@@ -102,76 +93,35 @@ def learned_kernel(
 
 
 def search_after(
-    metric: LearnedMetric | None,
-    sample: Sample,
-    options: RidgeOptions,
-    search: Search,
-    groups: Any,
-) -> tuple[Search, dict[str, Any] | None]:
-    """Return a search with its splits, and with the alphas that are left to choose from.
+    metric: LearnedMetric, sample: TrainingSample, alphas: list[float]
+) -> tuple[AlphaSearch, dict[str, Any] | None]:
+    """Return a search of the alphas that are left to choose from where a metric was learned.
 
-    Where a metric was learned, the rows held out from that choose: folds of the whole sample, which
-    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
-    score the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
-    the choice of the rounds is final, and their table is returned too. A scorer, a splitter or
-    groups, which somebody gave for a reason, decide themselves.
+    The rows held out from that choose: folds of the whole sample, which has taught the metric,
+    flatter small alphas. If they are one part of rows on the host, they score the last fit, whose
+    landmarks are more, by alphas near the best one of the rounds. If not, the choice of the rounds
+    is final, and their table is returned too.
     """
-    alphas, _, scorer = search
-    if scorer is not None:
-        return search._replace(splits=scorer.splits), None
-    if len(alphas) == 1:
-        return search, None
-    if metric is None or groups is not None or not isinstance(options.cv, int):
-        rows, targets = len(sample.rows), sample.targets.loaded
-        splits = deal(
-            options.cv, rows, targets, sample.weights, options.random_state, groups=groups
-        )
-        return Search(alphas, splits), None
     if metric.held is not None and sample.rows.device is None:
         held = np.zeros(len(sample.rows), dtype=bool)
         held[metric.held] = True
         ladder = sorted(alphas)
         best = ladder.index(metric.best_alpha)
-        return Search(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
+        return AlphaSearch(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
     tried = np.flatnonzero(np.isfinite(metric.fold_loss[0]))
     table = least_loss([alphas[k] for k in tried], metric.fold_loss[:, tried]).results
-    return Search([metric.best_alpha]), table
-
-
-def _mask(rows: Index, n: int) -> np.ndarray:
-    """Return which of n rows are at these positions."""
-    mask = np.zeros(n, dtype=bool)
-    mask[rows] = True
-    return mask
-
-
-def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:
-    """Return which rows are learnt from; None for all, as of rows that come in order only."""
-    n = len(sample.rows)
-    if n <= most or sample.rows.pool is not None:
-        return None
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
-def _gathered(sample: Sample, index: np.ndarray) -> Sample:
-    """Return some rows, in memory."""
-    rows, targets = (
-        part.subset(index).gathered(len(index)).in_memory()
-        for part in (sample.rows, sample.targets)
-    )
-    weights = None if sample.weights is None else np.asarray(sample.weights[index])
-    return Sample(rows, targets, weights)
+    return AlphaSearch([metric.best_alpha]), table
 
 
 @dataclass(frozen=True)
 class _Round:
     """A metric W, the held-out loss of each alpha, and f = sum_j coef_j k(landmark_j, .)."""
 
-    scale: np.ndarray | None
-    losses: np.ndarray
+    scale: Floats | None
+    losses: Floats
     kernel: Kernel
-    landmarks: Any
-    coef: np.ndarray
+    landmarks: Rows
+    coef: Floats
 
 
 @dataclass(frozen=True)
@@ -179,79 +129,70 @@ class _Learning:
     """Rounds on a sample: a fit in the metric so far, then the next metric from its gradients."""
 
     kernel: Learnt
-    sample: Sample
+    sample: TrainingSample
     alphas: list[float]
-    fit_intercept: bool
+    options: RidgeOptions
     seed: int
-    n_jobs: int | None
-    verbose: bool
 
     def chosen(self) -> tuple[Mahalanobis, LearnedMetric]:
         """Hold out rows, and return the kernel in the metric of the round that serves them best."""
-        n = len(self.sample.rows)
+        rows, weights = self.sample.rows, self.sample.weights
+        n = len(rows)
         n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
-        splits = [_mask(test, n) for _, test in deal(min(_FOLDS, n), n, random_state=self.seed)]
-        tries = self._tries(splits[:n_splits])
-        losses = np.array([[split.losses for split in one] for one in tries])  # round, split, alpha
+        splits = deal(min(_FOLDS, n), n, random_state=self.seed)[:n_splits]
+        masks = [np.isin(np.arange(n), np.asarray(test)) for _, test in splits]
+        rounds = self._rounds(masks)
+        losses = np.array([[fit.losses for fit in fits] for fits in rounds])  # round, split, alpha
         mean = losses.mean(axis=1)
         best, which = (int(k) for k in np.unravel_index(mean.argmin(), mean.shape))
-        metric = LearnedMetric(
-            np.array(self.alphas), mean, best, self.alphas[which], losses[best],
-            self._one_part(splits[0], n_splits),
-        )  # fmt: skip
-        if n_splits == 1 or best == 0:
-            return self.kernel.in_metric(tries[best][0].scale), metric
-        # few rows: learn again from all of them, with the alphas that served best
-        scale = None
-        for k in mean[:best].argmin(axis=1):
-            scale = self._metric(self._round(scale, None, [int(k)]), None)
+        held = None
+        if n_splits == 1 and rows.pool is None and (weights is None or np.any(weights[masks[0]])):
+            held = np.flatnonzero(masks[0])  # one part of rows that can be read again
+        alphas = np.array(self.alphas)
+        metric = LearnedMetric(alphas, mean, best, self.alphas[which], losses[best], held)
+        scale = rounds[best][0].scale
+        if n_splits > 1 and best > 0:
+            # few rows: learn again from all of them, with the alphas that served best
+            scale = None
+            for k in mean[:best].argmin(axis=1):
+                scale = self._metric(self._fit(scale, None, np.array([k])), None)
         return self.kernel.in_metric(scale), metric
 
-    def _one_part(self, held: np.ndarray, n_splits: int) -> Ints | None:
-        """Return the rows held out, if these are one part of rows that can be read again."""
-        sample = self.sample
-        if n_splits > 1 or sample.rows.pool is not None:
-            return None
-        has_weight = sample.weights is None or np.any(sample.weights[held])
-        return np.flatnonzero(held) if has_weight else None
-
-    def _tries(self, splits: list[np.ndarray]) -> list[list[_Round]]:
-        """Return the rounds, each with its splits, until they are many or do not help any more."""
-        tries: list[list[_Round]] = []
-        means: list[np.ndarray] = []
+    def _rounds(self, masks: list[np.ndarray]) -> list[list[_Round]]:
+        """Return the fits of each round, one a split, until rounds do not help any more."""
+        rounds: list[list[_Round]] = []
+        means: list[Floats] = []
         order = np.argsort(np.argsort(self.alphas))
-        for number in tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.verbose):
-            if number == 0:
-                pairs: list[Any] = [(None, held) for held in splits]
-                some = np.arange(len(order))
-            else:
-                before = zip(tries[-1], splits, strict=True)
-                pairs = [(self._metric(found, held), held) for found, held in before]
+        bar = tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.options.verbose)
+        for number in bar:
+            scales: list[Floats | None] = [None] * len(masks)
+            tried = np.arange(len(order))
+            if number:
+                fits = zip(rounds[-1], masks, strict=True)
+                scales = [self._metric(fit, held) for fit, held in fits]
                 away = np.abs(order - order[means[-1].argmin()])  # from the best alpha so far
-                some = np.flatnonzero(away <= _NEAR)
-            tries.append([self._round(scale, held, some) for scale, held in pairs])
-            means.append(np.mean([split.losses for split in tries[-1]], axis=0))
+                tried = np.flatnonzero(away <= _NEAR)
+            metrics = zip(scales, masks, strict=True)
+            rounds.append([self._fit(scale, held, tried) for scale, held in metrics])
+            means.append(np.mean([fit.losses for fit in rounds[-1]], axis=0))
             if number - np.argmin([mean.min() for mean in means]) >= _PATIENCE:
                 break
-        return tries
+        return rounds
 
-    def _round(self, scale: np.ndarray | None, held: np.ndarray | None, some: Any) -> _Round:
-        """Fit in a metric on the rows that are not held out, and judge some alphas by the others.
+    def _fit(self, scale: Floats | None, held: np.ndarray | None, tried: Ints) -> _Round:
+        """Fit in a metric on the rows that are not held out, and score some alphas by the others.
 
-        The loss of those that are not tried is inf.
+        All rows are landmarks where they are few, on the host. The loss of alphas that are not
+        tried is inf.
         """
-        fit = self._exactly if self._is_exact else self._with_landmarks
-        found = fit(scale, held, [self.alphas[k] for k in some])
-        losses = np.full(len(self.alphas), np.inf)
-        losses[some] = found.losses
-        return replace(found, losses=losses)
-
-    @functools.cached_property
-    def _is_exact(self) -> bool:
-        """Whether all rows are landmarks."""
         rows, most = self.sample.rows, self.kernel.landmarks
-        here = rows.pool is None and rows.device is None
-        return here and len(rows) <= (_EXACT if most is None else most)
+        on_host = rows.pool is None and rows.device is None
+        is_exact = on_host and len(rows) <= (_EXACT if most is None else most)
+        fit = self._exactly if is_exact else self._with_landmarks
+        result = fit(scale, held, [self.alphas[k] for k in tried])
+        losses = np.full(len(self.alphas), np.inf)
+        losses[tried] = result.losses
+        return replace(result, losses=losses)
 
     def _exactly(
         self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
@@ -265,14 +206,15 @@ class _Learning:
         held = np.zeros(len(T), dtype=bool) if held is None else held
         train, test = np.flatnonzero(~held & (w > 0.0)), np.flatnonzero(held)
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
-        span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.n_jobs)
-        options = RidgeOptions(self.fit_intercept, n_jobs=self.n_jobs)
-        system = GramSystem(span, sample, [], options, "direct", budget_for(rows, 0))
+        span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.options.n_jobs)
+        options = RidgeOptions(self.options.fit_intercept, n_jobs=self.options.n_jobs)
+        problem = RidgeProblem(span, sample, options, AlphaSearch(alphas))
+        system = GramSystem.of(problem, Decision("gram", "direct", "a metric is learned"))
         used, fits, F = system.fits_and_path(alphas, train, test, T)
         losses = np.zeros(len(alphas))
         if w[held].any():
             losses = np.array([mean_square(T[test], predicted, w[test]) for predicted in F])
-        coef, fitted = fits[int(losses.argmin())][0], None
+        coef = fits[int(losses.argmin())][0]
         if coef.shape[1] > _OUTPUTS:
             assert system.K is not None
             fitted = system.K[np.ix_(used, used)] @ coef
@@ -287,16 +229,16 @@ class _Learning:
         most = self.kernel.landmarks
         sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
-        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs)
+        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.options.n_jobs)
         engine = span.engine()
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
         known = span.known_rows() if span.rows is rows else None
         moments = engine.moments(sample, min(alphas), known=known)
-        if any(isinstance(part, MaskedMoments) for part in moments):
+        if not isinstance(moments[0], Moments) or not isinstance(moments[-1], Moments):
             raise ValueError(_MISSING)
         roles = np.array([[TRAIN], [TEST]][: len(moments)])
-        folds = FoldMoments(moments, roles, self.fit_intercept)
+        folds = FoldMoments(moments, roles, self.options.fit_intercept)
         fits, losses = folds.fits(alphas, 0), np.zeros(len(alphas))
         if held is not None:
             losses = np.array(folds.losses_of(fits, 0))
@@ -304,12 +246,15 @@ class _Learning:
         coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
         return _Round(scale, losses, engine.kernel, engine.landmarks, engine.on_features(coef))
 
-    def _metric(self, found: _Round, held: np.ndarray | None) -> np.ndarray:
+    def _metric(self, fit: _Round, held: np.ndarray | None) -> Floats:
         """Return the next W, with W'W = M, the average gradient outer product; its trace is d."""
-        rows, W, flat = self.sample.rows, found.scale, self._is_diagonal
-        products = GradientProducts(found.kernel, found.landmarks, found.coef, diagonal=flat)
-        S = rows.reduce(products, self.sample.weights, held, n_jobs=self.n_jobs)
+        rows, W, flat = self.sample.rows, fit.scale, self.kernel.diagonal
         d = rows.shape[1]
+        if flat is None:  # many columns, or a kernel that adds up features
+            adds = getattr(self.kernel._part("kernel"), "adds_features", False)
+            flat = hasattr(rows.like, "indptr") or d > _MATRIX or adds
+        products = GradientProducts(fit.kernel, fit.landmarks, fit.coef, diagonal=flat)
+        S = rows.reduce(products, self.sample.weights, held, n_jobs=self.options.n_jobs)
         if flat:
             M = S if W is None else S * W**2
             return np.sqrt(M * (d / M.sum())) if M.sum() > 0.0 else np.ones(d)
@@ -320,20 +265,8 @@ class _Learning:
             return np.eye(d)
         return (vectors * np.sqrt(values * (d / values.sum()))) @ vectors.T
 
-    @functools.cached_property
-    def _is_diagonal(self) -> bool:
-        if self.kernel.diagonal is not None:
-            return self.kernel.diagonal
-        rows = self.sample.rows
-        base = self.kernel._part("kernel")
-        return (
-            hasattr(rows.like, "indptr")
-            or rows.shape[1] > _MATRIX
-            or getattr(base, "adds_features", False)
-        )
 
-
-def _few_outputs(coef: np.ndarray, products: np.ndarray, seed: int) -> np.ndarray:
+def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     """Return coefficients of at most _OUTPUTS functions with the same gradient outer products.
 
     `products` are those of the outputs' predictions, F'F.
@@ -357,25 +290,29 @@ class GradientProducts(Reduction):
     the matrix.
     """
 
-    def __init__(self, kernel: Any, landmarks: Any, coef: Any, *, diagonal: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False
+    ) -> None:
         self.kernel, self.landmarks, self.coef, self.diagonal = kernel, landmarks, coef, diagonal
         m, q = coef.shape
         self.width = 3 * m + 3 * q * (landmarks.shape[1] + 1)
 
     @functools.cached_property
-    def _gradients(self) -> Callable[[Any], Any]:
+    def _gradients(self) -> Callable[[Array], Array]:
         return self.kernel.gradients(self.landmarks, self.coef)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what workers can compute from the rest."""
         return {name: value for name, value in self.__dict__.items() if name != "_gradients"}
 
-    def on(self, place: Any) -> Reduction:
+    def on(self, place: Place) -> Reduction:
         landmarks = to_device(self.landmarks, place.device, place.dtype)
         coef = place.moved(self.coef)
         return GradientProducts(self.kernel, landmarks, coef, diagonal=self.diagonal)
 
-    def __call__(self, rows: Any, weights: Any = None, held: Any = None) -> tuple[Any, Any]:
+    def __call__(
+        self, rows: Rows, weights: Array = None, held: Array = None
+    ) -> tuple[Array, float]:
         G = self._gradients(cast(rows, float_dtype(self.landmarks)))  # (b, q, d)
         b, q, d = G.shape
         shares = G[:, 0, 0] * 0.0 + 1.0 if weights is None else cast(weights, G.dtype)
@@ -389,6 +326,6 @@ class GradientProducts(Reduction):
     def combine(self, total: Any, part: Any) -> Any:
         return part if total is None else (total[0] + part[0], total[1] + part[1])
 
-    def finish(self, total: Any) -> np.ndarray:
+    def finish(self, total: Any) -> Floats:
         products, weight = total
         return numpy_of(products) / weight

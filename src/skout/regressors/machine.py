@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once, check_alphas, frames_out
+from .._numerics.validation import all_at_once, frames_out
 from ..losses import MarginLoss, as_loss
-from ..solvers.folds import Scorer, Splits, deal
-from .base import KernelMachineBase, ScoresObserved
+from ..solvers.folds import Scorer
+from .base import KernelMachineBase, PenalizedRegressor
 from .tasks import check_task_matrix
 
 __all__ = ["KernelMachine"]
 
 
 @frames_out
-class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
+class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 
-    Minimises mean_i loss(f(x_i), y_i) + alpha/2 ||f||^2 over the space of the kernel k M, or over
+    Minimizes mean_i loss(f(x_i), y_i) + alpha/2 ||f||^2 over the space of the kernel k M, or over
     the span of a sketch of it (3.11), to a certificate: `duality_gap_` bounds how far the objective
     is above its minimum.
 
@@ -42,7 +42,7 @@ class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
-        Add an unpenalised constant to each output.
+        Add an unpenalized constant to each output.
     tol : float, default 1e-4
         Relative duality gap to reach.
     max_iter : int, default 200
@@ -146,25 +146,6 @@ class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
         """
         return self._fit(X, y, sample_weight)
 
-    @all_at_once
-    def fit_scored(
-        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None
-    ) -> KernelMachine:
-        """Fit with the alpha whose held-out predictions have the best score.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        scorer : Scorer
-            See `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : KernelMachine
-        """
-        return self._fit(X, y, sample_weight, scorer)
-
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, scorer: Scorer | None = None
     ) -> KernelMachine:
@@ -183,24 +164,6 @@ class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
         M = None if M is None else check_task_matrix(M, Y.shape[1])
         self._take(self._learn(rows, Y, weights, loss, M, scorer=scorer))
         return self
-
-    def choice_splits(
-        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
-    ) -> Splits:
-        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
-
-        Parameters
-        ----------
-        n, y, weights, groups
-            See `skout.solvers.folds.deal`.
-
-        Returns
-        -------
-        splits : list of (train, test)
-        """
-        if len(check_alphas(self.alpha)) == 1:
-            return []
-        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of new rows.

@@ -42,7 +42,7 @@ def gaussian_noise(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     epsilon : float > 0
     delta : float in (0, 1)
     sensitivity : float, default 1
-        Most that one row changes what is told, in the Euclidean norm.
+        Most that one row changes what is released, in the Euclidean norm.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     The moments phi'phi and phi't get Gaussian noise, once, and all that follows uses them alone.
     Features are drawn without a look at the data, as their width must be chosen: a landmark of a
-    sketch would be a row told to everybody.
+    sketch would be a row released to everybody.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     Notes
     -----
-    The number of rows is told. A fit spends its epsilon; fits on the same rows add up, so that
+    The number of rows is released. A fit spends its epsilon; fits on the same rows add up, so that
     parameters must not be chosen by trying, and each member of an ensemble spends its own. What
     comes before the fit is not covered: scaling by the mean of the rows tells it. Nor is what is
     kept beside the model, such as the training outputs of a `StructuredPredictor`, which refuses

@@ -32,7 +32,7 @@ _SAME = 1e-12
 class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """Kernel quantile regression, several levels at once, that need not cross.
 
-    Minimises mean_i sum_j pinball_tau_j(f_j(x_i), y_i) + alpha/2 ||f||^2 with the kernel k M,
+    Minimizes mean_i sum_j pinball_tau_j(f_j(x_i), y_i) + alpha/2 ||f||^2 with the kernel k M,
     M_ij = exp(-gamma (tau_i - tau_j)^2), which ties the curves of near levels (example 2.13).
 
     As M is a kernel of levels, f has a curve at every level (Brault et al., 2019):
@@ -43,7 +43,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     ----------
     quantiles : float, array of shape (q,) or "all", default 0.5
         Levels, in (0, 1), such as (0.1, 0.5, 0.9); one number is one quantile, here the median.
-        "all" minimises the integral of the loss over all levels, by a quadrature of 20; it is half
+        "all" minimizes the integral of the loss over all levels, by a quadrature of 20; it is half
         the continuous ranked probability score.
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
@@ -57,7 +57,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     cv : int, splitter or iterable of splits, default 5
         As in `KernelMachine`.
     fit_intercept : bool, default True
-        Add an unpenalised constant to each level.
+        Add an unpenalized constant to each level.
     tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
 
@@ -240,7 +240,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self.predict(X).reshape(-1, len(self.quantiles_))
         y = np.asarray(y, dtype=np.float64).ravel()
         constants = np.tile(_best_constants(y, self.quantiles_, sample_weight), (len(y), 1))
-        loss, worst = (self._loss(y, some, sample_weight) for some in (F, constants))
+        loss, worst = (self._loss(y, predicted, sample_weight) for predicted in (F, constants))
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
 
     def _loss(self, y: np.ndarray, F: np.ndarray, sample_weight: Any) -> float:
@@ -266,7 +266,7 @@ class _Extended:
     """Predictions at other levels than those of the columns; it can be sent to workers.
 
     f(tau) = (F - b) T + b(tau), T = M^+ M(levels, tau): the representer's formula, as F - b is the
-    sum over rows times M. The intercepts b, which nothing penalises, are carried over by the curve
+    sum over rows times M. The intercepts b, which nothing penalizes, are carried over by the curve
     with the least integral of b'(tau)^2, a straight line between two levels.
     """
 
@@ -276,7 +276,7 @@ class _Extended:
         self, levels: np.ndarray, gamma: float, intercept: np.ndarray, wanted: np.ndarray
     ) -> None:
         order = np.argsort(levels)
-        lines = [np.interp(wanted, levels[order], one) for one in np.eye(len(levels))[:, order]]
+        lines = [np.interp(wanted, levels[order], row) for row in np.eye(len(levels))[:, order]]
         kernel = np.exp(-gamma * (levels[:, None] - wanted) ** 2)  # (q, wanted)
         T = pseudo_inverse(np.exp(-gamma * (levels[:, None] - levels) ** 2)) @ kernel
         distance = 1.0 - np.sum(kernel * T, axis=0)
@@ -288,13 +288,13 @@ class _Extended:
         self.above = np.searchsorted(levels[order], wanted - _SAME) + 1
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
-        found = (F - self.old) @ self.T + self.new
+        predicted = (F - self.old) @ self.T + self.new
         if self.sort:  # between the sorted quantiles of the fit
             known = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
             known[:, 0] = -np.inf
-            found = np.clip(found, known[:, self.below], known[:, self.above])
-            found[:, self.order] = np.sort(found, axis=1)
-        return found[:, 0] if self.is_vector else found
+            predicted = np.clip(predicted, known[:, self.below], known[:, self.above])
+            predicted[:, self.order] = np.sort(predicted, axis=1)
+        return predicted[:, 0] if self.is_vector else predicted
 
 
 def _without_missing(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:

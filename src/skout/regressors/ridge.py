@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats
+from .._numerics.types import Floats, Objects
 from .._numerics.validation import (
     PartsByName,
     all_at_once,
@@ -27,15 +27,13 @@ from .._numerics.validation import (
     check_rng,
     frames_out,
 )
-from ..basis import Engine, KernelBasis, Span, span_of
+from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.moments import AnyMoments
-from ..basis.passes import Sample
+from ..basis.moments import AnyMoments, Moments
+from ..basis.passes import TrainingSample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Blocks,
     Memory,
-    RowMap,
     Source,
     columns,
     encoded,
@@ -45,32 +43,30 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers.folds import TRAIN, ChosenAlpha, Scorer, Search, Splits, deal, interleaved_groups
+from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
-    Bar,
+    SYSTEMS,
     Fit,
-    FoldMoments,
-    MomentSystem,
+    GrowingMoments,
     RidgeCheckpoint,
     RidgeOptions,
+    RidgeProblem,
     decide,
     fit_best,
     open_checkpoint,
-    system_for,
+    warn_of_far_mean,
 )
-from .base import Finished, ScoresObserved, first_column
+from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import LearnedMetric, learned_kernel, search_after
-from .means import warn_of_far_mean
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
 __all__ = ["KernelRidge"]
 
-# What only some fits have.
+# What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
-# What is made of a fit when it is first needed.
 _COMPUTED = ("coef_", "projection_", "_variances")
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
@@ -78,41 +74,16 @@ _ONCE_ROWS = 8192
 
 @dataclass(frozen=True)
 class Kept:
-    """What a `KernelRidge` keeps of a fit beside its public attributes.
+    """What a `KernelRidge` keeps of a `Fit` beside its public attributes, and of partial_fit."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (m, d)
-    moments, row_weights, row_count, fitc_shift, origin
-        See `Fit`; moments are those of the rows given to `fit`.
-    folds : list of moments, optional
-        Of the rows given to `partial_fit`, by fold.
-    n_added : int
-        The number of these rows.
-    """
-
-    matrix: Floats
-    moments: AnyMoments | None = None
+    matrix: Floats  # (m, d)
+    moments: AnyMoments | None = None  # of the rows given to `fit`
     row_weights: Floats | None = None
     row_count: float | None = None
     fitc_shift: float | None = None
     origin: Floats | None = None
-    folds: Sequence[AnyMoments] | None = None
-    n_added: int = 0
-
-
-@dataclass(frozen=True)
-class _Added:
-    """The moments of rows that came in parts, by fold, in the coordinates of an engine."""
-
-    engine: Engine
-    n_outputs: int
-    metric: LearnedMetric | None = None
-    base: AnyMoments | None = None  # of rows that train in every fold
-    folds: Sequence[AnyMoments] | None = None
-    origin: Floats | None = None
-    n: int = 0
-    report: dict[str, Any] | None = None
+    folds: Sequence[AnyMoments] | None = None  # of the rows given to `partial_fit`, by fold
+    n_added: int = 0  # the number of these rows
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -125,10 +96,10 @@ def _has_sketch(model: KernelRidge) -> bool:
 
 
 @frames_out
-class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
+class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
-    Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
+    Minimizes mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
     (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
     constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
     Targets may be missing, NaN: each output is then fitted on the rows that have it.
@@ -144,7 +115,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
-        Add an unpenalised constant to each output.
+        Add an unpenalized constant to each output.
     solver : "auto", "direct" or "cg", default "auto"
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
@@ -205,7 +176,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
-        Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
+        Of a kernel whose metric is learned, see `skout.kernels.Learnt`.
     n_features_in_ : int
 
     Examples
@@ -298,57 +269,35 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         -------
         self : KernelRidge
         """
-        return self._fit(X, y, sample_weight, landmarks, groups)
-
-    @all_at_once
-    def fit_scored(
-        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None, landmarks: Any = None
-    ) -> KernelRidge:
-        """Fit with the alpha whose held-out predictions have the best score.
-
-        Parameters
-        ----------
-        X, y, sample_weight, landmarks
-            As in `fit`.
-        scorer : Scorer
-            See `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : KernelRidge
-        """
-        return self._fit(X, y, sample_weight, landmarks, scorer=scorer)
+        return self._fit(X, y, sample_weight, landmarks, groups=groups)
 
     def _fit(
         self,
         X: Any,
         y: Any,
-        sample_weight: Any,
-        landmarks: Any,
-        groups: Any = None,
+        sample_weight: Any = None,
+        landmarks: Objects = None,
+        groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas = self._check(landmarks)
+        alphas, checkpoint = self._check(landmarks, X), None
+        if self.checkpoint is not None:
+            checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
-            return self._fit_once(X, landmarks, alphas)
-        checkpoint = self._checkpoint(X)
+            return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)
         sample = self._read(X, y, sample_weight)  # checked and encoded once
-        has_missing = self._has_missing(sample, checkpoint)
-        options = self._options(sample.targets.shape[1])
-        kernel, metric = self._learned(sample, alphas)
-        search, table = search_after(metric, sample, options, Search(alphas, (), scorer), groups)
+        d, kernel, metric = sample.targets.shape[1], as_kernel(self.kernel), None
+        options = self._options(d, checkpoint, has_missing=sample.has_missing)
+        if kernel.learns:
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
+        search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
-        decision = decide(  # the only decision: moments, rows, products or the kernel matrix
-            span, sample, options, search, has_missing=has_missing, learned=metric is not None,
-            needs_moments=self.variance == "fitc",
-        )  # fmt: skip
+        problem = RidgeProblem(span, sample, options, search)
+        decision = decide(problem)  # the only one: moments, rows, products or the kernel matrix
         with large_matrices_on(None if span.is_exact else sample.rows.device):
-            system = system_for(
-                decision, span, sample, options, search, checkpoint=checkpoint,
-                has_missing=has_missing,
-            )  # fmt: skip
+            system = SYSTEMS[decision.system].of(problem, decision)
             fit = fit_best(system, search)  # alpha by one path of folds, then all rows
-        if self.variance == "fitc" and not span.is_exact:
+        if options.needs_moments:
             fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
         if checkpoint is not None:
@@ -357,7 +306,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
             warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
-    def _check(self, landmarks: Any = None) -> list[float]:
+    def _check(self, landmarks: Objects, X: Any) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -370,37 +319,21 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         check_choice(self.solver, "solver", ("auto", "direct", "cg"))
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
+        if self.solver == "cg" and landmarks is not None and reads_once(X):
+            raise ValueError(
+                'solver="cg" passes over the rows many times, and these blocks can be read only '
+                "once: give a function that makes them anew, leave out landmarks, or use "
+                'solver="direct".'
+            )
         return alphas
 
-    def _check_fitc(self, *, missing: bool = False, once: bool = False) -> None:
-        """Raise where a sketched model with variance="fitc" cannot be fitted."""
-        if self.sketch is not None and self.variance == "fitc":
-            refuse_fitc(
-                alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
-                task_matrix=self.task_matrix is not None, missing=missing, once=once,
-            )  # fmt: skip
-
-    def _checkpoint(self, X: Any) -> RidgeCheckpoint | None:
-        """Return where the fit keeps its progress, if it shall."""
-        if self.checkpoint is None:
-            return None
-        return open_checkpoint(
-            self.checkpoint, X, kernel=self.kernel, sketch=self.sketch, alpha=self.alpha,
-            cv=self.cv, fit_intercept=self.fit_intercept, random_state=self.random_state,
-            device=self.device,
-        )  # fmt: skip
-
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Check and encode what was given to fit, blocks that come one by one included."""
-        seed, size = self.random_state, least_rows(self.sketch)
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size)
-        sample = self._sample(X, y, sample_weight, reset=True)
-        if len(sample.rows) < 2:
-            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
-        return sample
-
-    def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
+    def _read(
+        self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
+    ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
+        if not adds:  # blocks that come one by one are opened
+            seed, size = self.random_state, least_rows(self.sketch)
+            X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
@@ -411,36 +344,58 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.load(), "y")
-        return Sample(rows, targets, weights)
+        if not adds and len(rows) < 2:
+            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        sample = TrainingSample(rows, targets, weights)
+        if adds or not self.fit_intercept or self.sketch is None:
+            return sample
+        return replace(sample, origin=sample.rough_mean())
 
-    def _has_missing(self, sample: Sample, checkpoint: RidgeCheckpoint | None) -> bool:
-        """Return whether targets in memory are missing; raise where that cannot be."""
-        T = sample.targets.loaded  # None where they are not in memory
-        has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
+    def _options(
+        self,
+        n_outputs: int,
+        checkpoint: RidgeCheckpoint | None = None,
+        *,
+        has_missing: bool = False,
+        once: bool = False,
+    ) -> RidgeOptions:
+        """Return what solvers read of the parameters, or raise where these cannot be combined."""
+        M, needs_moments = self.task_matrix, self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
-        self._check_fitc(missing=has_missing)
-        return has_missing
-
-    def _options(self, n_outputs: int) -> RidgeOptions:
-        """Return what solvers read of the parameters."""
+        if needs_moments:
+            refuse_fitc(
+                alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
+                task_matrix=M is not None, missing=has_missing, once=once,
+            )  # fmt: skip
         return RidgeOptions(
-            self.fit_intercept, self.solver, self.tol, self.max_iter,  # type: ignore[arg-type]
-            checked_tasks(self.task_matrix, n_outputs), self.cv, self.random_state, self.n_jobs,
-            self.verbose,
+            self.fit_intercept, self.solver, self.tol, self.max_iter,
+            None if M is None else checked_tasks(M, n_outputs), self.cv, self.random_state,
+            self.n_jobs, self.verbose, checkpoint, has_missing, as_kernel(self.kernel).learns,
+            needs_moments,
         )  # fmt: skip
 
-    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
-        """Return the kernel; if it learns, in a metric learned from the sample, and its losses."""
-        kernel = as_kernel(self.kernel)
-        if not kernel.learns:
-            return kernel, None
-        return learned_kernel(
-            kernel, sample, alphas, fit_intercept=self.fit_intercept,
-            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
-        )  # fmt: skip
+    def _search(
+        self,
+        alphas: list[float],
+        sample: TrainingSample,
+        metric: LearnedMetric | None,
+        groups: ArrayLike | None,
+        scorer: Scorer | None,
+    ) -> tuple[AlphaSearch, dict[str, Any] | None]:
+        """Return which alphas to choose from on which splits, or the table of a choice made."""
+        if scorer is not None:
+            return AlphaSearch(alphas, scorer.splits, scorer), None
+        if len(alphas) == 1:
+            return AlphaSearch(alphas), None
+        # a splitter or groups, which somebody gave for a reason, decide themselves
+        if metric is not None and groups is None and isinstance(self.cv, int):
+            return search_after(metric, sample, alphas)
+        n, targets, weights = len(sample.rows), sample.targets.loaded, sample.weights
+        splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
+        return AlphaSearch(alphas, splits), None
 
-    def _span(self, kernel: Kernel, sample: Sample, landmarks: Any) -> Span:
+    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
@@ -453,30 +408,29 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         fit: Fit,
         metric: LearnedMetric | None = None,
         table: dict[str, Any] | None = None,
-        added: _Added | None = None,
+        grown: GrowingMoments | None = None,
     ) -> None:
         """Become what a solver returned: the only place that writes what a fit finds.
 
-        `metric` is a metric that was learned, `table` the losses that chose alpha then, and `added`
+        `metric` is a metric that was learned, `table` the losses that chose alpha then, and `grown`
         are the rows of partial_fit.
         """
         for name in (*_OPTIONAL, *_COMPUTED):
             self.__dict__.pop(name, None)
         self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
         self.intercept_, self.solver_report_ = fit.intercept, fit.report
-        table = table if fit.chosen.results is None else fit.chosen.results
         optional = {
             "basis_": fit.engine and KernelBasis.of(fit.engine, fit.kernel, self.sketch),
-            "cv_results_": table,
-            "metric_results_": metric and metric.results(),
+            "cv_results_": table if fit.chosen.results is None else fit.chosen.results,
+            "metric_results_": metric and dict(vars(metric)),
             "task_matrix_": fit.task_matrix,
         }
         self.__dict__.update({name: part for name, part in optional.items() if part is not None})
         self._kept = Kept(
-            fit.matrix, fit.moments if added is None else added.base, fit.row_weights,
-            fit.row_count, fit.fitc_shift, fit.origin,
-            *((None, 0) if added is None else (added.folds, added.n)),
-        )  # fmt: skip
+            fit.matrix, fit.moments, fit.row_weights, fit.row_count, fit.fitc_shift, fit.origin
+        )
+        if grown is not None:
+            self._kept = replace(self._kept, moments=grown.base, folds=grown.folds, n_added=grown.n)
         _ = self.projection_  # scikit-learn wants it made before `predict`
 
     @property
@@ -484,31 +438,13 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         """The fit, from the attributes that it became."""
         kept, engine = self._kept, self.basis_.engine_ if hasattr(self, "basis_") else None
         parts = [part for part in [*(kept.folds or []), kept.moments] if part is not None]
-        whitened = [part.whitened() for part in parts]
+        whitened = [part.each(Moments.whitened) for part in parts]
         moments = functools.reduce(operator.add, whitened) if whitened else None
         return Fit(
             self.kernel_, self.landmarks_, kept.matrix, self.intercept_, ChosenAlpha(self.alpha_),
             self.solver_report_, engine, moments, getattr(self, "task_matrix_", None),
             kept.row_weights, kept.row_count, kept.fitc_shift, kept.origin,
         )  # fmt: skip
-
-    def choice_splits(
-        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
-    ) -> Splits:
-        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
-
-        Parameters
-        ----------
-        n, y, weights, groups
-            See `skout.solvers.folds.deal`.
-
-        Returns
-        -------
-        splits : list of (train, test)
-        """
-        if len(check_alphas(self.alpha)) == 1:
-            return []
-        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
     # Adding rows ----------------------------------------------------------------------------------
 
@@ -535,33 +471,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         -------
         self : KernelRidge
         """
-        alphas = check_alphas(self.alpha)
-        added = self._added()
-        self._check_fitc(once=True)
-        return self._solve_added(self._add(added, X, y, sample_weight, landmarks), alphas)
-
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
-        """Fit on blocks that can be read once, as they come."""
-        if self.solver == "cg":
-            raise ValueError(
-                'solver="cg" passes over the rows many times, and these blocks can be read only '
-                "once: give a function that makes them anew, leave out landmarks, or use "
-                'solver="direct".'
-            )
-        if self.checkpoint is not None:
-            self._checkpoint(blocks)  # which it refuses
-        self._check_fitc(once=True)
-        added: _Added | None = None
-        for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            first = landmarks if added is None else None
-            added = self._add(added, X, y, next(iter(weight), None), first)
-        if added is None:
-            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_added(added, alphas)
-
-    def _added(self) -> _Added | None:
-        """Return the rows that were given so far, None before the first; raise without moments."""
-        kept = getattr(self, "_kept", None)
+        kept, earlier = getattr(self, "_kept", None), None
         no_moments = kept is not None and kept.moments is None and kept.folds is None
         if no_moments or self.solver == "cg":
             raise ValueError(
@@ -569,55 +479,39 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
                 "make, nor a fit with 2048 landmarks or more on a GPU: give "
                 'solver="direct", and begin with partial_fit.'
             )
-        if kept is None:
-            return None
-        if kept.fitc_shift is not None:
-            refuse_fitc(once=True)
-        base = None if kept.moments is None else kept.moments.whitened()
-        return _Added(
-            self.basis_.engine_, kept.matrix.shape[1], None, base, kept.folds, kept.origin,
-            kept.n_added, self.solver_report_,
-        )  # fmt: skip
+        if kept is not None:
+            if kept.fitc_shift is not None:
+                refuse_fitc(once=True)
+            if landmarks is not None:
+                raise ValueError("landmarks can only be given at the first call of partial_fit.")
+            base = None if kept.moments is None else kept.moments.each(Moments.whitened)
+            engine, d = self.basis_.engine_, kept.matrix.shape[1]
+            earlier = GrowingMoments(engine, d, base, kept.folds, kept.origin, kept.n_added)
+        return self._fit_parts([(X, y, sample_weight)], landmarks, earlier)
 
-    def _add(
-        self, added: _Added | None, X: Any, y: Any, sample_weight: Any, landmarks: Any
-    ) -> _Added:
-        """Add the moments of rows to those of earlier ones; the first ones give the landmarks."""
-        alphas = check_alphas(self.alpha)
-        if added is not None and landmarks is not None:
-            raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=added is None, adds=True)
-        n, n_outputs = sample.targets.shape
-        if added is None:
-            kernel, metric = self._learned(sample, alphas)
-            engine = self._span(kernel, sample, landmarks).engine()
-            added = _Added(engine, n_outputs, metric)
-        elif n_outputs != added.n_outputs:
-            raise ValueError(f"y has {n_outputs} outputs; earlier calls had {added.n_outputs}.")
-        origin = added.origin
-        if self.fit_intercept and origin is None:
-            origin = sample.rough_mean()
-        groups, roles = interleaved_groups(self.cv, len(alphas), added.n, n)
-        n_groups = 1 if roles is None else len(roles)
-        sample = replace(sample, groups=groups, n_groups=n_groups, origin=origin)
-        moments = added.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
-        if added.folds is not None:
-            moments = [a + b for a, b in zip(added.folds, moments, strict=True)]
-        return replace(added, folds=moments, origin=origin, n=added.n + n)
-
-    def _solve_added(self, added: _Added, alphas: list[float]) -> KernelRidge:
-        """Solve on all rows that were given so far."""
-        moments, roles = added.folds or [], interleaved_groups(self.cv, len(alphas), 0, 0)[1]
-        if added.base is not None:  # the rows of an earlier fit train in every fold
-            moments = [*moments, added.base]
-            if roles is not None:
-                roles = np.vstack([roles, np.full(roles.shape[1], TRAIN, roles.dtype)])
-        options = self._options(added.n_outputs)
-        folds = FoldMoments(
-            moments, roles, self.fit_intercept, options.task_matrix, origin=added.origin
-        )
-        system = MomentSystem(added.engine, folds, options, report=added.report or {})
-        self._take(fit_best(system, Search(alphas)), added.metric, added=added)
+    def _fit_parts(
+        self,
+        parts: Iterable[tuple[Any, ...]],
+        landmarks: Objects,
+        rows: GrowingMoments | None = None,
+    ) -> KernelRidge:
+        """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
+        alphas, metric = check_alphas(self.alpha), None
+        report = {} if rows is None else self.solver_report_
+        for X, y, *weights in parts:
+            sample = self._read(X, y, next(iter(weights), None), adds=True, reset=rows is None)
+            options = self._options(sample.targets.shape[1], once=True)
+            if rows is None:
+                kernel = as_kernel(self.kernel)
+                if kernel.learns:
+                    kernel, metric = learned_kernel(kernel, sample, alphas, options)
+                engine = self._span(kernel, sample, landmarks).engine()
+                rows = GrowingMoments(engine, sample.targets.shape[1])
+            rows = rows.plus(sample, alphas, options)
+        if rows is None:
+            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
+        fit = fit_best(rows.system(alphas, options, report), AlphaSearch(alphas))
+        self._take(fit, metric, grown=rows)
         return self
 
     # Predicting -----------------------------------------------------------------------------------
@@ -635,7 +529,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
-            For dask collections a dask array, for a tensor on a card a tensor there.
+            For dask collections a dask array, for a tensor on a GPU a tensor.
         std : ndarray of shape (n,) or (n, d)
             If wanted.
         """
@@ -643,15 +537,13 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         d = self._kept.matrix.shape[1]
         if return_std:
             rows = encoded(self, self.kernel_, X, reset=False)
-            function = WithStd(self.projection_, self._variances)
-            both = rows.map(function, (2 * d,), np.float64, n_jobs=self.n_jobs)
+            with_std = WithStd(self.projection_, self._variances)
+            both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
             return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        prediction: RowMap = self.projection_
-        if self._is_vector:
-            prediction = Finished(prediction, first_column)
+        function = self.projection_.then(first_column) if self._is_vector else self.projection_
         tail = () if self._is_vector else (d,)
-        return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
+        return rows.map(function, tail, rows.precision, n_jobs=self.n_jobs)
 
     @functools.cached_property
     def projection_(self) -> Projection:
@@ -740,11 +632,6 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         """
         check_is_fitted(self)
         calibration = getattr(self, "calibration_", None)
-        if calibration is None:
-            raise NotFittedError(
-                "Intervals need held-out errors: call `calibrate` with rows that the model has not "
-                "seen, or with those that it has and cv=5."
-            )
         lower, upper = interval(self, calibration, X, coverage, joint)
         return (lower[:, 0], upper[:, 0]) if self._is_vector else (lower, upper)
 

@@ -11,14 +11,6 @@ from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
 
-__all__ = [
-    "check_quantiles",
-    "check_task_matrix",
-    "checked_tasks",
-    "graph_task_matrix",
-    "quantile_task_matrix",
-]
-
 
 def check_quantiles(quantiles: Any) -> np.ndarray:
     """Return the levels as an array of shape (q,), all strictly between 0 and 1."""
@@ -67,7 +59,7 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         Symmetric, with non-negative weights: how closely two outputs are related.
     mu : float
         In [0, 1]. 0 gives M = I, independent outputs. At 1, where L has no inverse, M is its
-        pseudo-inverse: what neighbours have in common is then left out.
+        pseudo-inverse: what neighbors have in common is then left out.
 
     Returns
     -------

@@ -24,21 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import astype, numpy_of, take
 from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, triangular_inverse
-from .._numerics.types import Floats, Ints
+from .._numerics.types import Array, Floats, Ints, Rows
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ..basis.moments import MaskedMoments, Moments
-from ..basis.passes import Sample
+from ..basis.passes import TrainingSample
 from ..rows import Reduction, RowMap
 from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
-
-__all__ = ["Variance", "WithStd", "refuse_fitc", "variances_of", "with_fitc_weights"]
 
 # Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
 _NEGLIGIBLE = 1e-10
@@ -74,7 +71,7 @@ class WithStd(RowMap):
     def most_rows(self, n: int) -> int | None:
         return self.mean.most_rows(n)
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Floats:
+    def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         rows, features = astype(rows, np.float64), self.mean.features
         phi = features(rows)
         F = phi @ self.mean.matrix + self.mean.offset
@@ -96,7 +93,7 @@ def variances_of(fit: Fit, fit_intercept: bool, n_jobs: int | None = None) -> li
     if fit.chosen.alpha == 0.0:
         raise ValueError("return_std needs alpha above 0: without a penalty there is no prior.")
     if fit.task_matrix is not None:
-        raise ValueError("return_std is not there for a model with a task_matrix: leave it out.")
+        raise ValueError("return_std is not available with a task_matrix: leave it out.")
     if fit.engine is None:
         return [_of_rows(fit, fit_intercept, n_jobs)]
     if fit.moments is None:
@@ -109,23 +106,35 @@ def variances_of(fit: Fit, fit_intercept: bool, n_jobs: int | None = None) -> li
 
 
 def _of_moments(fit: Fit, fit_intercept: bool) -> Iterable[Variance]:
-    """Yield the variances of a sketched fit, in features, and the most likely scale."""
+    """Yield the variances of a sketched fit, in features, and the most likely scale.
+
+    In coordinates they are k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n
+    alpha I)^-1 of centered rows and m is their mean; without an intercept alpha and m are 0.
+    """
     total, engine = fit.moments, fit.engine
     assert total is not None
     assert engine is not None
-    total = total.whitened()
+    total = total.each(Moments.whitened)
     intercept = fit.intercept if fit.origin is None else fit.intercept - fit.origin
     coef = engine.on_coordinates(fit.matrix)
     for columns in total.column_sets():
         part = total.of_columns(columns)
-        alpha = fit.chosen.alpha if fit.fitc_shift is None else fit.fitc_shift / part.weight
-        root, linear, constant = _sketched(part, alpha, fit_intercept)
+        n, zz, mean = part.weight, part.zz, np.zeros(len(part.zz))
+        alpha = fit.chosen.alpha if fit.fitc_shift is None else fit.fitc_shift / n
+        if fit_intercept:
+            mean = part.z_sum / n
+            zz = zz - n * np.outer(mean, mean)
+        g, V = symmetric_eigen(zz)
+        g = np.maximum(g, 0.0)
+        kept = g > _NEGLIGIBLE * n * alpha
+        root = V[:, kept] * np.sqrt(g[kept] / (g[kept] + n * alpha))
+        linear = V @ ((V.T @ mean) * (n * alpha / (g + n * alpha)))
+        constant = alpha + float(mean @ linear) if fit_intercept else 0.0
         matrix = engine.on_features(np.column_stack([root, linear]))
         root, linear = np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
         # files of earlier versions did not count rows
-        B, count = coef[:, columns], part.weight if np.isnan(part.count) else part.count
-        errors = ridge_errors(part, B, intercept[columns])
-        scale = errors / alpha + np.einsum("ij,ij->j", B, B)
+        B, count = coef[:, columns], n if np.isnan(part.count) else part.count
+        scale = ridge_errors(part, B, intercept[columns]) / alpha + np.einsum("ij,ij->j", B, B)
         scale /= _free(count, fit_intercept)
         yield Variance(columns, root, linear, constant, scale, count)
 
@@ -161,8 +170,8 @@ def _of_rows(fit: Fit, fit_intercept: bool, n_jobs: int | None) -> Variance:
     squares = fit.matrix[used] ** 2 / np.einsum("ij,ij->i", root, root)[:, None]
     scale = np.average(squares, axis=0, weights=w)
     if len(used) < len(weights):  # rows without weight say nothing
-        root = _spread(root, used, len(weights))
-        linear = _spread(linear, used, len(weights))
+        parts, root, linear = (root, linear), np.zeros((len(weights), len(w))), 0.0 * weights
+        root[used], linear[used] = parts
     # files of earlier versions did not count rows
     return Variance(slice(None), root, linear, constant, scale, fit.row_count or n)
 
@@ -174,31 +183,6 @@ def _free(count: float, fit_intercept: bool) -> float:
             "return_std needs two rows of each output at least where there is an intercept."
         )
     return count - fit_intercept
-
-
-def _spread(values: Floats, used: Ints, n: int) -> Floats:
-    """Return n rows, of which those used have the values and the others 0."""
-    out = np.zeros((n, *values.shape[1:]))
-    out[used] = values
-    return out
-
-
-def _sketched(moments: Moments, alpha: float, fit_intercept: bool) -> tuple[Floats, Floats, float]:
-    """Return the variance in coordinates: root, linear and constant of a `Quadratic`.
-
-    k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n alpha I)^-1 of centred
-    rows and m is their mean; without an intercept alpha and m are 0.
-    """
-    n, zz, mean = moments.weight, moments.zz, np.zeros(len(moments.zz))
-    if fit_intercept:
-        mean = moments.z_sum / n
-        zz = zz - n * np.outer(mean, mean)
-    g, V = symmetric_eigen(zz)
-    g = np.maximum(g, 0.0)
-    kept = g > _NEGLIGIBLE * n * alpha
-    root = V[:, kept] * np.sqrt(g[kept] / (g[kept] + n * alpha))
-    linear = V @ ((V.T @ mean) * (n * alpha / (g + n * alpha)))
-    return root, linear, alpha + float(mean @ linear) if fit_intercept else 0.0
 
 
 # FITC's weights ----------------------------------------------------------------------------------
@@ -223,12 +207,12 @@ _FITC_REASONS = {
 }
 
 
-def with_fitc_weights(fit: Fit, sample: Sample, options: RidgeOptions) -> Fit:
+def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -> Fit:
     """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays."""
     engine, total = fit.engine, fit.moments
-    assert engine is not None
-    assert total is not None
     refuse_fitc(missing=isinstance(total, MaskedMoments))
+    assert engine is not None
+    assert isinstance(total, Moments)
     shift = float(total.weight) * fit.chosen.alpha
     function = FitcMoments(engine.features, engine.components, shift, fit.origin)
     moments = sample.rows.reduce(function, sample.targets, sample.weights, n_jobs=options.n_jobs)
@@ -251,7 +235,7 @@ class FitcMoments(Reduction):
         self.projection = Projection(features, components.T, dtype=np.float64)
         self.width = 2 * self.projection.width
 
-    def __call__(self, rows: Any, *beside: Any) -> Moments:
+    def __call__(self, rows: Rows, *beside: Array) -> Moments:
         targets, weights = beside
         Z = self.projection(rows)
         T = numpy_of(targets).astype(np.float64, copy=False)

@@ -53,6 +53,7 @@ __all__ = [
     "encoded",
     "encoded_targets",
     "encoded_weights",
+    "in_memory",
     "is_lazy",
     "named",
     "numbers_in",
@@ -121,6 +122,23 @@ def unpacked(
         if value is not None:
             raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
     return X.open(seed, size, visit)
+
+
+def in_memory(
+    X: Objects, y: Objects, sample_weight: Weights
+) -> tuple[Objects, Objects, np.ndarray | None]:
+    """Return rows, outputs and checked weights in memory: those of Blocks, or the arguments."""
+    blocks = X
+    X, y, sample_weight = unpacked(X, y, sample_weight)
+    if X is not blocks:
+        X, y = X.load(), None if y is None else y.load()
+    if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.")
+    if has_rows(X) and n_rows(X) != n_rows(y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
+    if sample_weight is not None:
+        sample_weight = check_weights(beside(sample_weight, "sample_weight").load(), y)
+    return X, y, sample_weight
 
 
 def encoded(

@@ -1,6 +1,6 @@
 """Ridge regression, and any convex loss with a certificate: no estimator in sight."""
 
 from .convex import Solution, solve_convex
-from .problem import Problem
+from .problem import ConvexProblem
 
-__all__ = ["Problem", "Solution", "solve_convex"]
+__all__ = ["ConvexProblem", "Solution", "solve_convex"]

@@ -1,21 +1,19 @@
 """Preconditioned conjugate gradients for many right sides at once, in mixed precision.
 
-Arrays may be NumPy's or tensors: the same lines run on the host and on a card.
+Arrays may be NumPy's or tensors: the same lines run on the host and on a device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import namespace
+from .._numerics.types import Array
 
-__all__ = ["Run", "State", "conjugate_gradients", "largest_of", "refined"]
-
-Product = Callable[[Any], Any]
+Product = Callable[[Array], Array]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
 _GAIN = 1e-2
 # A round is believed if so many times the rounding that one before it had would do no harm.
@@ -32,17 +30,17 @@ _CONSTANT = 1e-14
 
 
 @dataclass
-class State:
+class CGState:
     """Where conjugate gradients are: A x = b - r for each column."""
 
-    x: Any  # solution so far, (m, q)
-    r: Any  # residual
-    p: Any  # direction
-    squared: Any  # r'M^-1 r, the residual as the preconditioner M measures it, (q,)
+    x: Array  # solution so far, (m, q)
+    r: Array  # residual
+    p: Array  # direction
+    squared: Array  # r'M^-1 r, the residual as the preconditioner M measures it, (q,)
     steps: int = 0
 
 
-def conjugate_gradients(apply: Product, precondition: Product, state: State) -> Iterator[State]:
+def conjugate_gradients(apply: Product, precondition: Product, state: CGState) -> Iterator[CGState]:
     """Yield the state after each step: columns have numbers of their own, and share the products.
 
     p <- z + (r'z / previous) p,  x <- x + (r'z / p'Ap) p,  r <- r - (r'z / p'Ap) A p,  z = M^-1 r
@@ -59,7 +57,7 @@ def conjugate_gradients(apply: Product, precondition: Product, state: State) -> 
         z = precondition(r)
         squared = (r * z).sum(0)
         ratio = xp.where(moves, squared / xp.where(moves, state.squared, 1.0), 0.0)
-        state = State(x, r, z + ratio * state.p, squared, state.steps + 1)
+        state = CGState(x, r, z + ratio * state.p, squared, state.steps + 1)
         yield state
 
 
@@ -67,8 +65,8 @@ def conjugate_gradients(apply: Product, precondition: Product, state: State) -> 
 class Run:
     """What a solve came to."""
 
-    x: Any  # solution, (m, q)
-    r: Any  # residual b - A x by the exact product
+    x: Array  # solution, (m, q)
+    r: Array  # residual b - A x by the exact product
     residual: float  # of the worst column, in the norm of `refined` and relative to its scale
     steps: int = 0  # products in low precision
     checks: int = 0  # exact products
@@ -79,15 +77,15 @@ class Run:
 
 def refined(
     products: list[Product],  # v -> A v, the cheapest first, the exact one last
-    b: Any,  # (m, q)
+    b: Array,  # (m, q)
     precondition: Product,  # r -> M^-1 r, symmetric and positive
     *,
     tol: float,  # relative residual to reach, in every column
-    spread: Any = None,  # (q,): residuals are relative to it where it is less than the norm of b
+    spread: Array = None,  # (q,): residuals are relative to it where it is less than the norm of b
     max_iter: int,
-    start: Any = None,  # where to begin, such as the solution of a similar system
-    told: Callable[[Run, State], None] | None = None,  # stores them after each step
-    resumed: tuple[Run, State] | None = None,  # what `told` was given, to go on from there
+    start: Array = None,  # where to begin, such as the solution of a similar system
+    progress: Callable[[Run, CGState], None] | None = None,  # stores them after each step
+    resumed: tuple[Run, CGState] | None = None,  # what `progress` got, to go on from there
     plain: bool = False,  # measure residuals by their Euclidean norm, not by r'M^-1 r
     gain: float = _GAIN,  # what a round in low precision makes of the residual
     believe: bool = False,
@@ -110,11 +108,11 @@ def refined(
         xp = namespace(b)
         scale = xp.where(spread > _CONSTANT * scale, xp.minimum(scale, spread), scale)
 
-    def measure(r: Any) -> float:
+    def measure(r: Array) -> float:
         return _worst(_norms(r, r if plain else precondition(r)), scale)
 
     run, state = (_begun(products[-1], b, start), None) if resumed is None else resumed
-    last: State | None = None
+    last: CGState | None = None
     if resumed is None:
         run.residual = measure(run.r)
     while state is not None or not (run.residual <= tol or run.steps >= max_iter or run.stuck):
@@ -129,8 +127,8 @@ def refined(
         best, since = np.inf, 0
         for state in steps:
             run.steps = before + state.steps
-            if told is not None:
-                told(run, state)
+            if progress is not None:
+                progress(run, state)
             left = _worst(_norms(state.r, state.r) if plain else _root(state.squared), scale)
             best, since = (left, 0) if left < _PROGRESS * best else (best, since + 1)
             # in low precision, rounding may hide what is left to gain
@@ -147,30 +145,32 @@ def refined(
     return run
 
 
-def _first(r: Any, precondition: Product, last: State | None) -> State:
+def _first(r: Array, precondition: Product, last: CGState | None) -> CGState:
     """Return the state of a residual; one computed anew keeps the direction of the last state."""
     z = precondition(r)
     p = z if last is None else last.p + precondition(r - last.r)
-    return State(0.0 * r, r, p, (r * z).sum(0))
+    return CGState(0.0 * r, r, p, (r * z).sum(0))
 
 
-def _begun(exact: Product, b: Any, start: Any) -> Run:
+def _begun(exact: Product, b: Array, start: Array) -> Run:
     if start is None:
         return Run(0.0 * b, b, 1.0)
     return Run(start, b - exact(start), 1.0, checks=1)
 
 
-def _corrected(run: Run, state: State, products: list[Product], b: Any, measure: Product) -> Run:
+def _corrected(
+    run: Run, state: CGState, products: list[Product], b: Array, measure: Product
+) -> Run:
     """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
     x = run.x + state.x
     r = b - products[-1](x)
-    found, drift = measure(r), measure(r - state.r) / run.residual
+    residual, drift = measure(r), measure(r - state.r) / run.residual
     # written so that a residual that is not a number counts as no gain
-    little, last = not found <= _LEAST_GAIN * run.residual, run.precision == len(products) - 1
-    if not found <= run.residual:
-        x, r, found = run.x, run.r, run.residual
+    little, last = not residual <= _LEAST_GAIN * run.residual, run.precision == len(products) - 1
+    if not residual <= run.residual:
+        x, r, residual = run.x, run.r, run.residual
     return Run(
-        x, r, found, run.steps, run.checks + 1,
+        x, r, residual, run.steps, run.checks + 1,
         run.precision + (little and not last), stuck=little and last, drift=drift,
     )  # fmt: skip
 
@@ -180,16 +180,16 @@ def largest_of(*residuals: float) -> float:
     return float(np.max(residuals))
 
 
-def _root(squared: Any) -> Any:
+def _root(squared: Array) -> Array:
     xp = namespace(squared)
     return xp.sqrt(xp.abs(squared))  # of a preconditioner that rounding made indefinite: not zero
 
 
-def _norms(r: Any, z: Any) -> Any:
+def _norms(r: Array, z: Array) -> Array:
     return _root((r * z).sum(0))
 
 
-def _worst(norms: Any, scale: Any) -> float:
+def _worst(norms: Array, scale: Array) -> float:
     """Return the largest ratio of a column; that of a right side of zeros counts as solved."""
     xp = namespace(norms)
     return float(xp.where(scale > 0, norms / xp.where(scale > 0, scale, 1.0), 0.0).max())

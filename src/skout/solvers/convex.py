@@ -17,18 +17,16 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas
+from .._numerics.types import Array
 from ..losses import Curvature, Loss
 from .newton import newton_direction
-from .problem import Problem
-
-__all__ = ["Problem", "Solution", "solve_convex"]
+from .problem import ConvexProblem
 
 # Width of the smoothing: at first, in units of the spread of the residuals; its decrease, and the
 # least step length after which it decreases; the least width, in units of tol times the objective.
@@ -54,7 +52,7 @@ _START_ROWS = 30
 
 @dataclass
 class Solution:
-    """A minimiser and its certificate.
+    """A minimizer and its certificate.
 
     Attributes
     ----------
@@ -63,20 +61,20 @@ class Solution:
     primal, dual : float
         The optimum lies between them.
     floor : float
-        A difference of the two that cannot be told from rounding.
+        A difference of the two that may be rounding.
     n_iter : int
         Newton steps.
     F : array of shape (n, d), optional
         The predictions that `primal` is of.
     """
 
-    theta: Any
-    intercept: Any
+    theta: Array
+    intercept: Array
     primal: float = float("inf")
     dual: float = 0.0  # no loss is negative
     floor: float = 0.0
     n_iter: int = 0
-    F: Any = None
+    F: Array = None
 
     @property
     def gap(self) -> float:
@@ -88,7 +86,7 @@ class Solution:
 
 
 def solve_convex(
-    problem: Problem,
+    problem: ConvexProblem,
     *,
     tol: float = 1e-4,
     max_iter: int = 200,
@@ -121,13 +119,13 @@ def solve_convex(
     near = _careful_start(problem, max_iter - solution.n_iter)
     n_iter = solution.n_iter + near.n_iter
     again = _iterate(problem, tol, max_iter - n_iter, near, verbose)
-    best = min(solution, again, key=lambda one: one.primal)
+    best = min(solution, again, key=lambda solution: solution.primal)
     best.dual, best.n_iter = max(solution.dual, again.dual), n_iter + again.n_iter
     return best
 
 
 def _iterate(
-    problem: Problem, tol: float, max_iter: int, start: Solution | None, verbose: bool = False
+    problem: ConvexProblem, tol: float, max_iter: int, start: Solution | None, verbose: bool = False
 ) -> Solution:
     with held_blas(), tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
         newton = _Newton(problem, start, tol)
@@ -138,7 +136,7 @@ def _iterate(
         return newton.finish()
 
 
-def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
+def _rough_solution(problem: ConvexProblem, max_iter: int) -> Solution | None:
     """Solve the problem of evenly spaced rows, if there are many more than unknowns."""
     n, p = problem.Z.shape
     few = _START_ROWS * (p + 1)
@@ -149,7 +147,7 @@ def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
     return _iterate(sample, 0.03, min(max_iter, 30), None)
 
 
-def _careful_start(problem: Problem, max_iter: int) -> Solution:
+def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
     """Come near a smooth problem that resists: by the loss's limit, or by a path of alpha."""
     limit = problem.loss.limit
     if limit is not None:
@@ -170,7 +168,7 @@ def _careful_start(problem: Problem, max_iter: int) -> Solution:
 class _Newton:
     """Where the iteration is: Theta, b, the predictions F, and the best solution so far."""
 
-    def __init__(self, problem: Problem, start: Solution | None, tol: float) -> None:
+    def __init__(self, problem: ConvexProblem, start: Solution | None, tol: float) -> None:
         self.problem, self.tol = problem, tol
         self.smoothing = _Smoothing(problem.loss)
         self.many = len(problem.Y) > _MANY_ROWS * problem.Z.shape[1]
@@ -191,7 +189,7 @@ class _Newton:
         self.G, self.R = self._gradient()
         self._observe(self.G, self.R)
 
-    def _gradient(self) -> tuple[Any, Any]:
+    def _gradient(self) -> tuple[Array, Array]:
         """Return the gradient of the smoothed loss in F, and pulled back to Theta."""
         G = self.smoothing.gradient(self.F, self.problem.Y, self.width)
         return G, self.problem.pull(G)
@@ -222,7 +220,7 @@ class _Newton:
         if self.best.gap > self.tol:
             self.G, self.R = self._gradient()
 
-    def _observe(self, G: Any, R: Any | None = None) -> None:
+    def _observe(self, G: Array, R: Array | None = None) -> None:
         """Keep the least P and, where it can be near P, the largest D."""
         problem = self.problem
         primal = problem.primal(self.theta, self.F)
@@ -234,7 +232,7 @@ class _Newton:
         if R is not None or self._fenchel(G) <= _NEAR * self.tol * primal:
             self.best.dual = max(self.best.dual, problem.dual(G, R))
 
-    def _fenchel(self, G: Any) -> float:
+    def _fenchel(self, G: Array) -> float:
         problem, F = self.problem, self.F
         both = problem.loss.value(F, problem.Y) + problem.loss.conjugate(G, problem.Y)
         return float(problem.weights @ (both - row_dots(F, G)))
@@ -245,7 +243,7 @@ class _Newton:
             self.best.dual = max(self.best.dual, self.problem.dual(self.G_seen))
         return self.best
 
-    def _line_search(self, dF: Any, d_theta: Any) -> float:
+    def _line_search(self, dF: Array, d_theta: Array) -> float:
         """Return where the slope of the smoothed objective along the direction nearly vanishes."""
         problem = self.problem
         cdF = problem.weights[:, None] * dF
@@ -264,18 +262,18 @@ class _Smoothing:
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
-        self.slopes: list[Any] | None = None  # of each kink, predicted
-        self.kinks: list[tuple[float, Any, Any]] | None = None
+        self.slopes: list[Array] | None = None  # of each kink, predicted
+        self.kinks: list[tuple[float, Array, Array]] | None = None
         self.thin = False  # whether to leave out rows of next to no curvature
 
-    def gradient(self, F: Any, Y: Any, width: float) -> Any:
+    def gradient(self, F: Array, Y: Array, width: float) -> Array:
         """Return the gradient of the smoothed loss."""
         if self.loss.smooth:
             return self.loss.gradient(F, Y)
         s = self.loss.variable(F, Y)
         return self.loss.lift(_total([slope for slope, _, _ in self._ramps(s, width)]), F, Y)
 
-    def _ramps(self, s: Any, width: float) -> list[tuple[Any, Any, Any]]:
+    def _ramps(self, s: Array, width: float) -> list[tuple[Array, Array, Array]]:
         """Return for each kink the smoothed slope, (s - k)/rho and rho."""
         parts = []
         for kink, low, high in self._kinks(s):
@@ -286,7 +284,7 @@ class _Smoothing:
             parts.append((slope, share, rho))
         return parts
 
-    def _kinks(self, s: Any) -> list[tuple[float, Any, Any]]:
+    def _kinks(self, s: Array) -> list[tuple[float, Array, Array]]:
         """Return each kink of the loss, and the slopes below and above it, where s is."""
         if self.kinks is None:
             self.kinks = [
@@ -295,7 +293,7 @@ class _Smoothing:
             ]
         return self.kinks
 
-    def curvature(self, F: Any, Y: Any, width: float) -> Curvature:
+    def curvature(self, F: Array, Y: Array, width: float) -> Curvature:
         """Return the curvature of the Newton step."""
         if self.loss.smooth:
             return self.loss.curvature(F, Y)
@@ -312,7 +310,7 @@ class _Smoothing:
             self.bends = [xp.where(bend > least, bend, 0.0) for bend in self.bends]
         return self.loss.lift_curvature(_total(self.now), _total(self.bends), F, Y)
 
-    def predict(self, G: Any, bend: Curvature, dF: Any, F: Any, Y: Any) -> Any:
+    def predict(self, G: Array, bend: Curvature, dF: Array, F: Array, Y: Array) -> Array:
         """Predict the gradients after a full step, within the domain of the conjugate."""
         if self.loss.smooth:
             return G
@@ -324,7 +322,7 @@ class _Smoothing:
         return self.loss.clip(G + bend @ dF, Y)
 
 
-def _total(parts: list[Any]) -> Any:
+def _total(parts: list[Array]) -> Array:
     return functools.reduce(operator.add, parts)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._numerics.arrays import (
     cast,
@@ -21,9 +22,10 @@ from .._numerics.arrays import (
     tall_product,
     zeros,
 )
-from ..rows import Memory, Reduction, RowMap, Source, limits
-
-__all__ = ["Design"]
+from .._numerics.types import Array, Floats
+from ..basis import Engine
+from ..basis.features import Projection
+from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
 # one of many columns does not in any case, and is added up less often if it is longer.
@@ -33,22 +35,22 @@ _GRAM_ROWS, _WIDE_ROWS, _WIDE = 1024, 2048, 512
 _CACHE_BYTES = 2**19
 # Columns of products in float32 are a multiple of this: those of others are slower.
 _LANES = 16
-# Columns of such a copy on a card are a multiple of this: products of others are slower there.
+# Columns of such a copy on a device are a multiple of this: products of others are slower there.
 _ALIGNED = 16
 
 
-class Design:
+class DesignMatrix:
     """The matrix Z of shape (n, p), wherever its rows lie.
 
     What it is multiplied with, and the products, lie where passes over its rows compute: arrays
-    here, or tensors on a card. Where Z, an array or a source, is not held, it is made again of
+    here, or tensors on a device. Where Z, an array or a source, is not held, it is made again of
     `rows` in each pass; `through` then returns for an array B the map of rows to Z B, which is
     cheaper than by Z itself.
     """
 
     def __init__(
         self,
-        Z: Any,
+        Z: Array,
         rows: Source | None = None,
         through: Callable[[Any], RowMap] | None = None,
         n_jobs: int | None = None,
@@ -63,42 +65,42 @@ class Design:
         """Whether Z is held; if not, rows of no weight should not be asked for."""
         return self.rows is None
 
-    def take(self, index: Any) -> Design:
+    def take(self, index: Array) -> DesignMatrix:
         """Return some of the rows, at increasing positions; held if they fit the memory."""
         Z = self.Z.subset(index)
         if self.rows is None:
-            return Design(Z, n_jobs=self.n_jobs)
+            return DesignMatrix(Z, n_jobs=self.n_jobs)
         held = Z.kept(_Same(self.shape[1]), Z.tail, n_jobs=self.n_jobs)
         if held is not None:
-            return Design(held, n_jobs=self.n_jobs)
-        return Design(Z, self.rows.subset(index), self.through, self.n_jobs)
+            return DesignMatrix(held, n_jobs=self.n_jobs)
+        return DesignMatrix(Z, self.rows.subset(index), self.through, self.n_jobs)
 
     @property
     def is_near(self) -> bool:
         """Whether Z is an array here."""
         return self.is_held and self.Z.is_array
 
-    def rounded(self) -> Design:
+    def rounded(self) -> DesignMatrix:
         """Return an array Z in float32 where both fit the memory, else Z, whose blocks are cast."""
         n, p = self.shape
         if 12.0 * n * p > limits().coordinates_bytes:
             return self
-        return Design(self.Z.load().astype(np.float32), n_jobs=self.n_jobs)
+        return DesignMatrix(self.Z.load().astype(np.float32), n_jobs=self.n_jobs)
 
-    def product(self, B: Any) -> Any:
+    def product(self, B: Array) -> Array:
         """Return Z B, in float64."""
         if self.rows is not None and self.through is not None:
             source, product = self.rows, self.through(numpy_of(B))
         else:
-            source, product = self.Z, _Product(B)
+            source, product = self.Z, _RowProduct(B)
         return source.map_on_device(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
-    def adjoint(self, G: Any) -> Any:
+    def adjoint(self, G: Array) -> Array:
         """Return Z' G, in float64."""
         total = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
         return total.T
 
-    def masked(self, W: Any, B: Any) -> Any:
+    def masked(self, W: Array, B: Array) -> Array:
         """Return Z'(W * (Z B)), in float64: in one pass over Z where that is held here.
 
         Where W is of float32, its products are too.
@@ -107,10 +109,10 @@ class Design:
             return self.adjoint(W * self.product(B))
         return self.Z.reduce(_Masked(B, W.dtype), W, n_jobs=self.n_jobs).T
 
-    def gram(self, weights: Any, dtype: Any = np.float64) -> Any:
+    def gram(self, weights: Array, dtype: DTypeLike = np.float64) -> Array:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free.
 
-        Products of blocks are of a precision, on a card of that of Z.
+        Products of blocks are of a precision, on a device of that of Z.
         """
         Z, index = self.Z, flatnonzero(weights)
         if len(index) == 0:
@@ -120,10 +122,28 @@ class Design:
         return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
 
 
-class _Anywhere:
-    """It does the same with arrays, and with tensors on a card."""
+def coordinates_of(
+    engine: Engine, rows: Source, dtype: DTypeLike | None = np.float64
+) -> DesignMatrix:
+    """Return the coordinates of all rows: held, in one pass, or made again in each.
 
-    def on(self, place: Any) -> Any:
+    They are of a precision, or of that of the rows, if it is None.
+    """
+    function = Projection(engine.features, engine.components.T, dtype=dtype)
+    Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
+    if Z is not None:
+        return DesignMatrix(Z, n_jobs=engine.n_jobs)
+
+    def through(B: Floats) -> Projection:
+        return Projection(engine.features, engine.on_features(B), dtype=dtype)
+
+    return DesignMatrix(rows.then(function), rows, through, engine.n_jobs)
+
+
+class _Anywhere:
+    """It does the same with arrays, and with tensors on a device."""
+
+    def on(self, place: Place) -> Self:
         return self
 
 
@@ -133,22 +153,22 @@ class _Same(_Anywhere, RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
-    def __call__(self, Z: Any, out: Any = None) -> Any:
+    def __call__(self, Z: Array, out: Array = None) -> Array:
         return Z
 
 
-class _Product(_Anywhere, RowMap):
+class _RowProduct(_Anywhere, RowMap):
     """z -> z B."""
 
-    def __init__(self, B: Any) -> None:
+    def __init__(self, B: Array) -> None:
         self.B, self.width = B, len(B)
 
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: Any, out: Any = None) -> Any:
+    def __call__(self, Z: Array, out: Array = None) -> Array:
         B = cast(self.B, Z.dtype)
-        # a card has a faster product for a vector
+        # a GPU has a faster product for a vector
         return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
 
 
@@ -161,10 +181,10 @@ class _Adjoint(_Anywhere, Reduction):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: Any, G: Any) -> Any:
+    def __call__(self, Z: Array, G: Array) -> Array:
         return tall_product(cast(G, Z.dtype), Z)
 
-    def combine(self, total: Any, part: Any) -> Any:
+    def combine(self, total: Array, part: Array) -> Array:
         total = zeros(self.shape, part) if total is None else total
         total += part
         return total
@@ -184,11 +204,11 @@ class _Masked(Reduction):
     def __call__(self, Z: np.ndarray, W: np.ndarray) -> np.ndarray:
         right, left = self.right, np.ascontiguousarray(self.right.T)
         total = np.zeros(left.shape)
-        for some in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
-            block = Z[some].astype(right.dtype, copy=False)
+        for chunk in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
+            block = Z[chunk].astype(right.dtype, copy=False)
             # (d, b): which way is faster depends on the precision
             F = (block @ right).T if self.single else left @ block.T
-            F[: self.d] *= W[some].T
+            F[: self.d] *= W[chunk].T
             total += F @ block
         return total[: self.d]
 
@@ -196,13 +216,13 @@ class _Masked(Reduction):
 class _Gram(_Anywhere, Reduction):
     """Z, w -> [Z, 1]' diag(w) [Z, 1]."""
 
-    def __init__(self, p: int, dtype: Any) -> None:
+    def __init__(self, p: int, dtype: DTypeLike) -> None:
         self.width, self.p, self.dtype = p, p, dtype
 
     def most_rows(self, n: int) -> int:
         return _GRAM_ROWS if self.p < _WIDE else _WIDE_ROWS
 
-    def __call__(self, Z: Any, w: Any) -> Any:
+    def __call__(self, Z: Array, w: Array) -> Array:
         used = flatnonzero(w)
         if 4 * len(used) <= 3 * len(w):
             Z, w = Z[used], w[used]
@@ -210,22 +230,22 @@ class _Gram(_Anywhere, Reduction):
         signs = cast(namespace(w).sign(w), wide.dtype) if (w < 0.0).any() else None
         return gram(wide, signs)[: self.p + 1, : self.p + 1]
 
-    def _scaled(self, Z: Any, root: Any) -> Any:
-        """Return diag(root) [Z, 1], with columns of zeros on a card."""
-        p, on_card = self.p, is_tensor(Z)
-        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if on_card else p + 1
-        wide = empty((len(root), columns), Z, Z.dtype if on_card else self.dtype)
+    def _scaled(self, Z: Array, root: Array) -> Array:
+        """Return diag(root) [Z, 1], with columns of zeros on a device."""
+        p, is_on_device = self.p, is_tensor(Z)
+        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if is_on_device else p + 1
+        wide = empty((len(root), columns), Z, Z.dtype if is_on_device else self.dtype)
         root = cast(root, wide.dtype)
         namespace(Z).multiply(Z, root[:, None], out=wide[:, :p])
         wide[:, p] = root
         wide[:, p + 1 :] = 0.0
         return wide
 
-    def combine(self, total: Any, part: Any) -> Any:
+    def combine(self, total: Array, part: Array) -> Array:
         if total is None:
             return cast(part, np.float64)
         total += part
         return total
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: Array) -> Array:
         return contiguous(total)

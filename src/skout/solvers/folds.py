@@ -26,26 +26,6 @@ from ..rows.encode import named
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = [
-    "TEST",
-    "TRAIN",
-    "ChosenAlpha",
-    "Path",
-    "Scorer",
-    "Search",
-    "Splits",
-    "choose",
-    "deal",
-    "greatest_score",
-    "groups_of_splits",
-    "groups_or_splits",
-    "held_rows",
-    "interleaved_groups",
-    "least_loss",
-    "mean_square",
-    "squared_error",
-]
-
 #: Pairs (train, test) of positions of rows, or masks.
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
 #: A number of folds, a splitter of scikit-learn, or splits.
@@ -79,24 +59,21 @@ def deal(
 ) -> Splits:
     """Return the training and test rows of each split of n rows in which both have weight.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable of splits
-        A number of folds deals the rows at random, since files are often sorted. A splitter, which
-        is given y and the groups, or splits, are taken as they are.
-    n : int
-    y : n targets or objects, optional
-    weights : ndarray of shape (n,), optional
-        Other kinds of weights, which are not in memory, are not looked at.
-    random_state : None, int or Generator
-    stratified : bool, default False
-        Whether y are classes, of which each fold has its share.
-    groups : array of shape (n,), optional
-        Rows of a group come into the same fold.
+    A number of folds, `cv`, deals the rows at random, since files are often sorted. A splitter,
+    which is given the targets or objects y and the groups, or splits, are taken as they are. Rows
+    of a group come into the same fold. Weights that are not in memory are not read. If
+    `stratified`, y are classes, of which each fold has its share.
     """
-    from sklearn.model_selection import check_cv  # slow to import
+    from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
-    numbers = None if groups is None else _check_groups(groups, n)
+    numbers = None
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (n,):
+            raise ValueError(
+                f"groups must have one entry for each of the {n} rows. Got shape {groups.shape}."
+            )
+        numbers = np.unique(groups, return_inverse=True)[1]
     if isinstance(cv, Integral) and not stratified and n > 1:
         cv = check_size(cv, n, "cv")  # no more folds than rows
     with named("cv"):
@@ -104,8 +81,17 @@ def deal(
         if cv is None or isinstance(cv, Integral):
             # the sketch uses the generator itself, and a sample of blocks its first child
             rng = check_rng(random_state).spawn(2)[1]
-            folds, numbers = _shuffled(folds, numbers, rng)
             y = y if stratified else None
+            if numbers is None:
+                seed = int(rng.integers(2**31))
+                folds = type(folds)(folds.n_splits, shuffle=True, random_state=seed)
+            else:  # groups of about equal numbers of rows
+                order = rng.permutation(numbers.max() + 1)  # which breaks the ties of equal groups
+                if len(order) < 2:
+                    raise ValueError(
+                        "groups must be at least 2 different ones. Got 1: leave groups out."
+                    )
+                folds, numbers = GroupKFold(min(folds.n_splits, len(order))), order[numbers]
         splits = list(folds.split(np.zeros((n, 1)), y, numbers))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
@@ -117,73 +103,25 @@ def deal(
     if not isinstance(weights, np.ndarray):
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
-    _check_splits(splits, cv)
-    return splits
+    return _not_empty(splits, cv)
 
 
-def _check_groups(groups: ArrayLike, n: int) -> Ints:
-    """Return the number of the group of each row."""
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(
-            f"groups must have one entry for each of the {n} rows. Got shape {groups.shape}."
-        )
-    return np.unique(groups, return_inverse=True)[1]
-
-
-def _shuffled(folds: Any, groups: Ints | None, rng: np.random.Generator) -> tuple[Any, Ints | None]:
-    """Return a splitter that deals rows, or groups of about equal numbers of rows, at random."""
-    if groups is None:
-        seed = int(rng.integers(2**31))
-        return type(folds)(folds.n_splits, shuffle=True, random_state=seed), None
-    from sklearn.model_selection import GroupKFold  # slow to import
-
-    numbers = rng.permutation(groups.max() + 1)  # which breaks the ties of equal groups
-    if len(numbers) < 2:
-        raise ValueError("groups must be at least 2 different ones. Got 1: leave groups out.")
-    return GroupKFold(min(folds.n_splits, len(numbers))), numbers[groups]
-
-
-def _check_splits(splits: Sequence[Any], cv: CV) -> None:
-    """Raise where no split is left to choose alpha by."""
+def _not_empty(splits: list[Any], cv: CV) -> list[Any]:
+    """Return the splits, or raise where none is left to choose alpha by."""
     if not splits:
         raise ValueError(
             f"cv={cv!r} has no split whose training rows and test rows both have a positive "
             "sample_weight: give fewer folds or other splits, or one alpha."
         )
+    return splits
 
 
-def groups_of_splits(splits: Splits, n: int) -> tuple[Ints, np.ndarray]:
+def groups_of_splits(splits: Splits, n: int, most: float = _MAX_GROUPS) -> tuple[Ints, np.ndarray]:
     """Group the rows that have the same role in every split, so that each group has its moments.
 
-    Returns
-    -------
-    groups : ndarray of int, shape (n,)
-    roles : ndarray of int, shape (n_groups, n_splits)
-        1 in training, 2 in testing, 3 in both, 0 in neither.
+    Returns the group of each row, (n,), and the roles of groups, (n_groups, n_splits): 1 in
+    training, 2 in testing, 3 in both, 0 in neither.
     """
-    groups, roles = _grouped(splits, n)
-    if len(roles) > _MAX_GROUPS:
-        raise ValueError(
-            f"The splits of cv divide the rows into {len(roles)} parts, more than {_MAX_GROUPS}; "
-            "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
-        )
-    return groups, roles
-
-
-def groups_or_splits(splits: Splits, n: int) -> tuple[list[Ints], np.ndarray]:
-    """Return the rows of groups, and the roles these have, whatever the splits are.
-
-    Where there would be many groups, the training and the test rows of each split are two.
-    """
-    groups, roles = _grouped(splits, n)
-    if len(roles) <= max(_MAX_GROUPS, 2 * len(splits)):
-        return [np.flatnonzero(groups == group) for group in range(len(roles))], roles
-    rows = [np.arange(n)[part] for split in splits for part in split]
-    return rows, np.kron(np.eye(len(splits), dtype=np.int8), np.array([[TRAIN], [TEST]], np.int8))
-
-
-def _grouped(splits: Splits, n: int) -> tuple[Ints, np.ndarray]:
     roles = np.zeros((n, len(splits)), dtype=np.int8)
     for j, (train, test) in enumerate(splits):
         roles[train, j] |= TRAIN
@@ -195,7 +133,24 @@ def _grouped(splits: Splits, n: int) -> tuple[Ints, np.ndarray]:
             numbers = 4 * numbers + column
         numbers = np.unique(numbers, return_inverse=True)[1]
     _, first, groups = np.unique(numbers, return_index=True, return_inverse=True)
+    if len(first) > most:
+        raise ValueError(
+            f"The splits of cv divide the rows into {len(first)} parts, more than {most}; "
+            "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
+        )
     return groups, roles[first]
+
+
+def groups_or_splits(splits: Splits, n: int) -> tuple[list[Ints], np.ndarray]:
+    """Return the rows of groups, and the roles these have, whatever the splits are.
+
+    Where there would be many groups, the training and the test rows of each split are two.
+    """
+    groups, roles = groups_of_splits(splits, n, np.inf)
+    if len(roles) <= max(_MAX_GROUPS, 2 * len(splits)):
+        return [np.flatnonzero(groups == group) for group in range(len(roles))], roles
+    rows = [np.arange(n)[part] for split in splits for part in split]
+    return rows, np.kron(np.eye(len(splits), dtype=np.int8), np.array([[TRAIN], [TEST]], np.int8))
 
 
 def interleaved_groups(
@@ -221,16 +176,8 @@ def held_rows(
 ) -> list[Ints]:
     """Return the test rows to score, increasing, one array a split: all, or a random sample.
 
-    Parameters
-    ----------
-    splits : list of (train, test)
-    n : int
-        The number of rows.
-    most : int, default 2000
-        Of all splits together, but at least one of each.
-    random_state : None, int or Generator
-    weights : ndarray of shape (n,), optional
-        Rows without weight are left out.
+    There are `most` of all splits together, but at least one of each. Rows without weight are left
+    out.
 
     Examples
     --------
@@ -256,41 +203,22 @@ def held_rows(
 
 @dataclass(frozen=True)
 class Scorer:
-    """What alpha is chosen by in place of the loss: a score of predictions of held-out rows.
-
-    Attributes
-    ----------
-    splits : list of (train, test)
-    held : list of ndarrays of int
-        The test rows that are scored, increasing, one array a split: `held_rows`.
-    score : callable
-        (number of the split, F) -> n_alphas numbers, the greater the better. F has shape
-        (n_alphas, len(held), d).
-    name : str
-        What the score is called in `cv_results_`.
-    """
+    """What alpha is chosen by in place of the loss: a score of predictions of held-out rows."""
 
     splits: Splits
-    held: list[Ints]
+    held: list[Ints]  # the test rows that are scored, increasing, one array a split: `held_rows`
+    # (number of the split, F) -> n_alphas numbers, the greater the better; F is of the shape
+    # (n_alphas, len(held), d)
     score: Callable[[int, Floats], Sequence[float]]
-    name: str = ""
+    name: str = ""  # of the score in `cv_results_`
 
 
-class Search(NamedTuple):
-    """Which alphas to choose from, the splits to try them on, and a score where there is one.
-
-    Attributes
-    ----------
-    alphas : list of floats
-    splits : list of (train, test)
-        Without any, nothing is chosen.
-    scorer : Scorer, optional
-        None chooses by the loss of the held-out rows.
-    """
+class AlphaSearch(NamedTuple):
+    """Which alphas to choose from, the splits to try them on, and a score where there is one."""
 
     alphas: list[float]
-    splits: Splits = ()
-    scorer: Scorer | None = None
+    splits: Splits = ()  # without any, nothing is chosen
+    scorer: Scorer | None = None  # None chooses by the loss of the held-out rows
 
 
 class ChosenAlpha(NamedTuple):
@@ -302,6 +230,9 @@ class ChosenAlpha(NamedTuple):
 
 class Path(Protocol):
     """Fits on the training rows of each split, for many penalties."""
+
+    @property
+    def n_splits(self) -> int: ...
 
     @property
     def splits_in_threads(self) -> bool:
@@ -316,8 +247,7 @@ class Path(Protocol):
 
 def choose(
     path: Path,
-    search: Search,
-    n_splits: int | None = None,
+    search: AlphaSearch,
     *,
     cv: CV = None,
     n_jobs: int | None = None,
@@ -328,25 +258,27 @@ def choose(
     Without splits, or without rows enough to compare them, it is the largest. Where `cv` is given,
     a cross-validation none of whose splits has rows is an error instead.
     """
-    alphas, splits, scorer = search
-    n_splits = len(splits) if n_splits is None else n_splits
+    alphas, _, scorer = search
+    n = path.n_splits
 
     def tried(k: int) -> Any:
         if scorer is None:
             return path.losses(alphas, k)
         return path.predictions(alphas, k, scorer.held[k])
 
-    results: Iterable[Any] = map(tried, range(n_splits))
-    if path.splits_in_threads and n_splits:
-        results = map_blocks(tried, range(n_splits), n_jobs=n_jobs)
-    bar = tqdm(results, total=n_splits, desc="folds", disable=not (verbose and n_splits))
+    results: Iterable[Any] = map(tried, range(n))
+    if path.splits_in_threads and n:
+        results = map_blocks(tried, range(n), n_jobs=n_jobs)
+    bar = tqdm(results, total=n, desc="folds", disable=not (verbose and n))
     table = [row if scorer is None else scorer.score(k, row) for k, row in enumerate(bar)]
     table = [row for row in table if len(row)]
-    if scorer is not None and table:
-        return greatest_score(alphas, table, scorer.name)
-    if n_splits and cv is not None:
-        _check_splits(table, cv)
-    return least_loss(alphas, np.array(table)) if table else ChosenAlpha(max(alphas))
+    if n and cv is not None:
+        _not_empty(table, cv)
+    if not table:
+        return ChosenAlpha(max(alphas))
+    if scorer is None:
+        return least_loss(alphas, np.array(table))
+    return greatest_score(alphas, table, scorer.name)
 
 
 def least_loss(alphas: Sequence[float], table: Floats) -> ChosenAlpha:

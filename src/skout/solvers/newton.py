@@ -5,8 +5,8 @@ J_i maps (Theta, b) to f_i = A' Theta' z_i + b, K_i is the curvature of row i, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from .._numerics.arrays import (
     zeros,
 )
 from .._numerics.linalg import positive_solver
+from .._numerics.types import Array
 from ..losses import Curvature
-from .problem import Problem
-
-__all__ = ["newton_direction"]
+from .cg import CGState, conjugate_gradients
+from .problem import ConvexProblem
 
 # Systems with more unknowns than this are solved by conjugate gradients.
 _DENSE = 2500
@@ -33,10 +33,10 @@ _CG_ITERATIONS = 200
 # Curvature of an intercept where no row has any.
 _FLOOR = 1e-14
 
-Pair = tuple[Any, Any]  # of the shapes of Theta and b
+Pair = tuple[Array, Array]  # of the shapes of Theta and b
 
 
-def newton_direction(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
+def newton_direction(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
     """Return the direction of Theta and of b, given the gradients (p, r) and (d,)."""
     if bend.weight is not None and not bend.weight.any():
         bend = Curvature(bend.diagonal)
@@ -46,29 +46,23 @@ def newton_direction(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) 
         return _separate(problem, bend.diagonal, grad, grad_b)
     if p * r + d <= _DENSE:
         return _joint(problem, bend, grad, grad_b)
-    return _conjugate_gradients(problem, bend, grad, grad_b)
+    return _by_steps(problem, bend, grad, grad_b)
 
 
-def _separate(problem: Problem, diagonal: Any, grad: Any, grad_b: Any) -> Pair:
+def _separate(problem: ConvexProblem, diagonal: Array, grad: Array, grad_b: Array) -> Pair:
     """Solve for each output alone: their curvatures do not mix."""
     p, d = grad.shape
-    right = -_stacked(grad, grad_b)  # (p + 1, d)
-    step = zeros(right.shape, right)
-    used = slice(0, p + int(problem.fit_intercept))
+    right = -namespace(grad).vstack([grad, grad_b[None]])  # (p + 1, d)
+    step, used = zeros(right.shape, right), slice(0, p + int(problem.fit_intercept))
     same = d == 1 or is_spread(diagonal)
-    groups = [slice(0, d)] if same else [slice(j, j + 1) for j in range(d)]
-    for some in groups:
-        S = problem.Z.gram(problem.weights * diagonal[:, some.start])
-        step[used, some] = positive_solver(_penalised(S, problem)[used, used])(right[used, some])
+    for columns in [slice(0, d)] if same else [slice(j, j + 1) for j in range(d)]:
+        S = problem.Z.gram(problem.weights * diagonal[:, columns.start])
+        S = _shifted(S, p, problem.alpha)[used, used]
+        step[used, columns] = positive_solver(S)(right[used, columns])
     return step[:p], step[p]
 
 
-def _penalised(S: Any, problem: Problem) -> Any:
-    """Add alpha I, and next to nothing for the intercept."""
-    return _shifted(S, len(S) - 1, problem.alpha)
-
-
-def _shifted(S: Any, size: int, alpha: float) -> Any:
+def _shifted(S: Array, size: int, alpha: float) -> Array:
     """Add alpha to the first entries of the diagonal, and next to nothing to the others."""
     S = contiguous(S)
     diagonal = S.reshape(-1)[:: len(S) + 1]  # a view
@@ -77,12 +71,7 @@ def _shifted(S: Any, size: int, alpha: float) -> Any:
     return S
 
 
-def _stacked(theta: Any, b: Any) -> Any:
-    """Return Theta and b as the rows of one matrix."""
-    return namespace(theta).vstack([theta, b[None]])
-
-
-def _joint(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
+def _joint(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
     """Solve for all outputs at once, from the weighted Gram matrices of each pair of outputs."""
     p, r = grad.shape
     d = len(grad_b)
@@ -105,7 +94,7 @@ def _joint(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     return step[:size].reshape(r, p).T, step[size:]
 
 
-def _pair_grams(problem: Problem, bend: Curvature) -> Any:
+def _pair_grams(problem: ConvexProblem, bend: Curvature) -> Array:
     """Return the Gram matrix of the curvature of each pair of outputs."""
     p, d = problem.Z.shape[1], problem.Y.shape[1]
     S = zeros((d, d, p + 1, p + 1), problem.Y)
@@ -120,34 +109,40 @@ def _pair_grams(problem: Problem, bend: Curvature) -> Any:
     return S
 
 
-def _conjugate_gradients(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
-    """Solve by conjugate gradients, preconditioned by the system of the mean curvature of rows."""
-    precondition = _mean_curvature_solver(problem, bend)
+def _by_steps(problem: ConvexProblem, bend: Curvature, grad: Array, grad_b: Array) -> Pair:
+    """Solve by conjugate gradients, preconditioned by the system of the mean curvature of rows.
 
-    def apply(x: Pair) -> Pair:
-        dF = problem.predict(*x)
-        W = problem.weights[:, None] * (bend @ dF)
-        return problem.unmix(problem.Z.adjoint(W)) + problem.alpha * x[0], W.sum(axis=0)
+    They know (Theta, b) as one long column.
+    """
+    inverse, xp, (p, r) = _mean_curvature_solver(problem, bend), namespace(grad), grad.shape
 
-    x: Pair = (zeros(grad.shape, grad), zeros(grad_b.shape, grad))
-    residual: Pair = (-grad, -grad_b * problem.fit_intercept)
-    z = precondition(residual)
-    direction, rho = z, _dot(residual, z)
-    goal = _CG_TOL**2 * rho
-    for _ in range(_CG_ITERATIONS):
-        if rho <= goal:
+    def column(theta: Array, b: Array) -> Array:
+        return xp.concatenate([theta.reshape(-1), b])[:, None]
+
+    def pair(v: Array) -> Pair:
+        return v[: p * r, 0].reshape(p, r), v[p * r :, 0]
+
+    def apply(v: Array) -> Array:
+        theta, b = pair(v)
+        W = problem.weights[:, None] * (bend @ problem.predict(theta, b))
+        pulled = problem.unmix(problem.Z.adjoint(W)) + problem.alpha * theta
+        return column(pulled, W.sum(axis=0))
+
+    def precondition(v: Array) -> Array:
+        return column(*inverse(pair(v)))
+
+    right = column(-grad, -grad_b * problem.fit_intercept)
+    z = precondition(right)
+    state = CGState(0.0 * right, right, z, (right * z).sum(0))
+    goal = _CG_TOL**2 * state.squared
+    steps = conjugate_gradients(apply, precondition, state)
+    for state in itertools.islice(steps, _CG_ITERATIONS):
+        if state.squared <= goal:
             break
-        image = apply(direction)
-        t = rho / _dot(direction, image)
-        x = _sum(x, t, direction)
-        residual = _sum(residual, -t, image)
-        z = precondition(residual)
-        rho, previous = _dot(residual, z), rho
-        direction = _sum(z, rho / previous, direction)
-    return x
+    return pair(state.x)
 
 
-def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair], Pair]:
+def _mean_curvature_solver(problem: ConvexProblem, bend: Curvature) -> Callable[[Pair], Pair]:
     """Return the inverse of the system in which each K_i is a multiple of the identity.
 
     In the eigenvectors V of M = V L V' that system has one block an output.
@@ -157,12 +152,12 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
     if bend.weight is not None and bend.u is not None:
         mean = mean + bend.weight * row_dots(bend.u, bend.u) / d
     S = problem.Z.gram(problem.weights * mean)
-    p, on = len(S) - 1, int(problem.fit_intercept)
+    p, on, xp = len(S) - 1, int(problem.fit_intercept), namespace(S)
     if problem.root is None:
-        solve = positive_solver(_penalised(S, problem)[: p + on, : p + on])
+        solve = positive_solver(_shifted(S, p, problem.alpha)[: p + on, : p + on])
 
         def invert(x: Pair) -> Pair:
-            y = solve(_stacked(*x)[: p + on])
+            y = solve(xp.vstack([x[0], x[1][None]])[: p + on])
             return y[:p], y[p] if on else zeros((d,), y)
 
         return invert
@@ -172,25 +167,17 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
     solvers = []
     for scale in np.unique(scales):  # equal scales share a system
         weights = constant(np.append(np.full(p, scale), 1.0), S)
-        block = _penalised(weights[:, None] * S * weights, problem)
-        some = positions(np.flatnonzero(scales == scale), S)
-        solvers.append((some, positive_solver(block[: p + on, : p + on])))
+        block = _shifted(weights[:, None] * S * weights, p, problem.alpha)
+        columns = positions(np.flatnonzero(scales == scale), S)
+        solvers.append((columns, positive_solver(block[: p + on, : p + on])))
 
     def invert_mixed(x: Pair) -> Pair:
         theta, turned = zeros(x[0].shape, S), x[1] @ V
-        for some, solve in solvers:
-            y = solve(_stacked(x[0][:, some], turned[some])[: p + on])
-            theta[:, some] = y[:p]
-            turned[some] = y[p] if on else 0.0
+        for columns, solve in solvers:
+            y = solve(xp.vstack([x[0][:, columns], turned[None, columns]])[: p + on])
+            theta[:, columns] = y[:p]
+            turned[columns] = y[p] if on else 0.0
         rest = (x[1] - V @ (V.T @ x[1])) / (S[p, p] + _FLOOR)  # no Theta reaches these
         return theta, V @ turned + rest * on
 
     return invert_mixed
-
-
-def _dot(x: Pair, y: Pair) -> Any:
-    return (x[0] * y[0]).sum() + x[1] @ y[1]
-
-
-def _sum(x: Pair, t: Any, y: Pair) -> Pair:
-    return x[0] + t * y[0], x[1] + t * y[1]

@@ -13,22 +13,20 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
+from .._numerics.types import Array
 from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
-from .design import Design
-
-__all__ = ["Part", "Problem", "balanced", "check_runs", "parts_of"]
+from .design import DesignMatrix
 
 
 @dataclass
-class Problem:
-    """What is minimised. Arrays are NumPy's, or tensors on the card where Z is.
+class ConvexProblem:
+    """What is minimized. Arrays are NumPy's, or tensors on the device where Z is.
 
     Attributes
     ----------
@@ -43,12 +41,12 @@ class Problem:
     fit_intercept : bool
     """
 
-    Z: Design
-    Y: Any
-    weights: Any
+    Z: DesignMatrix
+    Y: Array
+    weights: Array
     loss: Loss
     alpha: float
-    root: Any | None = None
+    root: Array | None = None
     fit_intercept: bool = False
 
     @property
@@ -56,28 +54,28 @@ class Problem:
         """Shape of Theta."""
         return self.Z.shape[1], self.Y.shape[1] if self.root is None else len(self.root)
 
-    def mix(self, B: Any) -> Any:
+    def mix(self, B: Array) -> Array:
         """Return B A."""
         return B if self.root is None else B @ self.root
 
-    def unmix(self, B: Any) -> Any:
+    def unmix(self, B: Array) -> Array:
         """Return B A'."""
         return B if self.root is None else B @ self.root.T
 
-    def predict(self, theta: Any, intercept: Any) -> Any:
+    def predict(self, theta: Array, intercept: Array) -> Array:
         """Return F = Z Theta A + b."""
         return self.mix(self.Z.product(theta)) + intercept
 
-    def primal(self, theta: Any, F: Any) -> float:
+    def primal(self, theta: Array, F: Array) -> float:
         """Return P, given F."""
         loss = self.weights @ self.loss.value(F, self.Y)
         return float(loss + 0.5 * self.alpha * (theta * theta).sum())
 
-    def pull(self, G: Any) -> Any:
+    def pull(self, G: Array) -> Array:
         """Return sum_i c_i z_i g_i' A', the gradient of sum_i c_i <g_i, f_i> in Theta."""
         return self.unmix(self.Z.adjoint(self.weights[:, None] * G))
 
-    def dual(self, G: Any, R: Any | None = None) -> float:
+    def dual(self, G: Array, R: Array | None = None) -> float:
         """Return D of any G in the domain of the conjugate; R = pull(G), where it is known."""
         if self.fit_intercept:
             G, R = balanced(G, self.weights), None
@@ -85,7 +83,7 @@ class Problem:
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
         return float(-conjugate - 0.5 * (R * R).sum() / self.alpha)
 
-    def take(self, index: Any) -> Problem:
+    def take(self, index: Array) -> ConvexProblem:
         """Return the problem of some of the rows."""
         index = positions(index, self.Y)
         weights = self.weights[index] / self.weights[index].sum()
@@ -93,26 +91,28 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputPart:
     """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
 
-    whole: Problem
-    columns: Any
+    whole: ConvexProblem
+    columns: Array
     rows: np.ndarray | None = None
 
-    def problem(self, some: np.ndarray | None = None, *, rated: bool = True) -> Problem | None:
+    def problem(
+        self, some: np.ndarray | None = None, *, rated: bool = True
+    ) -> ConvexProblem | None:
         """Return the problem of these outputs on their rows, or on some of them.
 
         None where no row of weight is left. Rows that are not `rated` need not have the outputs.
         """
         if self.rows is None:
             return self.whole if some is None else self.whole.take(some)
-        own = self.rows if some is None else some
+        rows = self.rows if some is None else some
         if some is not None and rated:
-            own = np.intersect1d(some, self.rows)
-        if not self.whole.weights[positions(own, self.whole.weights)].any():
+            rows = np.intersect1d(some, self.rows)
+        if not self.whole.weights[positions(rows, self.whole.weights)].any():
             return None
-        part = self.whole.take(own)
+        part = self.whole.take(rows)
         loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
         if levels.size > 1:  # one for each output
             loss = type(loss)(levels[self.columns])
@@ -123,16 +123,16 @@ class Part:
         return rows if self.rows is None else rows.subset(self.rows)
 
 
-def parts_of(problem: Problem, targets: np.ndarray) -> list[Part]:
-    """Return the parts of a problem whose targets, here with NaN, may have holes."""
+def parts_of(problem: ConvexProblem, targets: np.ndarray) -> list[OutputPart]:
+    """Return the parts of a problem whose targets, here with NaN, may be missing."""
     if not np.isnan(targets).any():
-        return [Part(problem, slice(None))]
+        return [OutputPart(problem, slice(None))]
     observed = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
     check_outputs_observed(observed.sum(0))
-    return [Part(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
+    return [OutputPart(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 
-def check_runs(loss: Loss, Y: Any) -> None:
+def check_runs(loss: Loss, Y: Array) -> None:
     """Raise if a loss, which a user may have written, does not take tensors where Y are some."""
     Y = Y[:2]
     if not is_tensor(Y):
@@ -150,14 +150,14 @@ def check_runs(loss: Loss, Y: Any) -> None:
         ) from problem
 
 
-def _tried(loss: Loss, Y: Any) -> list[Any]:
+def _tried(loss: Loss, Y: Array) -> list[Array]:
     """Return what a loss says of some predictions of Y."""
     F = 0.5 * Y
-    found = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
-    return [*found, loss.curvature(F, Y).diagonal] if loss.smooth else found
+    values = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
+    return [*values, loss.curvature(F, Y).diagonal] if loss.smooth else values
 
 
-def balanced(G: Any, weights: Any) -> Any:
+def balanced(G: Array, weights: Array) -> Array:
     """Scale the positive or the negative entries of each column down until its sum is zero.
 
     The domains of the conjugates contain 0 and, with a point, all that lie between it and 0.

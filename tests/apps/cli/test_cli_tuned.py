@@ -17,7 +17,7 @@ from skout import Tuned
 from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.settings import check_budget
-from skout.apps.tuning import search
+from skout.apps.tuning import Map
 from skout.persistence import describe
 
 N = 40
@@ -281,7 +281,7 @@ def test_what_cannot_be_tuned_is_fitted_as_it_is_and_says_why(table, call):
 
 
 def test_ctrl_c_keeps_the_best_so_far(table, call, monkeypatch):
-    calls, inner = [], search.predictions
+    calls, inner = [], Map.predictions
 
     def predictions(*given):
         calls.append(1)
@@ -289,7 +289,7 @@ def test_ctrl_c_keeps_the_best_so_far(table, call, monkeypatch):
             raise KeyboardInterrupt
         return inner(*given)
 
-    monkeypatch.setattr(search, "predictions", predictions)
+    monkeypatch.setattr(Map, "predictions", predictions)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         path, said, err = fit(call, table, "--target", "y", "--inputs", "word")

@@ -17,8 +17,8 @@ from skout.apps.tables.dates import parse_dates
 from skout.apps.tables.encoders import NumberColumns
 from skout.apps.tables.frames import columns_of
 from skout.apps.tables.kinds import look_at
+from skout.apps.tuning import LearnedRidge
 from skout.apps.tuning.inputs import column_groups
-from skout.apps.tuning.learnt import LearntRidge
 from skout.kernels import Gaussian, Laplacian, OnColumns, align, align_columns
 from skout.testing import check_kernel
 
@@ -549,7 +549,7 @@ def test_aligned_ridge_is_built_as_it_was_tried():
     model.fit(table(), y)
     rows = model.encoder_.transform(table())
     groups = column_groups(model.encoder_)
-    ridge = LearntRidge("gaussian", groups=groups, random_state=0).fit(rows, y[:, None])
+    ridge = LearnedRidge("gaussian", groups=groups, random_state=0).fit(rows, y[:, None])
     assert ridge.score(rows, y) > 0.8
     tried = [row for row in model.results_ if row["map"] == "aligned ridge"]
     assert tried
@@ -558,7 +558,7 @@ def test_aligned_ridge_is_built_as_it_was_tried():
 
 def test_nothing_to_align_with():
     X = RNG.standard_normal((30, 2))
-    model = LearntRidge("gaussian", groups=[(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
+    model = LearnedRidge("gaussian", groups=[(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
     assert_allclose(model.predict(X), 1.0, atol=1e-3)
 
 

@@ -14,16 +14,26 @@ from sklearn.model_selection import StratifiedKFold
 
 import skout
 from skout import Tuned
-from skout.apps.tuning import costs, search, space
-from skout.apps.tuning.estimator import as_budget
+from skout._numerics import checkpoints
+from skout.apps.tuning import (
+    MAPS,
+    Averaged,
+    Centered,
+    ColumnScaler,
+    LabelFeatures,
+    LeafForest,
+    LogisticOutputs,
+    Map,
+    PairOrders,
+    PrincipalOutputs,
+    Profile,
+    Sample,
+    SetDecoder,
+)
+from skout.apps.tuning.averages import Members, Merit, choose, cross_fitted
 from skout.apps.tuning.folds import make_folds
-from skout.apps.tuning.inputs import ColumnScaler
 from skout.apps.tuning.kinds import KINDS, guess_kind
-from skout.apps.tuning.logistic import LogisticOutputs
-from skout.apps.tuning.maps import Averaged, Centred, LeafForest, PrincipalOutputs, build
-from skout.apps.tuning.outputs import LabelFeatures, PairOrders, SetDecoder
-from skout.apps.tuning.stacking import Judge, Votes, choose, cross_fitted
-from skout.apps.tuning.trials import Sample, predictions
+from skout.apps.tuning.search import Budget, ModelSearch, as_budget
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
@@ -178,7 +188,8 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     X = inputs()
     Y = outputs("label_sets", X)
     whole = quick(budget="4 fits").fit(X, Y)
-    real, ran = search.predictions, []
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    real, ran = Map.predictions, []
 
     def killed(settings, sample):
         if len(ran) == 2:
@@ -186,24 +197,24 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
         ran.append(settings)
         return real(settings, sample)
 
-    folder = tmp_path / "search"
-    monkeypatch.setattr(search, "predictions", killed)
+    file = tmp_path / "search.npz"
+    monkeypatch.setattr(Map, "predictions", killed)
     with pytest.raises(SystemExit):
-        quick(budget="4 fits", checkpoint=folder).fit(X, Y)
-    assert len(list(folder.glob("*.npz"))) == 2
+        quick(budget="4 fits", checkpoint=file).fit(X, Y)
+    assert file.exists()
     seen = len(ran)
-    monkeypatch.setattr(search, "predictions", lambda *args: ran.append(0) or real(*args))
-    resumed = quick(budget="4 fits", checkpoint=folder).fit(X, Y)
+    monkeypatch.setattr(Map, "predictions", lambda *args: ran.append(0) or real(*args))
+    resumed = quick(budget="4 fits", checkpoint=file).fit(X, Y)
     assert len(ran) - seen == 2  # the others were there
     same(whole, resumed, X)
-    assert not folder.exists()
+    assert not file.exists()
 
 
 def test_checkpoint_of_other_data_is_refused(tmp_path):
     X = inputs()
-    (tmp_path / "search.json").write_text(json.dumps({"digest": "another"}))
-    with pytest.raises(ValueError, match="other data or parameters"):
-        quick(checkpoint=tmp_path).fit(X, outputs("numbers", X))
+    np.savez(tmp_path / "search.npz", done=0, facts=np.array(json.dumps({"data": "another"})))
+    with pytest.raises(ValueError, match="of another fit: data is another there"):
+        quick(checkpoint=tmp_path / "search.npz").fit(X, outputs("numbers", X))
     with pytest.raises(ValueError, match="random_state that is an int"):
         Tuned(checkpoint=tmp_path / "new").fit(X, outputs("numbers", X))
 
@@ -211,7 +222,7 @@ def test_checkpoint_of_other_data_is_refused(tmp_path):
 def test_interrupt_keeps_the_best_so_far(monkeypatch):
     X = inputs()
     Y = outputs("numbers", X)
-    real, ran = search.predictions, []
+    real, ran = Map.predictions, []
 
     def interrupted(settings, sample):
         ran.append(settings)
@@ -219,7 +230,7 @@ def test_interrupt_keeps_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return real(settings, sample)
 
-    monkeypatch.setattr(search, "predictions", interrupted)
+    monkeypatch.setattr(Map, "predictions", interrupted)
     with pytest.warns(UserWarning, match="best so far"):
         model = quick(budget="9 fits").fit(X, Y)
     assert model.interrupted_
@@ -229,43 +240,42 @@ def test_interrupt_keeps_the_best_so_far(monkeypatch):
 
 def test_a_trial_that_fails_is_passed_over(monkeypatch):
     X = inputs()
-    real = search.predictions
+    real = Map.predictions
 
     def fails(settings, sample):
-        if settings["map"] == "kernel ridge":
+        if settings.name == "kernel ridge":
             raise ValueError("no such thing")
         return real(settings, sample)
 
-    monkeypatch.setattr(search, "predictions", fails)
+    monkeypatch.setattr(Map, "predictions", fails)
     model = quick().fit(X, outputs("numbers", X))
     assert {row["map"] for row in model.results_} == {"random forest", "extra trees", "constant"}
-    monkeypatch.setattr(search, "predictions", lambda *args: fails({"map": "kernel ridge"}, 0))
     with pytest.raises(ValueError, match="No trial succeeded: no such thing"):
-        quick().fit(X, outputs("numbers", X))
+        quick(maps=["kernel ridge"]).fit(X, outputs("numbers", X))
 
 
 # Honest scores -----------------------------------------------------------------------------------
 
 
-def noise_votes(n=200, members=30, seed=0):
+def noise_members(n=200, members=30, seed=0):
     """Members that know nothing: what is best by some rows is not better on others."""
     rng = np.random.default_rng(seed)
     truth = rng.choice([-1.0, 1.0], (n, 1)).astype(np.float32)
     folds = make_folds(n, 0)
     F = [rng.choice([-1.0, 1.0], (n, 1)).astype(np.float32) for _ in range(members)]
     held = truth[folds.held]
-    judge = Judge(lambda f: folds.part_means(np.sign(f * held).T), held, folds)
-    return Votes([f[folds.held] for f in F], judge, np.zeros(members))
+    merit = Merit(lambda f: folds.part_means(np.sign(f * held).T), held, folds)
+    return Members([f[folds.held] for f in F], merit, np.zeros(members))
 
 
 def test_no_row_chooses_for_itself():
     chosen, honest = [], []
     for seed in range(5):
-        votes = noise_votes(seed=seed)
-        weights = votes.judge.folds.weights
-        best = choose(votes, np.arange(votes.judge.folds.n_parts), 1)
-        chosen.append(votes.table(best.counts)[0][0] @ weights)
-        honest.append(cross_fitted(votes, 1) @ weights)
+        members = noise_members(seed=seed)
+        folds = members.merit.folds
+        best = choose(members, np.arange(folds.n_parts), 1)
+        chosen.append(members.table(best.counts)[0][0] @ folds.weights)
+        honest.append(cross_fitted(members, 1) @ folds.weights)
     assert np.mean(chosen) > 0.1  # the best of thirty by luck
     assert abs(np.mean(honest)) < 0.06
 
@@ -286,21 +296,21 @@ def test_predictions_of_a_row_never_saw_it():
     X, rng = inputs(40), np.random.default_rng(0)
     T = rng.standard_normal((40, 2))
     for settings in (
-        {"map": "kernel ridge", "kernel": "gaussian", "gamma": 1.0, "scaling": "none"},
-        {"map": "neighbours", "scaling": "none"},
-        {"map": "logistic", "scaling": "none"},
-        {"map": "learnt ridge", "kernel": "matern", "scaling": "none", "landmarks": 20},
-        {"map": "extra trees", "n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
+        MAPS["kernel ridge"](gamma=1.0),
+        MAPS["neighbors"](),
+        MAPS["logistic"](),
+        MAPS["learned metric ridge"](landmarks=20),
+        MAPS["extra trees"](n_estimators=3, max_features=1.0),
     ):
         folds = make_folds(40, 0)
-        before = [F for _, F in predictions(settings, Sample(X, T, folds, 0))]
+        before = [F for _, F in settings.predictions(Sample(X, T, folds, 0))]
         row = 7
         changed = T.copy()
         changed[row] = 100.0 - changed[row]
-        after = [F for _, F in predictions(settings, Sample(X, changed, folds, 0))]
+        after = [F for _, F in settings.predictions(Sample(X, changed, folds, 0))]
         own = folds.held == row
         for one, other in zip(before, after, strict=True):
-            np.testing.assert_array_equal(one[own], other[own])
+            np.testing.assert_allclose(one[own], other[own], rtol=1e-6)  # sums less a fold round
             assert not np.array_equal(one, other)
 
 
@@ -308,13 +318,13 @@ def test_path_is_ridge_regression():
     X, rng = inputs(30), np.random.default_rng(0)
     T = rng.standard_normal((30, 3))
     folds = make_folds(30, 0, cv=3)
-    settings = {"map": "kernel ridge", "kernel": "laplacian", "gamma": 0.3, "scaling": "standard"}
-    for more, F in predictions(settings, Sample(X, T, folds, 0)):
-        if more["alpha"] not in (0.1, 1e-4):
+    settings = MAPS["kernel ridge"](kernel="laplacian", gamma=0.3, scaling="standard")
+    for cell, F in settings.predictions(Sample(X, T, folds, 0)):
+        if cell.alpha not in (0.1, 1e-4):
             continue
         for (train, held), rows in zip(folds.splits, folds.spans, strict=True):
             scaled = ColumnScaler("standard").fit_transform(X)
-            model = build({**settings, **more}, 0)[-1].fit(scaled[train], T[train])
+            model = cell.build(0).fit(scaled[train], T[train])
             np.testing.assert_allclose(F[rows], model.predict(scaled[held]), atol=1e-5)
 
 
@@ -391,7 +401,10 @@ def test_parameters_and_errors():
         ({"kind": 3}, "kind must be a name. Got 3"),
         ({"scoring": 3}, "scoring must be None, the name of a metric or a function"),
         ({"scoring": lambda true, pred: np.nan}, "No trial succeeded: no finite predictions"),
-        ({"cv": [([0, 1], [99])]}, "cv must have numbers of the 60 rows of X"),
+        ({"cv": [([0, 1], [99])]}, "cv must give rows of X, 0 to 59. Got row 99"),
+        ({"maps": "boosting"}, "maps must be a list of maps, at least one"),
+        ({"maps": ["bosting"]}, "Unknown map 'bosting'. Did you mean 'boosting'?"),
+        ({"maps": [Map, 3]}, "maps must be names, or subclasses of Map. Got 3"),
         ({"cv": StratifiedKFold(2)}, "cv: Supported target types"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
@@ -453,23 +466,22 @@ def test_plan_of_large_data_keeps_to_the_budget():
     for n, d, p, n_decoders in ((40_000, 9, 10, 1), (12_920, 500, 1966, 16), (100_000, 20, 4, 1)):
         folds = make_folds(n, 0, width=p)
         assert len(folds.splits) == 1
-        profile = space.Profile(folds.n_train, d, d, p)
-        budget = search.Budget(seconds=60.0)
-        found = search.Search(
+        budget = Budget(seconds=60.0)
+        search = ModelSearch(
             Sample(np.empty((n, 1)), np.empty((n, 0)), folds, 0),
-            profile,
-            Judge(lambda F: F, np.zeros((folds.n_held, 1)), folds),
+            Profile(folds.n_train, d, d, p),
+            Merit(lambda F: F, np.zeros((folds.n_held, p)), folds),
             [{}] * n_decoders,
             budget,
+            list(MAPS.values()),
         )
-        small = [found._sized(one, full=False) for one in space.portfolio(profile)]
-        assert sum(found._has_room(one) for one in small) >= 5
-        full = [found._sized(one) for one in space.portfolio(profile)]
-        allowed = [one for one in full if found._has_room(one)]
+        small = [search._small(settings) for settings in search.portfolio()]
+        assert sum(search._has_room(settings) for settings in small) >= 5
+        full = [search._sized(settings) for settings in search.portfolio()]
+        allowed = [settings for settings in full if search._has_room(settings)]
         assert allowed
-        for one in allowed:
-            rows = one["rows"] or n
-            assert costs.fit_seconds(one, profile, rows) <= budget.for_last_fits
+        for settings in allowed:
+            assert search.planned_last(settings) <= 1.3 * budget.for_last_fits
 
 
 # Parts -------------------------------------------------------------------------------------------
@@ -559,7 +571,7 @@ def test_averages_have_weights_for_each_output():
     X = inputs(20)
     T = np.column_stack([X[:, 0], X[:, 1]])
     ridge = skout.KernelRidge("linear", alpha=1e-8)
-    members = [ridge, Centred(clone(ridge).set_params(alpha=1e8))]
+    members = [ridge, Centered(clone(ridge).set_params(alpha=1e8))]
     F = Averaged(members, [[1.0, 0.0], [0.0, 1.0]]).fit(X, T).predict(X)
     np.testing.assert_allclose(F[:, 0], T[:, 0], atol=1e-5)
     np.testing.assert_allclose(F[:, 1], T[:, 1].mean(), atol=1e-5)
@@ -586,19 +598,19 @@ def test_pair_orders_decode_to_rankings():
     np.testing.assert_array_equal(RankingDecoder().fit(basis, Y).decode(Z), Y)
 
 
-def test_learnt_ridge_is_built_as_it_was_tried_and_is_saved(tmp_path):
+def test_learned_ridge_is_built_as_it_was_tried_and_is_saved(tmp_path):
     X = inputs(40)
     T = np.sin(X[:, :2])
-    settings = {"map": "learnt ridge", "kernel": "gaussian", "landmarks": 20, "scaling": "none"}
+    settings = MAPS["learned metric ridge"](kernel="gaussian", landmarks=20)
     folds = make_folds(40, 0, cv=2)
-    for more, F in predictions(settings, Sample(X, T, folds, 0)):
-        if more == {"alpha": 1e-3, "centre": True}:
+    for cell, F in settings.predictions(Sample(X, T, folds, 0)):
+        if (cell.alpha, cell.center) == (1e-3, True):
             train, held = folds.splits[0]
-            model = build({**settings, **more}, 0).fit(X[train], T[train])
+            model = cell.estimator(cell.build(0)).fit(X[train], T[train])
             np.testing.assert_allclose(F[folds.spans[0]], model.predict(X[held]), atol=1e-4)
-            skout.save(model[-1], tmp_path / "model.skout")
+            skout.save(model, tmp_path / "model.skout")
             again = skout.load(tmp_path / "model.skout")
-            np.testing.assert_array_equal(again.predict(X), model[-1].predict(X))
+            np.testing.assert_array_equal(again.predict(X), model.predict(X))
             return
     raise AssertionError("no such alpha")
 

@@ -6,12 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skout
 from skout import Tuned
-from skout.apps.tuning import choosing, search, space
+from skout.apps.tuning import MAPS, Averaged, Map, Sample, choosing
+from skout.apps.tuning.averages import Members, Merit, choose
 from skout.apps.tuning.clock import Clock, OutOfTime
 from skout.apps.tuning.folds import make_folds
-from skout.apps.tuning.maps import Averaged
-from skout.apps.tuning.stacking import Judge, Votes, choose
-from skout.apps.tuning.trials import Sample, predictions
+from skout.apps.tuning.search import ModelSearch
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -31,19 +30,19 @@ class Machine:
     def __init__(self, patch, slow):
         self.time, machine = 0.0, self
 
-        class Timed(search.Search):
+        class Timed(ModelSearch):
             def _best_cell(self, settings):
                 for _ in range(10):
                     machine.time += 0.1 * slow * self.cost(settings)
                     self.clock.check()
                 return super()._best_cell(settings)
 
-        def last_sizes(found, chosen):
-            sizes = choosing.last_sizes(found, chosen)
-            machine.time += slow * sum(map(found.planned_last, sizes))
+        def last_sizes(search, chosen):
+            sizes = choosing.last_sizes(search, chosen)
+            machine.time += slow * sum(map(search.planned_last, sizes))
             return sizes
 
-        patch.setattr("skout.apps.tuning.estimator.Search", Timed)
+        patch.setattr("skout.apps.tuning.estimator.ModelSearch", Timed)
         patch.setattr("skout.apps.tuning.estimator.last_sizes", last_sizes)
         patch.setattr(Tuned, "_now", staticmethod(lambda: self.time), raising=False)
 
@@ -117,13 +116,13 @@ def test_averages_keep_to_the_time_for_last_fits():
     folds = make_folds(100, 0, cv=5)
     held = truth[folds.held]
     F = [held + rng.standard_normal((100, 1)).astype(np.float32) for _ in range(3)]
-    judge = Judge(lambda f: -folds.part_means(((f - held) ** 2).T), held, folds)
+    merit = Merit(lambda f: -folds.part_means(((f - held) ** 2).T), held, folds)
     parts = np.arange(folds.n_parts)
-    many = choose(Votes(F, judge, np.full(3, 0.3)), parts, 6)
+    many = choose(Members(F, merit, np.full(3, 0.3)), parts, 6)
     assert np.count_nonzero(many.counts) == 3
-    one = choose(Votes(F, judge, np.full(3, 0.7)), parts, 6)
+    one = choose(Members(F, merit, np.full(3, 0.7)), parts, 6)
     assert np.count_nonzero(one.counts) == 1
-    late = choose(Votes(F, judge, np.array([3.0, 2.0, 5.0])), parts, 6)
+    late = choose(Members(F, merit, np.array([3.0, 2.0, 5.0])), parts, 6)
     assert late.counts[0] == late.counts[2] == 0  # the shortest, where none has time
 
 
@@ -154,14 +153,15 @@ def test_a_budget_too_short_is_said_beforehand():
     assert len(model.results_) == 2  # one trial and the constant
 
 
-MAPS = {
-    "kernel ridge": {"kernel": "gaussian", "gamma": 0.3, "scaling": "none"},
-    "learnt ridge": {"kernel": "matern", "scaling": "none", "landmarks": 20},
-    "aligned ridge": {"kernel": "gaussian", "scaling": "none", "groups": ((0, 1), (1, 4))},
-    "extra trees": {"n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
-    "boosting": space._boosting(0.1, 3, space.Profile(60, 4, 4, 2), max_iter=5),
-    "neighbours": {"scaling": "standard"},
-    "logistic": {"scaling": "none"},
+SETTINGS = {
+    "kernel ridge": {"gamma": 0.3},
+    "learned metric ridge": {"landmarks": 20},
+    "aligned ridge": {"groups": ((0, 1), (1, 4))},
+    "extra trees": {"n_estimators": 3, "max_features": 1.0},
+    "random forest": {"n_estimators": 3},
+    "boosting": {"max_leaf_nodes": 3, "max_iter": 5, "min_samples_leaf": 3, "subsample": 0.7},
+    "neighbors": {"scaling": "standard"},
+    "logistic": {},
 }
 
 
@@ -170,7 +170,7 @@ def test_a_trial_is_stopped_and_leaves_nothing_behind(name):
     """The clock is asked within a trial, of every map; one that was stopped can be run again."""
     X, _ = problem(60)
     T = np.tanh(X @ np.random.default_rng(1).standard_normal((4, 2)))
-    settings, folds = MAPS[name] | {"map": name}, make_folds(60, 0, cv=3)
+    settings, folds = MAPS[name](**SETTINGS[name]), make_folds(60, 0, cv=3)
     asked = []
 
     def now():
@@ -178,18 +178,18 @@ def test_a_trial_is_stopped_and_leaves_nothing_behind(name):
         return float(len(asked))
 
     sample = Sample(X, T, folds, 0, clock=Clock(1e6, now))
-    expected = list(predictions(settings, Sample(X, T, folds, 0)))
+    expected = list(settings.predictions(Sample(X, T, folds, 0)))
     before = len(asked)
     with sample.clock.limit(1e5):
-        found = list(predictions(settings, sample))
+        found = list(settings.predictions(sample))
     asks = len(asked) - before - 1
     assert asks >= 3  # each fold
-    if name == "learnt ridge":
+    if name == "learned metric ridge":
         assert asks > 12  # and each round
     for stop in {1, asks // 2, asks - 1}:
         with pytest.raises(OutOfTime, match="stopped after"), sample.clock.limit(stop - 0.5):
-            list(predictions(settings, sample))
-    again = list(predictions(settings, sample))
+            list(settings.predictions(sample))
+    again = list(settings.predictions(sample))
     for one, other, plain in zip(found, again, expected, strict=True):
         assert one[0] == other[0] == plain[0]
         assert_array_equal(one[1], other[1])
@@ -199,16 +199,16 @@ def test_a_trial_is_stopped_and_leaves_nothing_behind(name):
 def test_a_stopped_trial_is_none(monkeypatch):
     """A trial much longer than planned is stopped, and another one takes its place."""
     X, y = problem(60)
-    time, real = [0.0], search.Search._best_cell
+    time, real = [0.0], ModelSearch._best_cell
 
     def stuck(self, settings):
         time[0] += 0.01
-        if settings["map"] == "extra trees":
+        if settings.name == "extra trees":
             time[0] += 1.0
             self.clock.check()
         return real(self, settings)
 
-    monkeypatch.setattr(search.Search, "_best_cell", stuck)
+    monkeypatch.setattr(ModelSearch, "_best_cell", stuck)
     monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: time[0]), raising=False)
     model = Tuned(budget=4.0, random_state=0, cv=2).fit(X, y)
     maps = {row["map"] for row in model.results_}
@@ -262,7 +262,7 @@ def test_interrupt_before_the_first_trial(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search, "predictions", interrupted)
+    monkeypatch.setattr(Map, "predictions", interrupted)
     model = Tuned(budget="9 fits", random_state=0)
     with pytest.raises(KeyboardInterrupt, match="interrupted before it had a model") as stopped:
         model.fit(X, y)
@@ -277,7 +277,7 @@ def test_interrupt_on_the_command_line(monkeypatch, tmp_path, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search, "predictions", interrupted)
+    monkeypatch.setattr(Map, "predictions", interrupted)
     X, y = problem(40)
     table = tmp_path / "table.csv"
     np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,c,d,y", comments="")

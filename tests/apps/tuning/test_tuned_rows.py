@@ -1,5 +1,7 @@
 """`skout.Tuned`: what rows weigh, gaps in outputs, probabilities, checkpoints of own metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn
@@ -15,12 +17,20 @@ from sklearn.preprocessing import StandardScaler
 
 import skout
 from skout import KernelRidge, Tuned
-from skout.apps.tuning import search
+from skout._numerics import checkpoints
+from skout.apps.tuning import (
+    MAPS,
+    ByOutput,
+    ClassCodes,
+    LabelFeatures,
+    LeafForest,
+    Map,
+    PrincipalOutputs,
+    Sample,
+)
 from skout.apps.tuning.folds import make_folds
 from skout.apps.tuning.kinds import KINDS, guess_kind
-from skout.apps.tuning.maps import ByOutput, LeafForest, PrincipalOutputs, build
-from skout.apps.tuning.outputs import ClassCodes, LabelFeatures
-from skout.apps.tuning.trials import Sample, predictions
+from skout.apps.tuning.search import ModelSearch
 from skout.kernels import Gaussian
 from skout.metrics import r2
 from skout.metrics.scoring import METRICS
@@ -42,7 +52,7 @@ OUTPUTS = {
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 COUNTS = RNG.integers(1, 4, N)  # weights that rows can be repeated by
 COPIES = np.repeat(np.arange(N), COUNTS)
-RIDGE = {"map": "kernel ridge", "kernel": "gaussian", "gamma": 0.3, "scaling": "none"}
+RIDGE = MAPS["kernel ridge"](gamma=0.3, alpha=1e-2)
 
 
 def holed(Y, share=0.3):
@@ -62,7 +72,7 @@ def same(a, b):
     assert a.best_settings_ == b.best_settings_
     assert_allclose(a.score_, b.score_, rtol=1e-12)
     F, G = (one.best_estimator_.predict_coordinates(X) for one in (a, b))
-    assert_allclose(F, G, rtol=1e-12, atol=1e-13)
+    assert_allclose(F, G, rtol=1e-9, atol=1e-10)
 
 
 # Weights: fits -----------------------------------------------------------------------------------
@@ -74,13 +84,10 @@ def wide(n=30):
 
 TREE = RandomForestRegressor(1, max_depth=3, max_features=1.0, bootstrap=False, random_state=0)
 REGRESSORS = {
-    "centred ridge": (build({**RIDGE, "alpha": 1e-2, "centre": True}, 0)[-1], OUTPUTS["numbers"]),
-    "ridge": (build({**RIDGE, "alpha": 1e-2, "centre": False}, 0)[-1], OUTPUTS["numbers"]),
-    "ridge with gaps": (
-        build({**RIDGE, "alpha": 1e-2, "centre": True}, 0)[-1],
-        holed(OUTPUTS["numbers"]),
-    ),
-    "logistic": (build({"map": "logistic", "C": 2.0}, 0), 2.0 * OUTPUTS["label_sets"]),
+    "centered ridge": (replace(RIDGE, center=True).build(0), OUTPUTS["numbers"]),
+    "ridge": (RIDGE.build(0), OUTPUTS["numbers"]),
+    "ridge with gaps": (replace(RIDGE, center=True).build(0), holed(OUTPUTS["numbers"])),
+    "logistic": (MAPS["logistic"](C=2.0).build(0), 2.0 * OUTPUTS["label_sets"]),
     "leaves": (LeafForest(TREE, random_state=0), wide()),
     "components": (PrincipalOutputs(Ridge(), 2), wide(5)),
     "by output": (ByOutput(Ridge()), holed(OUTPUTS["numbers"])),
@@ -106,39 +113,37 @@ def copied(folds):
 @pytest.mark.parametrize("map_", ["kernel ridge", "logistic"])
 def test_paths_of_integer_weights_are_those_of_repeated_rows(map_):
     T = OUTPUTS["label_sets"].astype(float)
-    settings = {**RIDGE, "map": map_}
+    settings = MAPS[map_]() if map_ == "logistic" else RIDGE
     folds = make_folds(N, 0, cv=5, weights=COUNTS.astype(float))
     again = copied(folds)
     assert_array_equal(COPIES[again.held], folds.held)
-    found = predictions(settings, Sample(X, T, folds, 0))
-    others = predictions(settings, Sample(X[COPIES], T[COPIES], again, 0))
-    for (more, F), (other, G) in zip(found, others, strict=True):
-        assert more == other
+    weighted = settings.predictions(Sample(X, T, folds, 0))
+    repeated = settings.predictions(Sample(X[COPIES], T[COPIES], again, 0))
+    for (cell, F), (other, G) in zip(weighted, repeated, strict=True):
+        assert cell == other
         assert_allclose(F, G, atol=2e-3 if map_ == "logistic" else 1e-6)
 
 
-@pytest.mark.parametrize("map_", ["learnt ridge", "extra trees", "boosting"])
+@pytest.mark.parametrize("map_", ["learned metric ridge", "extra trees", "boosting"])
 def test_other_maps_are_tried_as_they_are_built(map_):
     """The trial of a fold is the model that `build` makes, with the weights of its rows."""
     T = OUTPUTS["numbers"] - 3.0
     settings = {
-        "learnt ridge": {"kernel": "matern", "landmarks": 20},
-        "extra trees": {"n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
-        "boosting": {
-            "learning_rate": 0.1, "max_iter": 20, "max_leaf_nodes": 7, "min_samples_leaf": 3,
-            "l2": 0.0, "subsample": None, "max_features": 1.0, "n_components": 8,
-        },
-    }[map_] | {"map": map_}  # fmt: skip
+        "learned metric ridge": {"landmarks": 20},
+        "extra trees": {"n_estimators": 3, "max_features": 1.0},
+        "boosting": {"max_iter": 20, "max_leaf_nodes": 7, "min_samples_leaf": 3},
+    }[map_]
+    chosen = {"alpha": 1e-3, "center": True, "n_iter": 20}
     folds = make_folds(N, 0, cv=2, weights=WEIGHTS)
-    for more, F in predictions(settings, Sample(X, T, folds, 0)):
-        if more not in ({}, {"alpha": 1e-3, "centre": True}, {"max_iter": 20}):
+    for cell, F in MAPS[map_](**settings).predictions(Sample(X, T, folds, 0)):
+        if any(getattr(cell, name) != chosen[name] for name in cell.filled if name in chosen):
             continue
         for k, ((train, held), rows) in enumerate(zip(folds.splits, folds.spans, strict=True)):
-            seed = 0 if map_ == "learnt ridge" else k
-            model = build({**settings, **more}, seed)
+            seed = 0 if map_ == "learned metric ridge" else k
+            model = cell.build(seed)
             model.fit(X[train], T[train], sample_weight=WEIGHTS[train])
             assert_allclose(F[rows], model.predict(X[held]), atol=1e-3)
-            plain = build({**settings, **more}, seed).fit(X[train], T[train])
+            plain = cell.build(seed).fit(X[train], T[train])
             assert np.abs(F[rows] - plain.predict(X[held])).max() > 5e-3
 
 
@@ -147,9 +152,9 @@ def test_splits_that_are_no_folds():
     T, cv = OUTPUTS["numbers"], ShuffleSplit(8, train_size=0.5, test_size=0.2, random_state=0)
     folds = make_folds(N, 0, cv=cv)
     assert len(np.unique(np.concatenate([train for train, _ in folds.splits]))) == N
-    for more, F in predictions(RIDGE, Sample(X, T, folds, 0)):
+    for cell, F in RIDGE.predictions(Sample(X, T, folds, 0)):
         for (train, held), rows in zip(folds.splits, folds.spans, strict=True):
-            model = build({**RIDGE, **more}, 0)[-1].fit(X[train], T[train])
+            model = cell.build(0).fit(X[train], T[train])
             assert_allclose(F[rows], model.predict(X[held]), atol=1e-5)
 
 
@@ -245,7 +250,7 @@ def test_score_takes_weights_and_gaps():
 
 
 def searched_by_hand(Y, weights, cv):
-    """Return score, alpha and centre of the best kernel ridge: a loop over folds and outputs."""
+    """Return score, alpha and center of the best kernel ridge: a loop over folds and outputs."""
     w = np.ones(N) if weights is None else weights
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     T = (Y - np.nanmean(Y, axis=0)) / np.nanstd(Y, axis=0)
@@ -254,12 +259,12 @@ def searched_by_hand(Y, weights, cv):
     share = min(0.3, 1.5 / np.sqrt(N))
     best = -np.inf, None, None
     for alpha in (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7):
-        for centre in (True, False):
+        for center in (True, False):
             F = np.empty(T.shape)
             for train, test in cv.split(X):
                 for j in range(T.shape[1]):
                     own = train[~np.isnan(T[train, j])]
-                    mean = np.average(T[own, j], weights=w[own]) if centre else 0.0
+                    mean = np.average(T[own, j], weights=w[own]) if center else 0.0
                     ridge = KernelRidge(Gaussian(median), alpha=alpha)
                     ridge.fit(scaled[own], T[own, j] - mean, sample_weight=w[own])
                     F[test, j] = ridge.predict(scaled[test]) + mean
@@ -272,7 +277,7 @@ def searched_by_hand(Y, weights, cv):
                 spread += (w[there] * (t - np.average(t, weights=w[there])) ** 2).sum()
             merit = np.mean(columns) + share * (1.0 - lost / spread)
             if merit > best[0]:
-                best = merit, np.mean(columns), {"alpha": alpha, "centre": centre}
+                best = merit, np.mean(columns), {"alpha": alpha, "center": center}
     return best[1], best[2]
 
 
@@ -404,18 +409,18 @@ def test_only_ratios_of_weights_matter():
     model = quick("classes", "5 fits").fit(X, Y, sample_weight=WEIGHTS)
     other = quick("classes", "5 fits").fit(X, Y, sample_weight=2.0**-20 * WEIGHTS)
     same(model, other)
-    assert model.left_out_ == {"neighbours": "take no weights"}
-    assert "without neighbours, which take no weights" in model.summary()
+    assert model.left_out_ == {"neighbors": "take no weights"}
+    assert "without neighbors, which take no weights" in model.summary()
     equal = quick("classes", "5 fits").fit(X, Y, sample_weight=np.full(N, 3.0))
     same(equal, quick("classes", "5 fits").fit(X, Y))
     assert equal.left_out_ == {}
 
 
-def test_neighbours_are_not_tried_with_weights():
+def test_neighbors_are_not_tried_with_weights():
     Y = OUTPUTS["numbers"]
-    assert "neighbours" in {row["map"] for row in quick(budget="12 fits").fit(X, Y).results_}
+    assert "neighbors" in {row["map"] for row in quick(budget="12 fits").fit(X, Y).results_}
     model = quick(budget="12 fits").fit(X, Y, sample_weight=WEIGHTS)
-    assert "neighbours" not in {row["map"] for row in model.results_}
+    assert "neighbors" not in {row["map"] for row in model.results_}
 
 
 def test_weights_are_checked():
@@ -443,7 +448,7 @@ def test_gaps_are_fitted_by_every_map_and_saved(tmp_path):
     Y = holed(OUTPUTS["numbers"])
     model = quick(budget="12 fits").fit(X, Y)
     maps = {row["map"] for row in model.results_}
-    assert maps >= {"kernel ridge", "learnt ridge", "extra trees", "boosting", "neighbours"}
+    assert maps >= {"kernel ridge", "learned metric ridge", "extra trees", "boosting", "neighbors"}
     assert all(np.isfinite(row["score"]) for row in model.results_)
     assert model.predict(X).shape == Y.shape
     assert r2(OUTPUTS["numbers"], model.predict(X)) > 0.9  # also where nothing was known
@@ -456,22 +461,21 @@ def test_gaps_are_fitted_by_every_map_and_saved(tmp_path):
 def test_each_map_fits_outputs_on_their_rows():
     T = holed(OUTPUTS["numbers"] - 3.0)
     for settings in (
-        {"map": "neighbours", "scaling": "none"},
-        {"map": "extra trees", "n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 2},
-        {**RIDGE, "rows": 20},
+        MAPS["neighbors"](),
+        MAPS["extra trees"](n_estimators=3, max_features=1.0, min_samples_leaf=2),
+        replace(RIDGE, rows=20),
     ):
         folds = make_folds(N, 0, cv=2)
-        found = list(predictions(settings, Sample(X, T, folds, 0)))
+        found = list(settings.predictions(Sample(X, T, folds, 0)))
         assert found
         for j in range(T.shape[1]):
             known = ~np.isnan(T[:, j])
-            if "rows" in settings:
+            if settings.rows is not None:
                 continue
             own = make_folds(N, 0, cv=[(train[known[train]], held) for train, held in folds.splits])
-            alone = predictions(settings, Sample(X, T[:, j : j + 1], own, 0))
-            cells = {tuple(more.items()): F for more, F in alone}
-            for more, F in found:
-                assert_allclose(F[:, j], cells[tuple(more.items())][:, 0], atol=1e-6)
+            cells = dict(settings.predictions(Sample(X, T[:, j : j + 1], own, 0)))
+            for cell, F in found:
+                assert_allclose(F[:, j], cells[cell][:, 0], atol=1e-6)
 
 
 def test_rows_without_any_output_are_left_out():
@@ -535,16 +539,15 @@ def test_columns_with_too_few_numbers():
 def test_gaps_cost_what_their_fits_do():
     """Outputs with rows of their own take as many models: the plan of a search says so."""
     planned = {}
-    forest = {"map": "extra trees", "n_estimators": 1000, "max_features": 1.0}
-    forest |= {"min_samples_leaf": 1}
+    forest = MAPS["extra trees"](n_estimators=1000, max_features=1.0)
 
-    class Kept(search.Search):
+    class Kept(ModelSearch):
         def run(self):
             planned[len(planned)] = self.cost(forest)
             super().run()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skout.apps.tuning.estimator.Search", Kept)
+        patch.setattr("skout.apps.tuning.estimator.ModelSearch", Kept)
         quick(budget="1 fits").fit(X, OUTPUTS["numbers"])
         quick(budget="1 fits").fit(X, holed(OUTPUTS["numbers"]))
     known = np.mean(~np.isnan(holed(OUTPUTS["numbers"])))
@@ -639,9 +642,10 @@ def fresh(limit):
 
 
 def test_own_metrics_are_known_again_in_another_process(tmp_path, monkeypatch):
-    Y, folder = OUTPUTS["numbers"], tmp_path / "search"
+    Y, file = OUTPUTS["numbers"], tmp_path / "search.npz"
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
     whole = quick(budget="3 fits", scoring=fresh(0.2)).fit(X, Y)
-    real, ran = search.predictions, []
+    real, ran = Map.predictions, []
 
     def killed(settings, sample):
         if len(ran) == 2:
@@ -650,9 +654,9 @@ def test_own_metrics_are_known_again_in_another_process(tmp_path, monkeypatch):
         return real(settings, sample)
 
     with monkeypatch.context() as patch:
-        patch.setattr(search, "predictions", killed)
+        patch.setattr(Map, "predictions", killed)
         with pytest.raises(SystemExit):
-            quick(budget="3 fits", scoring=fresh(0.2), checkpoint=folder).fit(X, Y)
+            quick(budget="3 fits", scoring=fresh(0.2), checkpoint=file).fit(X, Y)
     assert repr(fresh(0.2)) != repr(fresh(0.2))
     for params, given in (
         ({"scoring": fresh(0.3)}, {}),  # the same name, but another function
@@ -660,12 +664,12 @@ def test_own_metrics_are_known_again_in_another_process(tmp_path, monkeypatch):
         ({"cv": 3}, {}),
         ({}, {"groups": np.arange(N) // 2}),
     ):
-        other = quick(**{"budget": "3 fits", "scoring": fresh(0.2), "checkpoint": folder} | params)
-        with pytest.raises(ValueError, match="trials of other data or parameters"):
+        other = quick(**{"budget": "3 fits", "scoring": fresh(0.2), "checkpoint": file} | params)
+        with pytest.raises(ValueError, match="is of another fit"):
             other.fit(X, Y, **given)
-    resumed = quick(budget="3 fits", scoring=fresh(0.2), checkpoint=folder)
+    resumed = quick(budget="3 fits", scoring=fresh(0.2), checkpoint=file)
     with monkeypatch.context() as patch:
-        patch.setattr(search, "predictions", lambda *args: ran.append(0) or real(*args))
+        patch.setattr(Map, "predictions", lambda *args: ran.append(0) or real(*args))
         resumed.fit(X, Y)
     assert len(ran) == 3
     same(resumed, whole)
@@ -673,12 +677,14 @@ def test_own_metrics_are_known_again_in_another_process(tmp_path, monkeypatch):
 
 def test_checkpoints_know_weights(tmp_path, monkeypatch):
     Y = OUTPUTS["numbers"]
-    monkeypatch.setattr(search.Checkpoint, "remove", lambda self: None)
-    model = quick(checkpoint=tmp_path).fit(X, Y, sample_weight=WEIGHTS)
-    same(model, quick(checkpoint=tmp_path).fit(X, Y, sample_weight=WEIGHTS))
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints.Checkpoint, "remove", lambda self: None)
+    file = tmp_path / "search.npz"
+    model = quick(checkpoint=file).fit(X, Y, sample_weight=WEIGHTS)
+    same(model, quick(checkpoint=file).fit(X, Y, sample_weight=WEIGHTS))
     for weights in (None, WEIGHTS[::-1]):
-        with pytest.raises(ValueError, match="trials of other data or parameters"):
-            quick(checkpoint=tmp_path).fit(X, Y, sample_weight=weights)
+        with pytest.raises(ValueError, match="is of another fit"):
+            quick(checkpoint=file).fit(X, Y, sample_weight=weights)
 
 
 # scikit-learn's metadata -------------------------------------------------------------------------

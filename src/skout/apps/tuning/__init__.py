@@ -1,10 +1,18 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler
-from .learnt import AlignedRidge, LearntRidge
-from .logistic import LogisticOutputs
-from .maps import Averaged, ByOutput, Centred, LeafForest, PrincipalOutputs
+from .maps import (
+    MAPS,
+    ByOutput,
+    Centered,
+    LeafForest,
+    LearnedRidge,
+    LogisticOutputs,
+    Map,
+    PrincipalOutputs,
+)
 from .outputs import (
     BordaDecoder,
     ClassCodes,
@@ -14,22 +22,26 @@ from .outputs import (
     SetDecoder,
     StandardTargets,
 )
+from .samples import Profile, Sample
 
 __all__ = [
-    "AlignedRidge",
+    "MAPS",
     "Averaged",
     "BordaDecoder",
     "ByOutput",
-    "Centred",
+    "Centered",
     "ClassCodes",
     "CodeDecoder",
     "ColumnScaler",
     "LabelFeatures",
     "LeafForest",
-    "LearntRidge",
+    "LearnedRidge",
     "LogisticOutputs",
+    "Map",
     "PairOrders",
     "PrincipalOutputs",
+    "Profile",
+    "Sample",
     "SetDecoder",
     "StandardTargets",
     "Tuned",

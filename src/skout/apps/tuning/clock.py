@@ -8,16 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["Clock", "OutOfTime", "plain_interrupt"]
-
-
-@contextmanager
-def plain_interrupt(text: str) -> Iterator[None]:
-    """Let a KeyboardInterrupt in the block say what it has stopped."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(text) from None
+__all__ = ["Clock", "OutOfTime"]
 
 
 class OutOfTime(Exception):
@@ -27,11 +18,7 @@ class OutOfTime(Exception):
 class Clock:
     """The seconds of a budget, from now on; without a number they never end.
 
-    Parameters
-    ----------
-    seconds : float, default inf
-    now : function () -> float
-        The seconds of a clock of any beginning: wall time, unless a test has its own.
+    `now` is a clock of any beginning: wall time, unless a test has its own.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from skout import StructuredPredictor
 from skout.decoding import CandidateDecoder
 from skout.dev import (
+    Checkpoint,
     OnPages,
     all_at_once,
     check_rng,
+    digest,
     frames_out,
     n_rows,
     named,
@@ -28,20 +31,18 @@ from skout.dev import (
 )
 
 from ..tables.encoder import TableEncoder
-from .checkpoint import Checkpoint, digest_of, scoring_facts
+from .averages import Averaged, Merit
 from .choosing import Chosen, choice_of, last_sizes
-from .clock import Clock, plain_interrupt
+from .clock import Clock
 from .folds import make_folds
-from .given import Given, check_lengths, counted
+from .given import Given, counted
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
-from .maps import Averaged, build
+from .maps import MAPS, Map
 from .means import is_one_row, weighed
 from .report import baselines_of, drawn, line, rows_line, rows_of
-from .search import Budget, Search, as_budget
-from .space import left_out, profile_of
-from .stacking import Judge
-from .trials import Sample
+from .samples import Sample, profile_of
+from .search import Budget, ModelSearch, as_budget
 
 __all__ = ["Tuned"]
 
@@ -50,6 +51,33 @@ _LEAST_ROWS = 10
 _LIKELY = ("classes", "label_sets")
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
+# Shares of the truth of another row in predictions that tell one metric from another.
+_WRONG = (0.1, 0.3, 0.5, 1.0)
+
+
+def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
+    """Return the maps to try, or say what is wrong with them."""
+    if isinstance(maps, str) or (maps is not None and not len(maps)):
+        raise ValueError(f"maps must be a list of maps, at least one. Got {maps!r} instead.")
+    kinds = [resolve(one, MAPS, "map") if isinstance(one, str) else one for one in maps or MAPS]
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Map)):
+            raise TypeError(f"maps must be names, or subclasses of Map. Got {kind!r} instead.")
+    return kinds
+
+
+def _scoring_facts(kind: Kind, merit: Merit) -> str:
+    """Return a text for the scoring of a search, the same in another process.
+
+    A function is known by its name, and by what it says of predictions that are more and more
+    wrong: means of the truth of a held-out row and that of the next one.
+    """
+    if not callable(kind.scoring):
+        return repr(kind.scoring)
+    truth = np.nan_to_num(merit.truth)
+    other = np.roll(truth, 1, axis=0)
+    tables = [merit.metric((1.0 - share) * truth + share * other) for share in _WRONG]
+    return f"{kind.metric_name} {np.round(tables, 6).tolist()}"
 
 
 def _has_probabilities(model: Tuned) -> bool:
@@ -64,7 +92,7 @@ class Tuned(OnPages):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
-    itself (kernel ridge, forests, boosting, neighbours), decoders and averages of the best are
+    itself (kernel ridge, forests, boosting, neighbors), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
     averaged is decoded once. The plan follows the cost of trials on a reference machine, so that
     the same seed makes the same choice; the clock only cuts off what there is no time for.
@@ -93,8 +121,9 @@ class Tuned(OnPages):
     ensemble : bool, default True
         Whether an average of the best trials may be chosen; it is where held-out rows say so.
     checkpoint : path, optional
-        A folder that keeps finished trials. A search that was killed goes on from there, with the
-        same choice; it needs a random_state that is an int. It is emptied when the fit is done.
+        A file that keeps finished trials, written every half minute. A search that was killed goes
+        on from there, with the same choice; it needs a random_state that is an int. The file is
+        deleted when the fit is done.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use, and all cores for forests.
     verbose : bool, default False
@@ -103,6 +132,8 @@ class Tuned(OnPages):
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+    maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
+        The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
 
     Attributes
     ----------
@@ -132,7 +163,7 @@ class Tuned(OnPages):
     cut_ : int
         Trials that the clock stopped, left out or made smaller; 0 where all went as planned.
     left_out_ : dict
-        Maps that were not tried, and why: with weights, neighbours.
+        Maps that were not tried, and why: with weights, neighbors.
     classes_ : ndarray
         Of classes, in the order of `predict_proba`.
     kind_ : str
@@ -169,6 +200,7 @@ class Tuned(OnPages):
         verbose: bool = False,
         device: str | None = None,
         encoder: TableEncoder | None = None,
+        maps: Sequence[str | type[Map]] | None = None,
     ) -> None:
         self.kind = kind
         self.scoring = scoring
@@ -182,10 +214,11 @@ class Tuned(OnPages):
         self.verbose = verbose
         self.device = device
         self.encoder = encoder
+        self.maps = maps
 
     @all_at_once
     def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
-        """Search, and fit the winner on all rows.
+        """ModelSearch, and fit the winner on all rows.
 
         Parameters
         ----------
@@ -214,8 +247,11 @@ class Tuned(OnPages):
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
-        with plain_interrupt("Tuned.fit was interrupted before it had a model."):
+        try:
             return self._fit(counted(X, Y, groups, sample_weight), budget, seed, clock)
+        except KeyboardInterrupt:
+            text = "Tuned.fit was interrupted before it had a model."
+            raise KeyboardInterrupt(text) from None
 
     def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
         kind, rows, given = self._checked(given)
@@ -253,7 +289,6 @@ class Tuned(OnPages):
             self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
             given = replace(given, Y=kind.checked(given.Y))
-        check_lengths(rows, given.Y)
         if given.weights is not None:
             kind.check_weights()
         known = kind.known(given.Y)
@@ -269,61 +304,83 @@ class Tuned(OnPages):
 
     def _searched(
         self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
-    ) -> tuple[Search, Any]:
+    ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
         Y, basis = given.Y, kind.basis(given.Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
-        how = {"groups": given.groups, "weights": given.weights, "place": given.place}
-        folds = make_folds(n_rows(X), seed, cv=self.cv, width=T.shape[1], y=Y, **how)
+        folds = make_folds(
+            n_rows(X),
+            seed,
+            cv=self.cv,
+            groups=given.groups,
+            width=T.shape[1],
+            y=Y,
+            weights=given.weights,
+            place=given.place,
+        )
         sample = Sample(X, T, folds, seed, self.n_jobs, clock)
         outputs = sample.outputs()
         profile = profile_of(
             X,
             folds.n_train,
-            max(own.T.shape[1] for _, own in outputs),
+            max(part.T.shape[1] for _, part in outputs),
             is_binary=kind.is_binary,
             groups=column_groups(self.encoder_),
             is_weighted=given.weights is not None,
-            n_models=sum(own.folds.n_train for _, own in outputs) / folds.n_train,
+            n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
         )
-        self.left_out_ = left_out(profile)
-        judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
-        checkpoint = None
-        if self.checkpoint is not None:
-            facts = [X, T, seed, self.kind_, str(self.budget), scoring_facts(kind, judge)]
-            if given.weights is not None:
-                facts.append(given.weights)
-            if self.cv is not None or given.groups is not None:
-                facts += [rows for split in folds.splits for rows in split]
-            checkpoint = Checkpoint(self.checkpoint, digest_of(*facts))
-        search = Search(sample, profile, judge, kind.decoders(), budget, checkpoint, self.verbose)
+        merit = Merit(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
+        checkpoint = self._opened(sample, kind, merit)
+        maps, decoders = checked_maps(self.maps), kind.decoders()
+        search = ModelSearch(
+            sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
+        )
         search.run()
         if not search.trials:
-            why = search.failed[0]["error"] if search.failed else "the budget has no room for any"
+            why = search.failed[0] if search.failed else "the budget has no room for any"
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
-    def _winner(self, search: Search, chosen: Chosen, seed: int) -> Averaged:
+    def _opened(self, sample: Sample, kind: Kind, merit: Merit) -> Checkpoint | None:
+        """Return the checkpoint, if there is to be one, with all that the choice depends on."""
+        if self.checkpoint is None:
+            return None
+        folds = sample.folds
+        return Checkpoint(
+            self.checkpoint,
+            data=digest(sample.X, sample.T),
+            sample_weight=digest(folds.row_weights),
+            splits=digest(*(rows for split in folds.splits for rows in split)),
+            random_state=self.random_state,
+            kind=kind.name,
+            budget=self.budget,
+            scoring=_scoring_facts(kind, merit),
+            maps=[one.name for one in checked_maps(self.maps)],
+        )
+
+    def _winner(self, search: ModelSearch, chosen: Chosen, seed: int) -> Averaged:
         """Return the chosen members as a map to fit, on all rows or on those there is time for."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
-        members = [build(one, seed, self.n_jobs, self.device, has_gaps) for one in sizes]
-        rows = [one.get("rows") for one in sizes]
+        built = [one.build(seed, self.n_jobs, self.device) for one in sizes]
+        members = [one.estimator(model, has_gaps) for one, model in zip(sizes, built, strict=True)]
+        rows = [one.rows for one in sizes]
         is_whole = all(most is None for most in rows)
         return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
 
-    def _describe(self, kind: Kind, search: Search, chosen: Chosen, rows: Any) -> None:
+    def _describe(self, kind: Kind, search: ModelSearch, chosen: Chosen, rows: Any) -> None:
         """Note what was chosen, the results of all trials and the baselines."""
         self.score_, self.score_error_ = chosen.score, chosen.error
         means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
         rows = rows or [None] * len(means)
         self.best_settings_ = [
-            {**one.settings, "rows": most, **chosen.decoder, "weight": weight}
-            for one, most, weight in zip(chosen.trials, rows, means, strict=True)
+            {**trial.settings.settings(), "rows": most, **chosen.decoder, "weight": weight}
+            for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
         self.baselines_, self._forest_rows = baselines_of(kind, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
         self.n_splits_ = len(search.sample.folds.splits)
+        self.left_out_ = search.left_out
         self.interrupted_, self.cut_ = search.interrupted, search.cut + chosen.cut
         self.n_rows_ = n_rows(search.sample.X)
         some = rows_line(self)
@@ -371,12 +428,11 @@ class Tuned(OnPages):
     def _rows(self, X: Any) -> Any:
         """Return what the models take of X."""
         check_is_fitted(self)
-        encoder = getattr(self, "encoder_", None)  # older files have none
-        rows = read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
-        known = getattr(self, "n_features_in_", None)
-        if encoder is None and known is not None and width_of(rows) != known:
-            given = width_of(rows) or f"a {type(X).__name__} of objects"
-            raise ValueError(f"X must have {known} columns, as in fit. Got {given}.")
+        rows = read_inputs(X, self.encoder_, getattr(self, "feature_names_in_", None))
+        width = getattr(self, "n_features_in_", None)
+        if self.encoder_ is None and width is not None and width_of(rows) != width:
+            what = width_of(rows) or f"a {type(X).__name__} of objects"
+            raise ValueError(f"X must have {width} columns, as in fit. Got {what}.")
         return rows
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -465,7 +521,6 @@ class Tuned(OnPages):
             Y = kind.checked(Y)
         found = self.predict(X, candidates)
         given = counted(found, Y, None, sample_weight)
-        check_lengths(found, Y)
         if given.weights is not None:
             kind.check_weights()
         given = given.with_outputs(kind)

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skout._numerics.arrays import has_rows
-from skout.dev import n_rows, take
-from skout.rows.encode import beside, check_weights, unpacked
+from skout.dev import in_memory, n_rows, take
 
-__all__ = ["Given", "check_lengths", "counted"]
+__all__ = ["Given", "counted"]
 
 
 @dataclass(frozen=True)
@@ -42,20 +40,11 @@ class Given:
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
-    blocks = X
-    X, Y, sample_weight = unpacked(X, Y, sample_weight)
-    if X is not blocks:  # models are compared on rows in memory
-        X, Y = X.load(), None if Y is None else Y.load()
-    if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
-        raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
-    if has_rows(X) and not (groups is None and sample_weight is None):
-        check_lengths(X, Y)
+    X, Y, weights = in_memory(X, Y, sample_weight)
     if groups is not None and np.shape(groups) != (n_rows(Y),):
         raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
-    if sample_weight is None:
+    if weights is None:
         return Given(X, Y, groups)
-    weights = check_weights(beside(sample_weight, "sample_weight").load(), Y)
-    assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0
     given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
@@ -64,9 +53,3 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
     return weights / weights.mean()
-
-
-def check_lengths(rows: Any, Y: Any) -> None:
-    """Raise unless there is an output for each row."""
-    if n_rows(rows) != n_rows(Y):
-        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")

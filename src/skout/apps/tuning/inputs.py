@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import TransformerMixin, clone
+from sklearn.preprocessing import StandardScaler, normalize
 
 from skout.dev import PartsByName, check_choice, check_matrix, named
 
@@ -71,7 +72,8 @@ class ColumnScaler(TransformerMixin, PartsByName):
         rows = check_matrix(X)
         n, self.n_features_in_ = rows.shape
         if self.method == "standard":
-            self.mean_, self.scale_ = _spread(rows)
+            scaler = StandardScaler(with_mean=False).fit(rows)
+            self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         elif self.method == "quantile":
             dense = rows.toarray() if sparse.issparse(rows) else rows
             shares = np.linspace(0.0, 1.0, min(_QUANTILES, n))
@@ -115,28 +117,11 @@ class ColumnScaler(TransformerMixin, PartsByName):
         return ndtri(np.clip(out, edge, 1.0 - edge))
 
     def _unit(self, rows: Any) -> Any:
-        if sparse.issparse(rows):
-            norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-            return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0.0, norms, 1.0)) @ rows)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows / np.where(norms > 0.0, norms, 1.0)
+        return normalize(rows)
 
     def _tfidf(self, rows: Any) -> Any:
-        if sparse.issparse(rows):
-            return self._unit(sparse.csr_matrix(rows @ sparse.diags(self.weights_)))
-        return self._unit(rows * self.weights_)
-
-
-def _spread(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and standard deviations of columns; a constant one has deviation 1."""
-    mean = np.asarray(rows.mean(axis=0)).ravel().astype(np.float64)
-    if sparse.issparse(rows):
-        square = np.asarray(rows.multiply(rows).mean(axis=0)).ravel() - mean**2
-        spread = np.sqrt(np.maximum(square, 0.0))
-    else:
-        spread = rows.std(axis=0, dtype=np.float64)
-    tiny = 1e-7 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
-    return mean, np.where(spread > tiny, spread, 1.0)
+        is_sparse = sparse.issparse(rows)
+        return normalize(rows @ sparse.diags(self.weights_) if is_sparse else rows * self.weights_)
 
 
 def are_vectors(X: Any) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skout._numerics.extras import axes
+from skout.dev import axes
 
-from .space import family
+from .search import ModelSearch, Trial
 
 __all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
 
@@ -24,49 +24,48 @@ _CONSTANT = {
     "numbers": "the mean",
     "classes": "the most frequent class",
 }
-_NO_SETTINGS = ("rows", "groups")
 
 
-def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
+def baselines_of(kind: Any, search: ModelSearch) -> tuple[dict[str, float], int | None]:
     """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
     folds, T, weights = search.sample.folds, search.sample.T, search.sample.weights
     parts = [
         np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
         for train, held in folds.splits
     ]
-    table = search.judge.metric(np.concatenate(parts).astype(np.float32))
-    found = {"constant": float((table @ folds.weights).max())}
-    forests = [one for one in search.trials if family(one.settings) == "forest"]
-    plain = [one for one in forests if one.stage == "baseline"]
-    if plain and not plain[0].is_full:  # not a fair one
-        plain = [one for one in forests if one.is_full] or plain
+    table = search.merit.metric(np.concatenate(parts).astype(np.float32))
+    baselines = {"constant": float((table @ folds.weights).max())}
+    forests = [trial for trial in search.trials if trial.settings.family == "forest"]
+    plain = [trial for trial in forests if trial.stage == "baseline"]
+    if plain and plain[0].settings.rows is not None:  # not a fair one
+        plain = [trial for trial in forests if trial.settings.rows is None] or plain
     if not plain:
-        return found, None
-    return {**found, "forest": plain[0].score}, plain[0].settings.get("rows")
+        return baselines, None
+    return {**baselines, "forest": plain[0].score}, plain[0].settings.rows
 
 
-def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
+def rows_of(search: ModelSearch, constant: float) -> list[dict[str, Any]]:
     """Return a dict for each trial, the best first, and one for the constant prediction."""
-    n = search.n
-    found = []
-    for one in sorted(search.trials, key=lambda trial: -trial.score):
-        settings = {
-            key: value if isinstance(value, str | int | float | bool | None) else repr(value)
-            for key, value in {**one.settings, **one.decoder}.items()
-            if key not in _NO_SETTINGS
-        }
-        found.append(
-            {
-                "score": one.score,
-                "standard_error": one.error,
-                "seconds": one.seconds,
-                "rows": one.settings.get("rows") or n,
-                "stage": one.stage,
-                **settings,
-            }
-        )
-    last = {"score": constant, "standard_error": np.nan, "seconds": 0.0, "rows": n}
-    return [*found, {**last, "stage": "baseline", "map": "constant"}]
+    last = {"score": constant, "standard_error": np.nan, "seconds": 0.0, "rows": search.n}
+    return [
+        *(_row(trial, search.n) for trial in sorted(search.trials, key=lambda one: -one.score)),
+        {**last, "stage": "baseline", "map": "constant"},
+    ]
+
+
+def _row(trial: Trial, n: int) -> dict[str, Any]:
+    settings = {**trial.settings.settings(), **trial.decoder}
+    return {
+        "score": trial.score,
+        "standard_error": trial.error,
+        "seconds": trial.seconds,
+        "rows": settings.pop("rows") or n,
+        "stage": trial.stage,
+        **{
+            name: value if isinstance(value, str | int | float | None) else repr(value)
+            for name, value in settings.items()
+        },
+    }
 
 
 def line(model: Any) -> str:
@@ -86,34 +85,22 @@ def line(model: Any) -> str:
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
     constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
-    parts += [part for part in (rows_line(model), _cut_line(model)) if part]
-    parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]
-    encoder = getattr(model, "encoder_", None)  # older files have none
-    if encoder is not None:
-        parts.append(encoder.summary())
-    return "; ".join(parts)
+    n = len(model.results_) - 1
+    cut = f"the clock ended the search after {n} {'trial' if n == 1 else 'trials'}"
+    parts += [rows_line(model), cut if model.cut_ else ""]
+    parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
+    parts.append("" if model.encoder_ is None else model.encoder_.summary())
+    return "; ".join(filter(None, parts))
 
 
 def rows_line(model: Any) -> str:
     """Return how many rows the members were fitted on, nothing where all had all of them."""
-    rows = {one.get("rows") for one in model.best_settings_}
-    if rows == {None} or not hasattr(model, "n_rows_"):  # older files have no number
+    rows = {settings["rows"] for settings in model.best_settings_}
+    if rows == {None}:
         return ""
     sizes = sorted(model.n_rows_ if most is None else most for most in rows)
     first = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
-
-
-def _cut_line(model: Any) -> str:
-    """Return what the clock cut off, nothing where the search went as planned."""
-    trials = sum(row["map"] != "constant" for row in model.results_)
-    if not getattr(model, "cut_", 0):  # older files have none
-        return ""
-    return f"the clock ended the search after {trials} {'trial' if trials == 1 else 'trials'}"
-
-
-def _left_out(model: Any) -> dict[str, str]:
-    return getattr(model, "left_out_", {})  # older files have none
 
 
 def drawn(model: Any, ax: Any) -> Any:

@@ -1,32 +1,59 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
-from .base import Fit, RidgeOptions, System, fit_best
 from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
-from .choice import Decision, coordinates_of, decide, system_for
-from .formulas import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths, ridge_predictions
-from .gram import GramSystem
-from .moments import FoldMoments, MomentSystem
+from .gram import GramSystem, dual_ridge
+from .moments import (
+    FoldMoments,
+    GrowingMoments,
+    MomentSystem,
+    ridge,
+    ridge_errors,
+    ridge_paths,
+    ridge_predictions,
+)
+from .products import DeviceSystem, ProductSystem
+from .rows import RowsSystem
+from .system import (
+    Decision,
+    Fit,
+    RidgeOptions,
+    RidgeProblem,
+    System,
+    decide,
+    fit_best,
+    warn_of_far_mean,
+)
 
 __all__ = [
     "NO_MISSING",
+    "SYSTEMS",
     "Bar",
     "Decision",
     "Fit",
     "FoldMoments",
     "GramSystem",
+    "GrowingMoments",
     "MomentSystem",
     "RidgeCheckpoint",
     "RidgeOptions",
+    "RidgeProblem",
     "System",
-    "coordinates_of",
     "decide",
     "dual_ridge",
-    "feature_ridge",
     "fit_best",
     "open_checkpoint",
     "ridge",
     "ridge_errors",
     "ridge_paths",
     "ridge_predictions",
-    "system_for",
+    "warn_of_far_mean",
 ]
+
+#: Systems by the name that a `Decision` has for them.
+SYSTEMS: dict[str, type[System]] = {
+    "moments": MomentSystem,
+    "rows": RowsSystem,
+    "products": ProductSystem,
+    "device": DeviceSystem,
+    "gram": GramSystem,
+}

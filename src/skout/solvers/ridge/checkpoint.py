@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -13,14 +13,10 @@ from tqdm.auto import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.types import RandomState
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
-from ...basis.passes import Sample
-from ...rows import Progress, Source, is_lazy, reads_once
-from ...sketches import Sketch
-
-__all__ = ["NO_MISSING", "Bar", "Checkpoint", "RidgeCheckpoint", "open_checkpoint"]
+from ...basis.passes import TrainingSample
+from ...rows import Progress, is_lazy, reads_once
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
 NO_MISSING = (
@@ -34,11 +30,28 @@ class RidgeCheckpoint(Checkpoint, Progress):
 
     n_groups = 1
 
-    def add_fit(self, engine: Engine, sample: Sample, solver: str) -> None:
+    def add_fit(self, engine: Engine, sample: TrainingSample, solver: str) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
         parts = (engine.components,) if solver == "direct" else ()
-        self.add_facts(solver=solver, landmarks=digest(*parts, row_keys(engine.landmarks)))
-        self.add_facts(**_facts_of(sample))
+        rows, targets = sample.rows, sample.targets
+        totals = [hashlib.sha256() for _ in range(2)]
+        # read in turn, since they may be of one stream
+        for stretches in itertools.zip_longest(rows.compared(), targets.compared()):
+            for column, stretch, total in zip((rows, targets), stretches, totals, strict=True):
+                if stretch is not None:
+                    update_digest(total, column.take(stretch))
+        self.add_facts(
+            solver=solver,
+            landmarks=digest(*parts, row_keys(engine.landmarks)),
+            shape_of_X=f"{rows.shape} {rows.dtype}",
+            shape_of_y=f"{targets.shape} {targets.dtype}",
+            files_of_X=rows.stamp(),
+            files_of_y=targets.stamp(),
+            rows_of_X=totals[0].hexdigest()[:16],
+            rows_of_y=totals[1].hexdigest()[:16],
+            weights=digest(sample.weights),
+            folds=digest(sample.groups),
+        )
         self.n_groups = sample.n_groups
 
     def begin(self, blocks: list[slice]) -> tuple[int, list[Moments | None] | None]:
@@ -92,42 +105,12 @@ class Bar(Progress):
             self._bar.close()
 
 
-def _facts_of(sample: Sample) -> dict[str, Any]:
-    """Return what tells these data from others."""
-    rows, targets = sample.rows, sample.targets
-    digests = _digests(rows, targets)
-    return {
-        "shape_of_X": f"{rows.shape} {rows.dtype}",
-        "shape_of_y": f"{targets.shape} {targets.dtype}",
-        "files_of_X": rows.stamp(),
-        "files_of_y": targets.stamp(),
-        "rows_of_X": digests[0],
-        "rows_of_y": digests[1],
-        "weights": digest(sample.weights),
-        "folds": digest(sample.groups),
-    }
+def open_checkpoint(X: Any, parameters: Mapping[str, Any]) -> RidgeCheckpoint:
+    """Return where a ridge with these parameters keeps its progress; raise where it cannot.
 
-
-def _digests(*columns: Source) -> list[str]:
-    """Return a digest of each column; they are read in turn, since they may be of one stream."""
-    totals = [hashlib.sha256() for _ in columns]
-    for stretches in itertools.zip_longest(*(column.compared() for column in columns)):
-        for column, rows, total in zip(columns, stretches, totals, strict=True):
-            if rows is not None:
-                update_digest(total, column.take(rows))
-    return [total.hexdigest()[:16] for total in totals]
-
-
-def open_checkpoint(
-    path: str | os.PathLike[str],
-    X: Any,
-    *,
-    sketch: Sketch | None,
-    random_state: RandomState,
-    device: str | None,
-    **facts: Any,
-) -> RidgeCheckpoint:
-    """Return where a ridge keeps its progress, and raise where an earlier fit left another one."""
+    So it is where an earlier fit left a checkpoint of other data or parameters.
+    """
+    sketch, seed, device = (parameters[name] for name in ("sketch", "random_state", "device"))
     if is_lazy(X):
         raise ValueError(
             "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
@@ -139,10 +122,11 @@ def open_checkpoint(
             "seconds: give checkpoint=None."
         )
     once = reads_once(X)
-    if sketch is None or once or not isinstance(random_state, Integral):
+    if sketch is None or once or not isinstance(seed, Integral):
         raise ValueError(
             "checkpoint needs a sketch, data that can be read again, and a random_state that "
-            f"is an int. Got sketch={sketch!r}, random_state={random_state!r}"
+            f"is an int. Got sketch={sketch!r}, random_state={seed!r}"
             f"{' and blocks that can be read only once' if once else ''}."
         )
-    return RidgeCheckpoint(path, sketch=sketch, random_state=random_state, **facts)
+    names = ("sketch", "random_state", "kernel", "alpha", "cv", "fit_intercept")
+    return RidgeCheckpoint(parameters["checkpoint"], **{name: parameters[name] for name in names})

@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +27,8 @@ import numpy as np
 from ..._numerics.arrays import numpy_of
 from ..._numerics.linalg import square_root, symmetric_eigen
 from ..._numerics.types import Array, Floats
-from ...basis.moments import AnyMoments, Moments
+from ...basis.moments import AnyMoments
 from ..cg import Run, refined
-
-__all__ = ["Coefficients", "CoupledMoments", "OutputSystems", "balance", "coupled", "coupled_path"]
 
 # Relative residual of a solution, and of those on the way to a learned matrix; most steps of each.
 _TOL, _LOOSE, _STEPS = 1e-10, 1e-4, 1000
@@ -48,22 +45,15 @@ class OutputSystems(ABC):
     """
 
     fit_intercept: bool
+    shape: tuple[int, int]  # of the coefficients, (p, d)
     n: Array  # weights of the rows of each output, (d,)
     z_sum: Array  # weighted sums of z_i over these rows, (p, d)
     t_sum: Array  # weighted sums of y_ij over them, (d,)
     spread: Array  # the norm of each output about its mean, (d,)
     right: Array  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
-    spectrum: Array  # eigenvalues and vectors of the mean of z z' over all entries
-
-    @property
-    def has_few_entries(self) -> bool:
-        """Whether a system of all observed entries is small enough to be solved at once."""
-        return False
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Shape of the coefficients, (p, d)."""
+    spectrum: tuple[Array, Array]  # eigenvalues and vectors of the mean of z z' over all entries
+    #: whether a system of all observed entries is small enough to be solved at once
+    has_few_entries = False
 
     @abstractmethod
     def gram_product(self, C: Array) -> Array:
@@ -105,52 +95,21 @@ def balance(n: Floats) -> Floats:
     return np.where(observed, n[observed].mean() / np.where(observed, n, 1.0), 1.0)
 
 
-@dataclass
 class CoupledMoments(OutputSystems):
     """Balanced systems from moments of coordinates."""
 
-    moments: AnyMoments
-    fit_intercept: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.moments.zt.shape
-
-    @functools.cached_property
-    def _parts(self) -> list[tuple[Any, Moments]]:
-        return [(c, self.moments.of_columns(c)) for c in self.moments.column_sets()]
-
-    @functools.cached_property
-    def _weight(self) -> Floats:
-        return np.broadcast_to(self.moments.weight, self.shape[1:]).astype(np.float64)
-
-    @functools.cached_property
-    def _factor(self) -> Floats:
-        return balance(self._weight)
-
-    @functools.cached_property
-    def n(self) -> Floats:
-        return self._factor * self._weight
-
-    @functools.cached_property
-    def z_sum(self) -> Floats:
-        out = np.empty(self.shape)
+    def __init__(self, moments: AnyMoments, fit_intercept: bool = False) -> None:
+        self.shape, self.fit_intercept = moments.shape, fit_intercept
+        self._parts = [(columns, moments.of_columns(columns)) for columns in moments.column_sets()]
+        zt, z_sum = np.empty(self.shape), np.empty(self.shape)
+        weight, tt, t_sum = np.empty((3, self.shape[1]))
         for columns, part in self._parts:
-            out[:, columns] = part.z_sum[:, None]
-        return out * self._factor
-
-    @functools.cached_property
-    def t_sum(self) -> Floats:
-        return self.moments.t_sum * self._factor
-
-    @functools.cached_property
-    def spread(self) -> Floats:
-        squares = self.moments.tt * self._factor - self.t_sum**2 / self._safe
-        return np.sqrt(np.maximum(squares, 0.0))
-
-    @functools.cached_property
-    def right(self) -> Floats:
-        return self._centered(self.moments.zt * self._factor)
+            zt[:, columns], z_sum[:, columns] = part.zt, part.z_sum[:, None]
+            weight[columns], tt[columns], t_sum[columns] = part.weight, part.tt, part.t_sum
+        factor = self._factor = balance(weight)
+        self.n, self.z_sum, self.t_sum = factor * weight, z_sum * factor, t_sum * factor
+        self.spread = np.sqrt(np.maximum(tt * factor - self.t_sum**2 / self._safe, 0.0))
+        self.right = self._centered(zt * factor)
 
     def gram_product(self, C: Floats) -> Floats:
         out = np.empty(self.shape)
@@ -159,7 +118,7 @@ class CoupledMoments(OutputSystems):
         return self._centered(out * self._factor, C)
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Floats, Floats]:
+    def spectrum(self) -> tuple[Floats, Floats]:  # type: ignore[override]
         p, total = self.shape[0], self.n.sum()
         A, mean = np.zeros((p, p)), self.z_sum.sum(axis=1) / total
         for columns, part in self._parts:

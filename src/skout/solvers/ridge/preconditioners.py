@@ -7,14 +7,12 @@ make it about (n / m) K^2 + n alpha K. Arrays may be tensors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..._numerics.arrays import cast, is_tensor, namespace, times
 from ..._numerics.factors import Triangle, cholesky, gram_of_triangle
-
-__all__ = ["OneFactor", "SampledRows", "Sketched", "TwoFactors", "definite_factor"]
+from ..._numerics.types import Array
 
 # What is added to a diagonal, relative to it: first the rounding of single precision.
 _LIFTS = (1.2e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -23,7 +21,7 @@ _SMALL_LIFTS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-8, 1e-6, 1e-4)
 
 
 def definite_factor(
-    make: Callable[[], Any], shift: float = 0.0, lifts: tuple[float, ...] = _LIFTS
+    make: Callable[[], Array], shift: float = 0.0, lifts: tuple[float, ...] = _LIFTS
 ) -> Triangle:
     """Return the factor of K + (shift + lift) I, with the first lift that makes it definite.
 
@@ -45,7 +43,7 @@ def definite_factor(
     )
 
 
-def _add_diagonal(A: Any, value: float) -> None:
+def _add_diagonal(A: Array, value: float) -> None:
     diagonal = A.diagonal() if is_tensor(A) else np.einsum("ii->i", A)  # views
     diagonal += value
 
@@ -59,7 +57,7 @@ class TwoFactors:
 
     name = "two factors of the landmarks"
 
-    def __init__(self, make: Callable[[], Any], alpha: float, n: float, rows: int) -> None:
+    def __init__(self, make: Callable[[], Array], alpha: float, n: float, rows: int) -> None:
         self.n, self.L = n, definite_factor(make)
         gram = gram_of_triangle(self.L)
         gram /= rows
@@ -69,7 +67,7 @@ class TwoFactors:
         assert factor is not None  # a product of a triangle with itself, and a shift
         self.G = factor
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: Array) -> Array:
         """Return M^-1 r."""
         inner = self.G.solve_transposed(self.G.solve(self.L.solve(r)))
         return self.L.solve_transposed(inner) / self.n
@@ -83,10 +81,10 @@ class SampledRows:
 
     name = "sampled rows"
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Array]) -> None:
         self.L = definite_factor(make, lifts=_SMALL_LIFTS)
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: Array) -> Array:
         """Return M^-1 r."""
         return self.L.solve_transposed(self.L.solve(r))
 
@@ -96,11 +94,11 @@ class OneFactor:
 
     name = "one factor of the landmarks"
 
-    def __init__(self, make: Callable[[], Any], alpha: float, n: float, rows: int) -> None:
+    def __init__(self, make: Callable[[], Array], alpha: float, n: float, rows: int) -> None:
         self.scale = rows / n
         self.L = definite_factor(make, 0.5 * rows * alpha)
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: Array) -> Array:
         """Return M^-1 r."""
         z = cast(r, self.L.L.dtype)
         for _ in range(2):
@@ -116,16 +114,18 @@ class Sketched:
 
     name = "second sketch"
 
-    def __init__(self, Z: Any, gram: Any, delta: float, power: int = 1, scale: float = 1.0) -> None:
+    def __init__(
+        self, Z: Array, gram: Array, delta: float, power: int = 1, scale: float = 1.0
+    ) -> None:
         self.Z, self.delta, self.power, self.scale = Z, delta, power, scale
         self.H = definite_factor(lambda: 1.0 * gram, delta)
 
-    def _inverse(self, r: Any) -> Any:
+    def _inverse(self, r: Array) -> Array:
         inner = cast(times(self.Z.T, cast(r, self.Z.dtype)), r.dtype)
         inner = self.H.solve_transposed(self.H.solve(inner))
         return (r - cast(times(self.Z, cast(inner, self.Z.dtype)), r.dtype)) / self.delta
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: Array) -> Array:
         """Return M^-1 r."""
         for _ in range(self.power):
             r = self._inverse(r)

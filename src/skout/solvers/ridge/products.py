@@ -1,11 +1,13 @@
-"""Kernel ridge regression by conjugate gradients: passes over the rows instead of m x m moments.
+"""Kernel ridge regression in the features of landmarks: by passes over the rows, or on a device.
 
 The system of `KernelRidge` in the features F = W k(landmarks, x) of all rows,
 
     (F'F + n alpha K) c = F'T,      K = W k(landmarks, landmarks) W',
 
-is solved by products only. A pass over the rows makes one for all outputs. Blocks of F are kept in
-single precision as far as memory allows, and computed again where not.
+is solved by products only (`ProductSystem`): a pass over the rows makes one for all outputs, and
+blocks of F are kept in single precision as far as memory allows, and computed again where not. Or,
+for one alpha, by factors that stay on a device (`DeviceSystem`): only landmarks go there, and only
+coefficients come back.
 """
 
 from __future__ import annotations
@@ -17,35 +19,46 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..._numerics.arrays import (
     astype,
     cast,
     constant,
     n_rows,
+    namespace,
     numpy_of,
     ones,
     row_slices,
     take,
     times,
 )
-from ..._numerics.factors import add_gram
-from ..._numerics.types import Array, Floats, Ints
+from ..._numerics.checkpoints import Checkpoint
+from ..._numerics.factors import add_gram, cholesky, inverse_corner
+from ..._numerics.types import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments
-from ...basis.passes import Sample
+from ...basis.passes import TrainingSample, allowed_square
 from ...rows import Place, Reduction
-from ..cg import Run, State, largest_of, refined
-from ..folds import ChosenAlpha, Splits
-from .base import Fit, RidgeOptions, System, SystemOfRows, Unsolved, warn_unless_converged
-from .checkpoint import Checkpoint
-from .cost import preconditioner_costs
-from .memory import MemoryBudget, budget_for
+from ..cg import CGState, Run, largest_of, refined
+from ..folds import AlphaSearch, ChosenAlpha
+from .moments import MomentSystem, Solution
 from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
-
-__all__ = ["LandmarkSystem", "ProductSystem", "Store"]
+from .system import (
+    Decision,
+    Fit,
+    MemoryBudget,
+    RidgeOptions,
+    RidgeProblem,
+    System,
+    SystemOfRows,
+    Unsolved,
+    budget_for,
+    preconditioner_costs,
+    warn_unless_converged,
+)
 
 # Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
 _SKETCH = 4000
@@ -53,6 +66,12 @@ _SKETCH = 4000
 _CHUNK_ROWS, _CHUNK_NUMBERS = 8192, 2**28
 # Of the rows that make a preconditioner: which they are does not change the solution.
 _SEED = 0
+# Features that may be whitened row by row on a device; more where that is still a small part of
+# the work.
+_WHITENED = (0, 32, 64, 128, 256, 512, 1024, 2048)
+# Estimated loss of precision that is allowed there, by the precision of the rows.
+_LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
+_POWER_STEPS = 6
 
 
 # Passes over the rows -----------------------------------------------------------------------------
@@ -64,9 +83,6 @@ class Store:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.bytes = most_bytes, 0
         self.kept: dict[int, Array] = {}
-
-    def get(self, key: int) -> Array | None:
-        return self.kept.get(key)
 
     def offer(self, key: int, F: Array) -> None:
         """Keep a block, unless it is kept already or too large."""
@@ -87,7 +103,7 @@ class _FeaturePass(Reduction):
     come in order.
     """
 
-    def __init__(self, features: LandmarkFeatures, store: Store, dtype: Any) -> None:
+    def __init__(self, features: LandmarkFeatures, store: Store, dtype: DTypeLike) -> None:
         self.features, self.store, self.width = features, store, features.m
         self.dtype = np.dtype(dtype)
         self.turn: int | None = None
@@ -103,6 +119,12 @@ class _FeaturePass(Reduction):
         self._on_device.turn = 0
         return self._on_device
 
+    def combine(self, total: Any, part: Any) -> Any:
+        if total is None:
+            return part
+        total += part
+        return total
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_on_device": None}
 
@@ -115,7 +137,7 @@ class FeatureProducts(_FeaturePass):
 
     V: Array
 
-    def of(self, sample: Sample, V: Array, n_jobs: int | None) -> Array:
+    def of(self, sample: TrainingSample, V: Array, n_jobs: int | None) -> Array:
         """Return the products with V, shape (m, q), in double precision."""
         self.V, rows = cast(V, self.dtype), sample.rows
         has_numbers = rows.device is None and rows.has_shortcuts
@@ -123,11 +145,11 @@ class FeatureProducts(_FeaturePass):
         return rows.reduce(self, sample.weights, numbers, n_jobs=n_jobs)
 
     def on(self, place: Place) -> Reduction:
-        there: Any = super().on(place)
-        there.V = cast(self.V, there.dtype)
-        return there
+        moved: Any = super().on(place)
+        moved.V = cast(self.V, moved.dtype)
+        return moved
 
-    def __call__(self, rows: Any, *beside: Any) -> Array:
+    def __call__(self, rows: Rows, *beside: Array) -> Array:
         weights, numbers = beside
         total: Array = None
         for part in row_slices(n_rows(rows), self.features.cache_rows(rows, self.dtype)):
@@ -139,12 +161,12 @@ class FeatureProducts(_FeaturePass):
             total = product if total is None else total.__iadd__(product)
         return total
 
-    def _features(self, rows: Any, key: int | None) -> Array:
+    def _features(self, rows: Rows, key: int | None) -> Array:
         """Return the features of a block; those of single precision are kept by their key."""
         if self.turn is not None:
             key, self.turn = self.turn, self.turn + 1
         is_single = self.dtype == np.float32
-        kept = self.store.get(key) if is_single and key is not None else None
+        kept = self.store.kept.get(key) if is_single and key is not None else None
         if kept is not None and len(kept) == n_rows(rows):
             return kept
         is_exact = not is_single and self.turn is None
@@ -152,12 +174,6 @@ class FeatureProducts(_FeaturePass):
         if is_single and key is not None:
             self.store.offer(key, F)
         return F
-
-    def combine(self, total: Array, part: Array) -> Array:
-        if total is None:
-            return part
-        total += part
-        return total
 
 
 class RightSide(_FeaturePass):
@@ -167,10 +183,10 @@ class RightSide(_FeaturePass):
     device it fills the store.
     """
 
-    origin: Array | None = None
-    center: Array | None = None
+    origin: Array = None
+    center: Array = None
 
-    def of(self, sample: Sample, center: Floats | None, n_jobs: int | None) -> Moments:
+    def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
         self.origin, self.center = sample.origin, center
         moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
@@ -178,14 +194,14 @@ class RightSide(_FeaturePass):
         return moments
 
     def on(self, place: Place) -> Reduction:
-        there: Any = super().on(place)
-        there.origin, there.center = (
+        moved: Any = super().on(place)
+        moved.origin, moved.center = (
             None if value is None else place.moved(value, np.float64)
             for value in (self.origin, self.center)
         )
-        return there
+        return moved
 
-    def __call__(self, rows: Any, *beside: Any) -> Moments:
+    def __call__(self, rows: Rows, *beside: Array) -> Moments:
         targets, weights = beside
         F = self.features(astype(rows, np.float64) if self.turn is None else rows)
         if self.turn is not None:
@@ -199,12 +215,6 @@ class RightSide(_FeaturePass):
             return sums
         T, w = T - self.center, ones(len(T), T) if weights is None else cast(weights, np.float64)
         return replace(sums, tt=w @ T**2, t_sum=w @ T)
-
-    def combine(self, total: Moments | None, part: Moments) -> Moments:
-        if total is None:
-            return part
-        total.add(part)
-        return total
 
     def finish(self, total: Moments) -> Moments:
         tt, t_sum = numpy_of(total.tt), numpy_of(total.t_sum)
@@ -220,13 +230,10 @@ class LandmarkSystem:
     The components of the engine are not used.
     """
 
-    def __init__(
-        self, engine: Engine, sample: Sample, fit_intercept: bool, n_jobs: int | None
-    ) -> None:
-        self.engine, self.sample, self.n_jobs = engine, sample, n_jobs
-        self.features = engine.features
-        self.m, self.rows = self.features.m, sample.rows
-        self.fit_intercept = fit_intercept
+    def __init__(self, engine: Engine, sample: TrainingSample, options: RidgeOptions) -> None:
+        self.engine, self.sample, self.rows = engine, sample, sample.rows
+        self.options, self.fit_intercept = options, options.fit_intercept
+        self.features, self.m = engine.features, engine.features.m
         self.budget: MemoryBudget = budget_for(self.rows, self.m)
         self.store = Store(self.budget.kept())
         self._chunk = max(256, min(_CHUNK_ROWS, _CHUNK_NUMBERS // self.m))
@@ -238,7 +245,8 @@ class LandmarkSystem:
         center = None  # where nothing is subtracted from the targets, squares hide their spread
         if self.sample.origin is None:
             center = self.sample.rough_mean()
-        sums = RightSide(self.features, self.store, np.float64).of(self.sample, center, self.n_jobs)
+        right = RightSide(self.features, self.store, np.float64)
+        sums = right.of(self.sample, center, self.options.n_jobs)
         check_total_weight(sums.weight)
         if np.isnan(sums.tt).any():
             raise ValueError(
@@ -251,64 +259,43 @@ class LandmarkSystem:
             sums = replace(sums, t_sum=t_sum, tt=sums.tt + center * (sums.t_sum + t_sum))
         return sums, spread
 
-    @property
-    def moments(self) -> Moments:
-        return self._sums[0]
-
-    @property
-    def n(self) -> float:
-        return self.moments.weight
-
-    @property
-    def spread(self) -> Floats:
-        return self._sums[1]
-
-    @property
+    @functools.cached_property
     def right(self) -> Array:
         """F'T, of centered targets if there is an intercept."""
-        sums = self.moments
+        sums, _ = self._sums
         if not self.fit_intercept:
             return sums.zt
-        return sums.zt - sums.z_sum[:, None] * (constant(sums.t_sum, sums.zt) / self.n)
-
-    def intercept(self, coef: Floats) -> Floats:
-        """Return the mean of what is left of each output, zeros without an intercept."""
-        sums = self.moments
-        if not self.fit_intercept:
-            return np.zeros(coef.shape[1])
-        return (sums.t_sum - numpy_of(sums.z_sum) @ coef) / self.n
+        return sums.zt - sums.z_sum[:, None] * (constant(sums.t_sum, sums.zt) / sums.weight)
 
     def product(self, alpha: Callable[[], float], *, single: bool) -> Callable[[Array], Array]:
         """Return V -> (F'F + n alpha K) V, centered if there is an intercept."""
         dtype = np.float32 if single else np.float64
-        passes, z_sum = FeatureProducts(self.features, self.store, dtype), self.moments.z_sum
+        passes = FeatureProducts(self.features, self.store, dtype)
+        z_sum, n = self._sums[0].z_sum, self._sums[0].weight
 
         def apply(V: Array) -> Array:
-            out = passes.of(self.sample, V, self.n_jobs)
+            out = passes.of(self.sample, V, self.options.n_jobs)
             if self.fit_intercept:
-                out = out - z_sum[:, None] * ((z_sum @ V) / self.n)
-            return out + (self.n * alpha()) * self.penalty(V)
+                out = out - z_sum[:, None] * ((z_sum @ V) / n)
+            if self.budget.holds_gram:
+                return out + (n * alpha()) * times(self._gram, V)
+            KV = self._mixed(lambda part: times(part, cast(V, part.dtype)), V.shape[1])
+            return out + (n * alpha()) * KV
 
         return apply
-
-    def penalty(self, V: Array) -> Array:
-        """Return K V."""
-        if self.budget.holds_gram:
-            return times(self._gram, V)
-        return self._mixed(lambda part: times(part, cast(V, part.dtype)), V.shape[1])
 
     @functools.cached_property
     def _gram(self) -> Array:
         return self.gram()
 
-    def gram(self, dtype: Any = np.float64) -> Array:
+    def gram(self, dtype: DTypeLike = np.float64) -> Array:
         """Return K in memory of its own."""
         if self.budget.device is None:
             return np.ascontiguousarray(self.engine.gram()[0].astype(dtype, copy=False))
         return self._mixed(lambda part: part, self.m, dtype)
 
     def _mixed(
-        self, function: Callable[[Array], Array], width: int, dtype: Any = np.float64
+        self, function: Callable[[Array], Array], width: int, dtype: DTypeLike = np.float64
     ) -> Array:
         """Return W function(features of the landmarks), some of them at a time."""
         landmarks, W = self.engine.landmarks, self.engine.weights
@@ -318,7 +305,7 @@ class LandmarkSystem:
             out[part] = function(features(self.budget.moved(take(landmarks, part), dtype)))
         return out if W is None else self.budget.mixed(W, out)
 
-    def features_in(self, dtype: Any) -> LandmarkFeatures:
+    def features_in(self, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the features where the system lies, on a device in a precision."""
         if self.budget.device is None:
             return self.features
@@ -340,7 +327,7 @@ class LandmarkSystem:
 
     def preconditioner(self, alpha: float) -> Any:
         """Return M^-1 of the kind that was chosen."""
-        n, rows = self.n, self.engine.n_effective
+        n, rows = self._sums[0].weight, self.engine.n_effective
         if self.kind.startswith("sampled"):
             size = int(self.kind.split()[1]) * self.m
             return SampledRows(lambda: self._of_sample(alpha, size))
@@ -348,7 +335,16 @@ class LandmarkSystem:
             return TwoFactors(self.gram, alpha, n, rows)
         if self.kind == "one":
             return OneFactor(lambda: self.gram(np.float32), alpha, n, rows)
-        return self._sketched(alpha, rows)
+        # a second sketch, of landmarks in equal steps
+        chosen = np.unique(np.linspace(0, self.m - 1, min(self.m, _SKETCH)).astype(int))
+        index = self.budget.moved(chosen)
+        K = self._mixed(lambda part: part[:, index], len(chosen))  # (m, r)
+        L = definite_factor(lambda: 1.0 * K[index])
+        Z = L.solve(K.T).T
+        total = self.m * float(K[index].diagonal().mean())
+        left = max(total - float((Z * Z).sum()), 0.0) / self.m
+        delta = 0.5 * rows * alpha + left + 1e-7 * total / self.m
+        return Sketched(cast(Z, np.float32), Z.T @ Z, delta, 2, rows / n)
 
     def _of_sample(self, alpha: float, size: int) -> Array:
         """Return (n / s) F_s'F_s + n alpha K of s rows, centered if there is an intercept."""
@@ -370,56 +366,33 @@ class LandmarkSystem:
             add_gram(out, F)
         if self.fit_intercept:
             out -= mean[:, None] * (mean / total)
-        out *= self.n / total
+        out *= self._sums[0].weight / total
         return out
 
-    def _sketched(self, alpha: float, rows: int) -> Sketched:
-        """Return a preconditioner by a second sketch, of landmarks in equal steps."""
-        chosen = np.unique(np.linspace(0, self.m - 1, min(self.m, _SKETCH)).astype(int))
-        index = self.budget.moved(chosen)
-        K = self._mixed(lambda part: part[:, index], len(chosen))  # (m, r)
-        L = definite_factor(lambda: 1.0 * K[index])
-        Z = L.solve(K.T).T
-        total = self.m * float(K[index].diagonal().mean())
-        left = max(total - float((Z * Z).sum()), 0.0) / self.m
-        delta = 0.5 * rows * alpha + left + 1e-7 * total / self.m
-        return Sketched(cast(Z, np.float32), Z.T @ Z, delta, 2, rows / self.n)
-
-    def squared_norm(self, r: Array) -> float | None:
-        """Return the sum of r'K^-1 r over columns, None where that would take too long."""
-        if self.kind in ("one", "sketch"):
-            return None
-        self.store.kept.clear()  # its memory is needed
-        half = definite_factor(self.gram).solve(r)
-        return float((half * half).sum())
-
     def path(
-        self,
-        alphas: Sequence[float],
-        *,
-        tol: float,
-        max_iter: int,
-        checkpoint: Checkpoint | None = None,
-    ) -> tuple[list[tuple[Floats, Floats]], dict[str, Any]]:
+        self, alphas: Sequence[float], checkpoint: Checkpoint | None = None
+    ) -> tuple[list[Solution], dict[str, Any]]:
         """Return coefficients of the features and intercept of each alpha, and the last report.
 
         Each alpha starts from the solution of the one before it. The residual in the report is the
         largest of all alphas.
         """
-        b, start, steps, current, largest = self.right, None, 0, [0.0], 0.0
-        spread, path, M = constant(self.spread, b), [], None
+        sums, b, start, steps, current, largest = self._sums[0], self.right, None, 0, [0.0], 0.0
+        spread, path, M, tol = constant(self._sums[1], b), [], None, self.options.tol
         products = [self.product(lambda: current[0], single=single) for single in (True, False)]
         for alpha in alphas:
             current[0], M = alpha, None  # its memory is needed
             M = self.preconditioner(alpha)
             run = refined(
-                products, b, M, tol=tol, max_iter=max_iter, start=start, spread=spread,
-                told=None if checkpoint is None else functools.partial(_keep, checkpoint),
+                products, b, M, tol=tol, max_iter=self.options.max_iter, start=start, spread=spread,
+                progress=None if checkpoint is None else functools.partial(_keep, checkpoint),
                 resumed=None if checkpoint is None else _resumed(checkpoint, b),
             )  # fmt: skip
             start, steps, largest = run.x, steps + run.steps, largest_of(largest, run.residual)
-            coef = numpy_of(run.x)
-            path.append((coef, self.intercept(coef)))
+            coef, intercept = numpy_of(run.x), np.zeros(b.shape[1])
+            if self.fit_intercept:  # the mean of what is left of each output
+                intercept = (sums.t_sum - numpy_of(sums.z_sum) @ coef) / sums.weight
+            path.append((coef, intercept))
         report = self._report(run, M, alphas[-1]) | {
             "converged": largest <= tol, "relative_residual": largest, "tolerance": tol,
             "iterations": steps,
@@ -430,107 +403,227 @@ class LandmarkSystem:
         """Return what is known about a solution c with residual r.
 
         J = (sum T^2 - c'b - c'r) / 2n, and its minimum is not below J - r'K^-1 r / (2 n^2 alpha).
+        The latter is left out where it would take too long.
         """
-        n, sums, b = self.n, self.moments, self.right
+        (sums, _), b = self._sums, self.right
+        n, kept, bound = sums.weight, int(self.store.bytes), None
         tt = sums.tt - self.fit_intercept * sums.t_sum**2 / n
         objective = (float(tt.sum()) - float((run.x * (b + run.r)).sum())) / (2.0 * n)
         gap = float((run.r * M(run.r)).sum()) / (2.0 * n)
-        kept = int(self.store.bytes)
-        squares = self.squared_norm(run.r) if alpha > 0 else None
+        if alpha > 0 and self.kind not in ("one", "sketch"):
+            self.store.kept.clear()  # its memory is needed
+            half = definite_factor(self.gram).solve(run.r)
+            bound = float((half * half).sum()) / (2.0 * n * n * alpha)
         return {
-            "solver": "cg",
-            "exact_passes": run.checks,
-            "objective": objective,
-            "objective_gap": gap,
-            "objective_bound": None if squares is None else squares / (2.0 * n * n * alpha),
-            "preconditioner": M.name,
-            "kept_bytes": kept,
-            "memory_bytes": kept + self.budget.factor_bytes,
-        }
+            "solver": "cg", "exact_passes": run.checks, "objective": objective,
+            "objective_gap": gap, "objective_bound": bound, "preconditioner": M.name,
+            "kept_bytes": kept, "memory_bytes": kept + self.budget.factor_bytes,
+        }  # fmt: skip
 
 
-_RUN = ("x", "r", "residual", "steps", "checks", "precision", "stuck")
-_STATE = ("x", "r", "p", "squared", "steps")
-
-
-def _keep(checkpoint: Checkpoint, run: Run, state: State) -> None:
+def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": getattr(run, name) for name in _RUN}
-    parts |= {f"state_{name}": getattr(state, name) for name in _STATE}
-    checkpoint.keep(**{name: numpy_of(value) for name, value in parts.items()})
+    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
+    checkpoint.keep(**parts)
 
 
-def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, State] | None:
+def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, CGState] | None:
     """Return what `_keep` stored in an earlier fit, if there is something."""
     stored = checkpoint.kept()
     if stored is None:
         return None
-    run: dict[str, Any] = {name: stored[f"run_{name}"] for name in _RUN}
-    state: dict[str, Any] = {name: stored[f"state_{name}"] for name in _STATE}
-    for parts in (run, state):
-        for name, value in parts.items():
-            parts[name] = constant(value, like) if value.ndim else value.item()
-    return Run(**run), State(**state)
+    parts: dict[str, dict[str, Any]] = {"run": {}, "state": {}, "done": {}, "facts": {}}
+    for key, value in stored.items():
+        kind, _, name = key.partition("_")
+        parts[kind][name] = constant(value, like) if value.ndim else value.item()
+    return Run(**parts["run"]), CGState(**parts["state"])
 
 
 @dataclass(frozen=True)
 class ProductSystem(SystemOfRows):
-    """A ridge by conjugate gradients in the features of an engine.
+    """A ridge by conjugate gradients in the features of an engine, of which no components are used.
 
-    Attributes
-    ----------
-    engine : Engine
-        Its components are not used.
-    sample, splits, options
-    checkpoint : Checkpoint, optional
-        Where the last solution keeps its progress.
-    instead : callable, optional
-        Makes the system that takes over where conjugate gradients do not converge.
-    report : dict
-        What the report of the fit begins with.
+    `instead` makes the system that takes over where they do not converge.
     """
 
+    problem: RidgeProblem
+    decision: Decision
     engine: Engine
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
-    checkpoint: Checkpoint | None = None
     instead: Callable[[], System] | None = None
-    report: dict[str, Any] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
 
-    def _solved(
-        self, sample: Sample, alphas: Sequence[float], checkpoint: Checkpoint | None = None
-    ) -> tuple[LandmarkSystem, list[tuple[Floats, Floats]], dict[str, Any]]:
-        options = self.options
-        system = LandmarkSystem(self.engine, sample, options.fit_intercept, options.n_jobs)
-        path, report = system.path(
-            alphas, tol=options.tol, max_iter=options.max_iter, checkpoint=checkpoint
-        )
-        return system, path, report
+    @classmethod
+    def of(cls, problem: RidgeProblem, decision: Decision) -> ProductSystem:
+        engine, instead, options = problem.span.unfactorized(), None, problem.options
+        if options.checkpoint is not None:
+            options.checkpoint.add_fit(engine, problem.sample, "cg")
+        if options.solver == "auto":
+            stays = problem.sample.rows.device is not None and not problem.search.splits
+            other: type[System] = DeviceSystem if stays else MomentSystem
+            again = replace(problem, options=replace(options, checkpoint=None))
+            instead = functools.partial(other.of, again, decision)
+        return cls(problem, decision, engine, instead)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
-        sample, order = self.sample, np.argsort(alphas)[::-1]  # each starts from the one before
-        part = replace(sample.take(train), groups=None, n_groups=1)
-        _, path, report = self._solved(part, [alphas[k] for k in order])
+        sample, options = self.problem.sample, self.problem.options
+        order = np.argsort(alphas)[::-1]  # each starts from the one before
+        part = LandmarkSystem(self.engine, sample.take(train), options)
+        path, report = part.path([alphas[k] for k in order])
         self.reports.append(report)
         coef = np.hstack([c for c, _ in path])
         offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
         projection = Projection(self.engine.features, coef, offset, np.float64)
         rows, tail = sample.rows.subset(held), (coef.shape[1],)
-        fitted = rows.collect(projection, tail, np.float64, self.options.n_jobs)
+        fitted = rows.collect(projection, tail, np.float64, options.n_jobs)
         return np.stack(np.hsplit(fitted, len(path)))[np.argsort(order)]
 
     def solve(self, alpha: float) -> Fit:
-        system, [(matrix, intercept)], report = self._solved(self.sample, [alpha], self.checkpoint)
+        sample, options = self.problem.sample, self.problem.options
+        system = LandmarkSystem(self.engine, sample, options)
+        [(matrix, intercept)], report = system.path([alpha], options.checkpoint)
         # the direct solver has three m x m matrices
-        can_fall_back = self.instead is not None and system.budget.holds(24.0 * system.m**2)
-        if can_fall_back and not report["converged"]:
+        if (
+            self.instead is not None
+            and not report["converged"]
+            and system.budget.holds(24.0 * system.m**2)
+        ):
             system.store.kept.clear()  # its memory is needed
-            assert self.instead is not None
             raise Unsolved(self.instead(), report)
-        warn_unless_converged(report, self.options.max_iter)
+        warn_unless_converged(report, options.max_iter)
+        report = self.decision.report | report
         return Fit.in_span(
-            self.engine, matrix, intercept, ChosenAlpha(alpha), report=self.report | report,
-            origin=self.sample.origin,
-        )  # fmt: skip
+            self.engine, matrix, intercept, alpha, report=report, origin=sample.origin
+        )
+
+
+# Directly, on a device ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeviceSystem(System):
+    """A ridge of one alpha, solved on a device by factors of all landmarks without pivots.
+
+    Where landmarks depend on each other, or rounding spoils the solution, moments take over: the
+    host, which chooses pivots, does better.
+    """
+
+    problem: RidgeProblem
+    decision: Decision
+    engine: Engine
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, decision: Decision) -> DeviceSystem:
+        return cls(problem, decision, problem.span.unfactorized())
+
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
+        return ChosenAlpha(search.alphas[0])
+
+    def solve(self, alpha: float) -> Fit:
+        solution = self._solved(alpha)
+        if solution is None:  # its memory is free again
+            raise Unsolved(MomentSystem.of(self.problem, self.decision))
+        matrix, intercept, report = solution
+        origin, report = self.problem.sample.origin, self.decision.report | report
+        return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
+
+    def _solved(self, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:
+        """Solve (G'G + n alpha P) B = G'T, in features G of which the first are whitened.
+
+        See `PartlyWhitened`: L = [[A, 0], [B, D]] is the factor of K, and P = diag(I, D D'). None
+        where it goes wrong.
+        """
+        system = LandmarkSystem(self.engine, self.problem.sample, self.problem.options)
+        rows, m = system.rows, system.m
+        system.budget.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
+        K = system.gram()
+        factor = cholesky(K.clone())
+        torch, eps = namespace(K), float(np.finfo(np.float64).eps)
+        single = rows.precision == np.float32
+        noise = max(np.finfo(np.float32).eps if single else 0.0, 8 * m * eps)
+        if factor is None or factor.smallest() ** 2 <= noise * float(torch.diagonal(K).max()):
+            return None
+        L = factor.L.tril_()
+        size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
+        first = inverse_corner(L, size).T.contiguous()  # A^-T
+        grams = _Grams(system, first, L[size:, :size].T.contiguous())
+        gg, cross, right = rows.reduce(grams, system.sample.targets, system.sample.weights)
+        n = float(right[-1, -1])
+        check_total_weight(n)
+        gt, g_sum, t_sum = cross[:, :-1].clone(), cross[:, -1], right[:-1, -1]
+        if system.fit_intercept:
+            gt -= g_sum[:, None] * (t_sum / n)
+            gg.addr_(g_sum, g_sum, alpha=-1.0 / n)
+        B, rest = L[size:, :size], K[size:, size:]
+        rest.addmm_(B, B.T, alpha=-1.0)  # D D'
+        gg[size:, size:].add_(rest, alpha=n * alpha)
+        gg[:size, :size].diagonal().add_(n * alpha)
+        solution = cholesky(gg)
+        if solution is None:
+            return None
+        coef = solution.solve_transposed(solution.solve(gt))
+        intercept = t_sum / n - (g_sum @ coef) / n if system.fit_intercept else 0.0 * t_sum
+        coef[:size] = first @ (coef[:size] - B.T @ coef[size:])
+        report = {"solver": "direct", "whitened": size, "memory_bytes": 3 * 8 * m * m}
+        return numpy_of(coef), numpy_of(intercept), report
+
+
+def _whitened_size(L: Array, shift: float, dtype: np.dtype) -> int:
+    """Return how many features to whiten in each row; all of them where fewer lose too much."""
+    m, smallest = len(L), float(namespace(L).diagonal(L).min()) ** 2
+    most = allowed_square(smallest, shift, np.float64, 1.0, _LOSS[dtype])
+    for size in _WHITENED:
+        if 4 * size <= m and _largest_eigenvalue(L[size:, size:]) ** 2 <= most:
+            return size
+    return m
+
+
+def _largest_eigenvalue(D: Array) -> float:
+    """Estimate the largest eigenvalue of D D' by power iteration."""
+    v, value = namespace(D).ones_like(D[:, 0]), 0.0
+    for _ in range(_POWER_STEPS):
+        v = v / v.norm()
+        w = D @ (D.T @ v)
+        value, v = float(v @ w), w
+    return value
+
+
+class _Grams(Reduction):
+    """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
+
+    features: LandmarkFeatures
+    origin: Array
+
+    def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
+        self.system, self.first, self.share = system, first, share
+        self.width = system.m
+
+    def on(self, place: Place) -> Reduction:
+        origin, moved = self.system.sample.origin, copy.copy(self)
+        moved.features = self.system.features_in(np.float64)
+        moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)
+        return moved
+
+    def __call__(self, rows: Rows, *beside: Array) -> tuple[Array, Array]:
+        targets, weights = beside
+        torch, s = namespace(self.first), len(self.first)
+        G, T = self.features(rows), targets.to(torch.float64) - self.origin
+        if s:
+            G[:, :s] = G[:, :s] @ self.first
+            G[:, s:].addmm_(G[:, :s], self.share, alpha=-1.0)
+        right = torch.cat([T, torch.ones_like(T[:, :1])], dim=1)
+        if weights is not None:
+            root = weights.to(torch.float64).sqrt()[:, None]
+            G, right = G.mul_(root), right * root
+        return G, right
+
+    def combine(self, total: Any, part: tuple[Array, Array]) -> Any:
+        G, right = part
+        if total is None:
+            zeros, q = namespace(G).zeros, right.shape[1]
+            shapes = ((G.shape[1], G.shape[1]), (G.shape[1], q), (q, q))
+            total = [zeros(shape, dtype=G.dtype, device=G.device) for shape in shapes]
+        add_gram(total[0], G)
+        total[1].addmm_(G.T, right)
+        total[2].addmm_(right.T, right)
+        return total

@@ -28,6 +28,7 @@ from ..._numerics.arrays import (
 )
 from ..._numerics.factors import cholesky
 from ..._numerics.linalg import (
+    pivoted_cholesky,
     positive_solve,
     positive_solver,
     ridge_solve,
@@ -35,18 +36,22 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.types import Array, Floats, Ints
-from ...basis.moments import PartlyWhitened
-from ...basis.passes import Sample
+from ...basis.features import KernelMatrix
+from ...basis.moments import PartlyWhitened, check_outputs_observed
+from ...basis.passes import WhitenedFeatures, Whitening
 from ..cg import refined
-from ..design import Design
-from ..folds import Splits
-from .base import Fit, RidgeOptions, SystemOfRows, warn_unless_converged
+from ..design import DesignMatrix, coordinates_of
+from ..folds import ChosenAlpha
 from .coupling import Coefficients, OutputSystems, balance, coupled, coupled_path
+from .system import (
+    Decision,
+    Fit,
+    RidgeProblem,
+    SystemOfRows,
+    cheaper_by_steps,
+    warn_unless_converged,
+)
 
-__all__ = ["MaskedSystem", "RowsSystem", "cheaper_by_steps"]
-
-# Digits that conjugate gradients gain, and steps they take for each that they should take.
-_DIGITS, _MORE_STEPS = 9.0, 1.1
 # Most entries of the targets whose system is solved at once, where outputs are related.
 _MOST_ENTRIES = 6000
 # Rows that are gathered at once for Z'Z.
@@ -68,7 +73,7 @@ class MaskedSystem(OutputSystems):
     coefficients c are of these, and their penalty is c'Pc.
     """
 
-    design: Design  # (n, p)
+    design: DesignMatrix  # (n, p)
     T: Array  # targets, 0 where they are missing, (n, d)
     W: Array  # (n, d)
     fit_intercept: bool = False
@@ -78,7 +83,7 @@ class MaskedSystem(OutputSystems):
     @classmethod
     def of(
         cls,
-        design: Design,
+        design: DesignMatrix,
         targets: Floats,
         weights: Floats | None,
         fit_intercept: bool = False,
@@ -94,9 +99,10 @@ class MaskedSystem(OutputSystems):
         on_device = design.Z.on_device if design.rows is None else design.rows.on_device
         return cls(design, on_device(T), on_device(W), fit_intercept, K, partly)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.design.shape[1], self.T.shape[1]
+    def __post_init__(self) -> None:
+        self.shape = self.design.shape[1], self.T.shape[1]
+        self.n = self.W.sum(0)
+        self.t_sum = (self.W * self.T).sum(0)
 
     def on_device(self, array: Floats) -> Array:
         return constant(array, self.T) if is_tensor(self.T) else array
@@ -107,26 +113,15 @@ class MaskedSystem(OutputSystems):
         K = None if self.K is None else self.K[np.ix_(index, index)]
         return replace(self, design=self.design.take(index), T=self.T[at], W=self.W[at], K=K)
 
-    def columns(self, index: Ints) -> MaskedSystem:
-        """Return the systems of some of the outputs."""
-        at = positions(index, self.T)
-        return replace(self, T=self.T[:, at], W=self.W[:, at])
-
     def balanced(self) -> MaskedSystem:
         """Return the systems with weights by which every output counts alike."""
         return replace(self, W=self.W * self.on_device(balance(numpy_of(self.n))))
 
-    @functools.cached_property
-    def n(self) -> Array:
-        return self.W.sum(0)
+    # Products with all rows -----------------------------------------------------------------------
 
     @functools.cached_property
     def z_sum(self) -> Array:
         return self.design.adjoint(self.W)
-
-    @functools.cached_property
-    def t_sum(self) -> Array:
-        return (self.W * self.T).sum(0)
 
     @functools.cached_property
     def spread(self) -> Array:
@@ -136,13 +131,8 @@ class MaskedSystem(OutputSystems):
     def right(self) -> Array:
         return self._centered(self.design.adjoint(self.W * self.T))
 
-    @property
-    def may_round(self) -> bool:
-        """Whether products in float32 are cheaper."""
-        return self.design.is_near
-
     @functools.cached_property
-    def _rounded(self) -> tuple[Design, Floats]:
+    def _rounded(self) -> tuple[DesignMatrix, Floats]:
         """Z and W for products in float32."""
         return self.design.rounded(), self.W.astype(np.float32)
 
@@ -155,25 +145,18 @@ class MaskedSystem(OutputSystems):
         """P, None for the identity."""
         return None if self.partly is None else self.partly.penalty()
 
-    def product(self, alpha: float, single: bool = False) -> Callable[[Array], Array]:
-        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j; sums in float32 if `single`."""
-        P, shift = self._penalty, alpha * self.n
-        return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
+    def _penalized(self, A: Floats, shift: float) -> Floats:
+        """Return A + shift P."""
+        return A + shift * (np.eye(len(A)) if self._penalty is None else self._penalty)
 
     def products(self, alpha: float) -> list[Callable[[Array], Array]]:
-        """Return `product` in each precision, the cheapest first."""
-        return [self.product(alpha, single) for single in (True, False)[not self.may_round :]]
+        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j; first in float32, if cheaper."""
+        P, shift = self._penalty, alpha * self.n
 
-    @functools.cached_property
-    def _mean_square(self) -> Floats:
-        """The mean of z z' over all entries of T that are observed, of centered rows or not."""
-        return self._centered_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
+        def product(single: bool) -> Callable[[Array], Array]:
+            return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
 
-    @functools.cached_property
-    def _rough_square(self) -> tuple[Floats, Floats]:
-        """The same from products in float32, and its diagonal before rows are centered."""
-        G = self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
-        return self._centered_gram(G), np.diagonal(G)[:-1]
+        return [product(single) for single in (True, False)[not self.design.is_near :]]
 
     def _centered_gram(self, G: Array) -> Floats:
         """Return Z'WZ, of centered rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
@@ -182,14 +165,23 @@ class MaskedSystem(OutputSystems):
         return A - np.outer(z_sum, z_sum) / G[-1, -1] if self.fit_intercept else A
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Array, Array]:
+    def _mean_square(self) -> Floats:
+        """The mean of z z' over all entries of T that are observed, of centered rows or not."""
+        return self._centered_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
+
+    @functools.cached_property
+    def spectrum(self) -> tuple[Array, Array]:  # type: ignore[override]
         values, vectors = symmetric_eigen(self._mean_square)
         return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
+
+    @functools.cached_property
+    def _rough_gram(self) -> Floats:
+        return self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
 
     def preconditioner(self, alpha: float) -> Callable[[Array], Array]:
         """Return R -> M^-1 R, where the rows of each output count as those of all."""
         M = self._rough(alpha)
-        M = _penalized(self._mean_square, alpha, self._penalty) if M is None else M
+        M = self._penalized(self._mean_square, alpha) if M is None else M
         inverse = positive_solver(self.on_device(M))
         return lambda R: inverse(R / self._safe)
 
@@ -199,41 +191,51 @@ class MaskedSystem(OutputSystems):
         An entry has the noise eps |z_j| |z_k|: as M = L L' measures it, they come to at most
         eps |L^-1 diag(|z_j|)|^2.
         """
-        if not self.may_round or self.design.shape[1] > _MOST_ROUGH:
+        if not self.design.is_near or self.shape[0] > _MOST_ROUGH:
             return None
-        A, squares = self._rough_square
-        M = _penalized(A, alpha, self._penalty)
+        M = self._penalized(self._centered_gram(self._rough_gram), alpha)
         factor = cholesky(M.copy())
         if factor is None:
             return None
-        inverse = triangular_inverse(factor.L)
-        noise = _ROUNDING * float((inverse**2).sum(axis=0) @ squares)
+        squares = (triangular_inverse(factor.L) ** 2).sum(axis=0)
+        noise = _ROUNDING * float(squares @ np.diagonal(self._rough_gram)[:-1])
         return M if noise <= _MOST_NOISE else None
 
-    def directly(self, alpha: float, columns: Ints, rows: Ints) -> Floats:
+    # Outputs that have the same rows --------------------------------------------------------------
+
+    def _directly(self, alpha: float, columns: Ints, rows: Ints) -> Floats:
         """Solve for outputs that have the same rows, in coordinates or in the rows.
 
         c = Z'(Z Z' + n alpha I)^-1 T = (Z'Z + n alpha I)^-1 Z'T, of centered and weighted rows.
         """
-        if len(rows) < self.design.shape[1]:
-            return self._by_rows_alone(alpha, columns, rows)
-        A, b = self._square(int(columns[0]), rows), numpy_of(self.right[:, columns])
-        shift = alpha * float(self.n[int(columns[0])])
-        if self.partly is None:
-            return ridge_solve(A, b, shift)
-        try:
-            return positive_solve(_penalized(A, shift, self._penalty), b)
-        except LinAlgError:  # in coordinates, rounding can be told from the rest
-            M = self.partly.finish()
-            return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
+        column, partly = int(columns[0]), self.partly
+        if len(rows) >= self.shape[0]:
+            A, b = self._square(column, rows), numpy_of(self.right[:, columns])
+            shift = alpha * float(self.n[column])
+            if partly is None:
+                return ridge_solve(A, b, shift)
+            try:
+                return positive_solve(self._penalized(A, shift), b)
+            except LinAlgError:  # in coordinates, rounding shows
+                M = partly.finish()
+                return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
+        Z, w = self._taken(rows, column)
+        T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
+        n, root = w.sum(), np.sqrt(w)[:, None]
+        Z = Z if partly is None else Z @ partly.finish().T
+        if self.fit_intercept:
+            Z, T = Z - w @ Z / n, T - w @ T / n
+        Z, T = Z * root, T * root
+        coef = Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
+        return coef if partly is None else partly.finish().T @ coef
 
     def _square(self, column: int, rows: Ints) -> Floats:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
         if not self.design.is_near:
             return self._centered_gram(self.design.gram(self.W[:, column]))
         A: Array = None
-        for some in row_slices(len(rows), _GATHERED):
-            Z, w = self._taken(rows[some], column)
+        for chunk in row_slices(len(rows), _GATHERED):
+            Z, w = self._taken(rows[chunk], column)
             part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
             A = part if A is None else A + part
         if not self.fit_intercept:
@@ -246,23 +248,12 @@ class MaskedSystem(OutputSystems):
         Z = numpy_of(self.design.Z.take(rows)).astype(np.float64, copy=False)
         return Z, numpy_of(self.W[positions(rows, self.T), column])
 
-    def _by_rows_alone(self, alpha: float, columns: Ints, rows: Ints) -> Floats:
-        # c = Z'(Z Z' + n alpha I)^-1 T, of centered rows times sqrt(w)
-        Z, w = self._taken(rows, int(columns[0]))
-        T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
-        n, root = w.sum(), np.sqrt(w)[:, None]
-        M = None if self.partly is None else self.partly.finish()
-        Z = Z if M is None else Z @ M.T
-        if self.fit_intercept:
-            Z, T = Z - w @ Z / n, T - w @ T / n
-        Z, T = Z * root, T * root
-        coef = Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
-        return coef if M is None else M.T @ coef
+    # All outputs ----------------------------------------------------------------------------------
 
     @property
-    def has_few_entries(self) -> bool:
-        count, p = int((self.W > 0.0).sum()), self.design.shape[1]
-        return self.K is not None and count <= min(_MOST_ENTRIES, 3 * p)
+    def has_few_entries(self) -> bool:  # type: ignore[override]
+        count = int((self.W > 0.0).sum())
+        return self.K is not None and count <= min(_MOST_ENTRIES, 3 * self.shape[0])
 
     def by_entries(self, shift: float, M: Floats) -> Floats:
         """Return C = Z'G of outputs related by M, from one system of all entries e = (i, j) (2.20).
@@ -294,13 +285,15 @@ class MaskedSystem(OutputSystems):
         coef = np.full((p, d), np.nan)
         few, many = self.by_rows()
         for columns, rows in few:
-            coef[:, columns] = self.directly(alpha, columns, rows)
+            coef[:, columns] = self._directly(alpha, columns, rows)
         report: dict[str, Any] = {
             "solver": "direct", "converged": True, "iterations": 0, "relative_residual": 0.0,
             "tolerance": tol, "outputs_by_cg": len(many), "coordinates_held": self.design.is_held,
         }  # fmt: skip
         if len(many):
-            part = self if len(many) == d else self.columns(many)
+            part, at = self, positions(many, self.T)
+            if len(many) < d:
+                part = replace(self, T=self.T[:, at], W=self.W[:, at])
             run = refined(
                 part.products(alpha), part.right, part.preconditioner(alpha), tol=tol,
                 max_iter=max_iter, gain=_GAIN, believe=True, spread=part.spread,
@@ -330,74 +323,86 @@ class MaskedSystem(OutputSystems):
         return direct, np.flatnonzero(by_steps[codes])
 
 
-def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:
-    """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
-
-    Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
-    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2. `counts`
-    are the rows that the outputs of each set have, and `sizes` how many outputs it has.
-    """
-    few = np.minimum(counts, p)
-    directly = counts * float(p) * p + few**2 * (p / 3.0)
-    rate = np.sqrt(p / n * (n - counts) / np.maximum(counts, 1))
-    steps = 1.0 + _MORE_STEPS * _DIGITS / -np.log10(np.clip(rate, 1e-6, 0.95))
-    by_steps = 4.0 * steps * sizes * n * p  # of few columns, which is slower, but in float32
-    shared = n * float(p) * p + p**3
-    chosen = (by_steps < directly) & (counts > p)
-    if np.where(chosen, directly - by_steps, 0.0).sum() <= shared:
-        return np.zeros(len(counts), dtype=bool), float(directly.sum())
-    return chosen, float(np.where(chosen, by_steps, directly).sum() + shared)
-
-
-def _penalized(A: Floats, shift: float, P: Floats | None) -> Floats:
-    """Return A + shift P, of which None is the identity."""
-    return A + shift * (np.eye(len(A)) if P is None else P)
-
-
 @dataclass(frozen=True)
 class RowsSystem(SystemOfRows):
-    """A ridge in coordinates of all rows, which are kept, or made again in each pass.
+    """A ridge in coordinates of all rows, which are kept, or made again in each pass."""
 
-    Attributes
-    ----------
-    sample : Sample
-    splits : list of (train, test)
-    options : RidgeOptions
-    system : MaskedSystem
-        Of the sample, its origin subtracted from the targets.
-    finish : callable
-        From coefficients of the coordinates to the `Fit`; the intercept is that of T - origin.
-    """
-
-    sample: Sample
-    splits: Splits
-    options: RidgeOptions
-    system: MaskedSystem
-    finish: Callable[[Coefficients, float], Fit]
+    problem: RidgeProblem
+    system: MaskedSystem  # of the sample, its origin subtracted from the targets
+    on_features: Callable[[Floats], Floats]  # from coefficients of coordinates to those of features
     reports: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, decision: Decision) -> RowsSystem:
+        """Keep coordinates of all rows, or for all rows of no sketch Z with K = Z Z'."""
+        span, sample, options = problem.span, problem.sample, problem.options
+        T = np.asarray(sample.targets.load(), dtype=np.float64)
+        T = T if sample.origin is None else T - sample.origin
+        partly = K = None
+        if span.is_exact:
+            whole = KernelMatrix(span.kernel, span.landmarks, options.n_jobs).full()
+            L, kept = pivoted_cholesky(whole)
+            inverse = triangular_inverse(L)
+            design = DesignMatrix((whole[:, kept] @ inverse.T)[span.place], n_jobs=options.n_jobs)
+            K = whole[np.ix_(span.place, span.place)]
+
+            def on_features(coef: Floats) -> Floats:
+                matrix = np.zeros((span.m, coef.shape[1]))
+                matrix[kept] = inverse.T @ coef
+                return matrix
+        else:
+            design, partly = _design(problem)
+            on_features = (span.engine() if partly is None else partly).on_features
+        system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, K, partly)
+        check_outputs_observed(system.n)
+        return cls(problem, system, on_features)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         rows, part = self.system.design.take(held), self.system.take(train)
-        M = self.options.task_matrix
-        fits = (
-            [self._solved(part, alpha) for alpha in alphas]
-            if M is None
-            else coupled_path(part.balanced(), alphas, M)
-        )
+        M, origin = self.problem.options.task_matrix, self.problem.sample.origin
+        if M is None:
+            fits = [part.solve(alpha, **self._accuracy) for alpha in alphas]
+        else:
+            fits = coupled_path(part.balanced(), alphas, M)
         F = [numpy_of(rows.product(part.on_device(fit.coef))) + fit.intercept for fit in fits]
-        return np.stack(F) if self.sample.origin is None else np.stack(F) + self.sample.origin
+        return np.stack(F) if origin is None else np.stack(F) + origin
 
     def solve(self, alpha: float) -> Fit:
-        M = self.options.task_matrix
+        span, sample, options = self.problem.span, self.problem.sample, self.problem.options
+        M = options.task_matrix
         if M is None:
-            solution = self._solved(self.system, alpha)
+            solution = self.system.solve(alpha, **self._accuracy)
         else:
             solution = coupled(self.system.balanced(), alpha, M)
-        warn_unless_converged(solution.report, self.options.max_iter)
-        return self.finish(solution, alpha)
+        warn_unless_converged(solution.report, options.max_iter)
+        matrix, intercept = self.on_features(solution.coef), solution.intercept
+        more: dict[str, Any] = {"report": solution.report, "task_matrix": solution.task_matrix}
+        if span.is_exact:
+            place = span.kernel, span.landmarks
+            return Fit(*place, matrix, intercept, ChosenAlpha(alpha), **more)
+        return Fit.in_span(span.engine(), matrix, intercept, alpha, origin=sample.origin, **more)
 
-    def _solved(self, system: MaskedSystem, alpha: float) -> Coefficients:
-        options = self.options
+    @property
+    def _accuracy(self) -> dict[str, Any]:
+        """Tolerance and steps of conjugate gradients, which may stand for a direct solver."""
+        options = self.problem.options
         if options.solver == "cg":
-            return system.solve(alpha, tol=options.tol, max_iter=options.max_iter)
-        return system.solve(alpha, max_iter=max(_MOST_STEPS, options.max_iter))
+            return {"tol": options.tol, "max_iter": options.max_iter}
+        return {"max_iter": max(_MOST_STEPS, options.max_iter)}
+
+
+def _design(problem: RidgeProblem) -> tuple[DesignMatrix, PartlyWhitened | None]:
+    """Return the coordinates of all rows: features whitened as far as alpha needs, if they can be.
+
+    To whiten them all takes as many operations as Z'Z.
+    """
+    rows, engine = problem.sample.rows, problem.span.engine()
+    plan = engine.plan(rows, min(problem.search.alphas), center=False)
+    can_be_partly = rows.device is None and rows.precision == np.float64
+    if problem.options.task_matrix is None and can_be_partly and plan.size < engine.rank:
+        features = WhitenedFeatures(engine.features, Whitening(engine.components, plan))
+        held = rows.kept(features, (engine.rank,), n_jobs=engine.n_jobs)
+        if held is not None:
+            partly = PartlyWhitened(engine.components, plan.size)
+            return DesignMatrix(held, n_jobs=engine.n_jobs), partly
+    return coordinates_of(engine, rows), None

@@ -12,7 +12,7 @@ from skout.dev import n_rows
 
 from .subject import Subject
 
-__all__ = ["Calibration", "Level", "calibration_of"]
+__all__ = ["Level", "ReportedCalibration", "calibration_of"]
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PARTS = 5  # of the rows, by the probability of their class
@@ -30,7 +30,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class ReportedCalibration:
     """What was looked at, what its size is called, and the levels."""
 
     what: str
@@ -38,7 +38,7 @@ class Calibration:
     levels: list[Level]
 
 
-def calibration_of(subject: Subject) -> Calibration | None:
+def calibration_of(subject: Subject) -> ReportedCalibration | None:
     """Return the calibration of what the model has: sets, intervals or probabilities."""
     model, n = subject.saved.model, n_rows(subject.truth)
     if subject.sets is not None:
@@ -54,7 +54,7 @@ def calibration_of(subject: Subject) -> Calibration | None:
     return None
 
 
-def _of_sets(subject: Subject, n: int) -> Calibration:
+def _of_sets(subject: Subject, n: int) -> ReportedCalibration:
     levels = []
     for level in _LEVELS:
         found = subject.sets.evaluate(
@@ -62,7 +62,7 @@ def _of_sets(subject: Subject, n: int) -> Calibration:
         )
         share = found["coverage"]
         levels.append(Level(level, share, _error(share, n), found["mean_size"]))
-    return Calibration("Prediction sets", "mean size", levels)
+    return ReportedCalibration("Prediction sets", "mean size", levels)
 
 
 def _error(share: float, n: int) -> float:
@@ -72,7 +72,7 @@ def _error(share: float, n: int) -> float:
 
 def _of_intervals(
     what: str, subject: Subject, interval: Callable[[Any, float], Interval]
-) -> Calibration | None:
+) -> ReportedCalibration | None:
     """Compare the share of true numbers in intervals with their nominal level."""
     truth, levels = subject.truth, []
     for level in _LEVELS:
@@ -86,10 +86,10 @@ def _of_intervals(
         error = float(np.std(share) / np.sqrt(len(share)))
         size = width if np.isfinite(width) else None
         levels.append(Level(level, float(inside.mean()), error, size))
-    return Calibration(what, "mean width", levels) if levels else None
+    return ReportedCalibration(what, "mean width", levels) if levels else None
 
 
-def _of_deviations(subject: Subject) -> Calibration | None:
+def _of_deviations(subject: Subject) -> ReportedCalibration | None:
     """Judge f +- z sqrt(std^2 + noise), the intervals of a Gaussian process."""
     model = subject.saved.model
     try:
@@ -106,7 +106,7 @@ def _of_deviations(subject: Subject) -> Calibration | None:
     return _of_intervals("Intervals by the standard deviation", subject, interval)
 
 
-def _of_classes(subject: Subject) -> Calibration | None:
+def _of_classes(subject: Subject) -> ReportedCalibration | None:
     """Compare the probability of predicted classes with how often they are right."""
     proba = getattr(subject.saved.model, "predict_proba", None)
     if not callable(proba):
@@ -118,4 +118,4 @@ def _of_classes(subject: Subject) -> Calibration | None:
         if len(rows):
             share = float(right[rows].mean())
             levels.append(Level(float(sure[rows].mean()), share, _error(share, len(rows))))
-    return Calibration("Probabilities of classes", "", levels)
+    return ReportedCalibration("Probabilities of classes", "", levels)

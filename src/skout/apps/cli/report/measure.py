@@ -9,7 +9,7 @@ import numpy as np
 from skout.dev import n_rows, take
 
 from ...tables.numerals import read_numbers
-from .doubt import Calibration, calibration_of
+from .doubt import ReportedCalibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
 from .subject import Subject
 
@@ -52,7 +52,7 @@ class Report:
     groups: list[Group]
     wrong: list[Example]
     right: list[Example]
-    calibration: Calibration | None
+    calibration: ReportedCalibration | None
     curve: list[Point]
     importance: Importance
 

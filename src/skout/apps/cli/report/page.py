@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 
 from ..pages import bar, page_in_one_file
-from .doubt import Calibration
+from .doubt import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 from .outputs import drawn
@@ -156,7 +156,7 @@ def _card(one: Example, report: Report) -> str:
     )
 
 
-def _doubt(found: Calibration | None) -> str:
+def _doubt(found: ReportedCalibration | None) -> str:
     """Return a plot and a table of nominal levels and of what was found."""
     if found is None:
         return ""

@@ -1,0 +1,79 @@
+"""Means of the nearest rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from skout.dev import take
+
+from ..folds import Folds
+from ..samples import Profile, Sample
+from .base import Map, Path, Regressor, other_scalings
+
+__all__ = ["NeighborsMap"]
+
+_COUNTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighborsMap(Map):
+    """Means of the nearest rows, which are searched once for all numbers of them."""
+
+    name = "neighbors"
+    filled = ("n_neighbors", "weights")
+    takes_weights = False
+    takes_sparse = True
+    n_cells = 2 * len(_COUNTS)
+
+    n_neighbors: int = 5
+    weights: str = "uniform"  # or "distance": one over it
+
+    @classmethod
+    def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
+        if profile.is_object:
+            return []
+        starts = {"dense": (9, "standard"), "sparse": (9, "tfidf"), "table": (13, "none")}
+        place, scaling = starts[profile.layout]
+        return [(place, cls(scaling=scaling))]
+
+    def neighbors(self, profile: Profile) -> Iterator[Self]:
+        scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
+        return other_scalings(self, scalings)
+
+    def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
+        from sklearn.neighbors import KNeighborsRegressor  # slow to import
+
+        return KNeighborsRegressor(self.n_neighbors, weights=self.weights)
+
+    def path(self, sample: Sample) -> Path:
+        """Average more and more neighbors."""
+        from sklearn.neighbors import NearestNeighbors  # slow to import
+
+        X, T = sample.rows(self.scaling), sample.T
+        least = min(len(train) for train, _ in sample.folds.splits)
+        counts = [k for k in _COUNTS if k <= max(1, least // 2)]
+        F = {(k, by): sample.empty() for k in counts for by in ("uniform", "distance")}
+        for train, held, rows in sample.timed_folds():
+            search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
+            distances, nearest = search.kneighbors(take(X, held))
+            for by in ("uniform", "distance"):
+                # of copies, which have no distance, the shares are so large that they count alone
+                shares = np.where(by == "uniform", 1.0, 1.0 / np.maximum(distances, 1e-200))
+                total, weight = np.zeros((len(held), T.shape[1])), np.zeros((len(held), 1))
+                for j in range(max(counts)):
+                    total += shares[:, j, None] * T[train[nearest[:, j]]]
+                    weight += shares[:, j, None]
+                    if j + 1 in counts:
+                        F[j + 1, by][rows] = total / weight
+        for (k, by), values in F.items():
+            yield replace(self, n_neighbors=k, weights=by), values
+
+    def cost(self, profile: Profile, n: int) -> float:
+        return float(2e-9 * n * np.log2(n + 1) * profile.d)  # a tree of rows, or none
+
+    def path_cost(self, profile: Profile, n: int, folds: Folds) -> float:
+        return folds.n_held * (1e-9 * n * profile.d + 80 * 2e-9 * profile.p * 2)

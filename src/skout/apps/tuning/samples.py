@@ -1,0 +1,167 @@
+"""What a map is tried on: rows of which some are held out, and what is known of the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from skout.dev import check_rng, outputs_by_rows, take
+from skout.kernels import (
+    Kernel,
+    NGram,
+    PeakCosine,
+    ProbabilityProduct,
+    ShortestPath,
+    WeisfeilerLehman,
+)
+
+from .clock import Clock
+from .folds import Folds
+from .inputs import ColumnScaler, are_vectors
+from .means import some_rows
+
+__all__ = ["Inputs", "Profile", "Sample", "profile_of"]
+
+#: Rows to predict from: a matrix, a CSR matrix, or a list of texts, graphs or spectra.
+Inputs: TypeAlias = Any
+
+# Numbers that a dense copy of rows may have, which trees take: 240 MB in single precision.
+_MOST_DENSE = 6e7
+# Weights of a fit, of mean 1 over all rows, stay as they are where their mean is above that.
+_LEAST_MEAN = 1e-6
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the settings that are tried, and their costs, depend on."""
+
+    n: int  # rows to train on
+    d: float  # numbers in a row, stored ones if sparse
+    columns: int
+    p: int  # output coordinates
+    is_sparse: bool = False
+    is_object: bool = False  # X is no matrix at all
+    is_binary: bool = False  # output coordinates say yes or no
+    objects: tuple[Kernel, ...] = ()  # kernels of objects that are no vectors
+    groups: tuple[tuple[int, int], ...] = ()  # where columns of a table are in the matrix
+    is_weighted: bool = False  # rows do not all count the same
+    n_models: float = 1.0  # fits on all rows that outputs with different rows are worth
+
+    @property
+    def layout(self) -> str:
+        """What X is: "objects", "sparse", "table" (columns of any kind, encoded) or "dense"."""
+        if self.is_object:
+            return "objects"
+        return "sparse" if self.is_sparse else "table" if self.groups else "dense"
+
+    @property
+    def grows_trees(self) -> bool:
+        """Whether rows are vectors, of which a dense copy fits into memory."""
+        return not self.is_object and self.n * self.columns <= _MOST_DENSE
+
+
+def profile_of(X: Inputs, n: int, p: int, **more: Any) -> Profile:
+    """Return the profile of inputs; `more` are its fields that X does not tell."""
+    if not are_vectors(X):
+        return Profile(n, 50.0, 1, p, is_object=True, objects=_kernels_of_objects(X[0]), **more)
+    is_sparse = sparse.issparse(X)
+    d = max(1.0, X.nnz / X.shape[0]) if is_sparse else float(X.shape[1])
+    return Profile(n, d, X.shape[1], p, is_sparse, **more)
+
+
+def _kernels_of_objects(first: object) -> tuple[Kernel, ...]:
+    """Return kernels to try for inputs that are no vectors: texts, spectra or graphs."""
+    if isinstance(first, str):
+        return tuple(NGram(n, short="keep") for n in ((1, 2, 3), (2, 3, 4), (1, 2)))
+    if isinstance(first, tuple) and len(first) == 2:
+        return (PeakCosine(), ProbabilityProduct())
+    return (WeisfeilerLehman(), WeisfeilerLehman(2), ShortestPath())
+
+
+@dataclass
+class Sample:
+    """Rows, their output coordinates, and which are held out."""
+
+    X: Inputs
+    T: np.ndarray  # (n, p), NaN where a row has no such output
+    folds: Folds
+    seed: int
+    n_jobs: int | None = None
+    clock: Clock = field(default_factory=Clock)  # asked between folds and other steps of a trial
+    scaled: dict[str, Inputs] = field(default_factory=dict)  # X by its scaling, once asked for
+    fewer: dict[int, Sample] = field(default_factory=dict)  # samples of fewer rows, likewise
+
+    def rows(self, scaling: str = "none") -> Inputs:
+        """Return X, scaled as a trial wants it; scales come from the inputs of all rows."""
+        if scaling == "none":
+            return self.X
+        if scaling not in self.scaled:
+            self.scaled[scaling] = ColumnScaler(scaling).fit_transform(self.X)
+        return self.scaled[scaling]
+
+    def with_rows(self, most: int | None) -> Sample:
+        """Return the sample with at most so many rows to train on, None for all of them.
+
+        It has no other rows than these and the held-out ones: what follows costs the same however
+        many rows there are.
+        """
+        if most is None or most >= self.folds.n_train:
+            return self
+        if most not in self.fewer:
+            rng = check_rng(self.seed)
+            splits = [
+                (train[some_rows(self.T[train], most, rng)], held)
+                for train, held in self.folds.splits
+            ]
+            used, folds = self.folds.renumbered(splits)
+            params = self.seed, self.n_jobs, self.clock
+            self.fewer[most] = Sample(take(self.X, used), self.T[used], folds, *params)
+        return self.fewer[most]
+
+    def timed_folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+        """Yield training rows and held-out rows of each fold, and where predictions of these go.
+
+        The clock is asked before each.
+        """
+        for (train, held), rows in zip(self.folds.splits, self.folds.spans, strict=True):
+            self.clock.check()
+            yield train, held, rows
+
+    def weights(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return what the rows of a fit count in it, None where all count the same.
+
+        Only ratios matter. Where the largest weights are of other rows, the mean becomes 1, so that
+        squares and products stay in range.
+        """
+        if self.folds.row_weights is None:
+            return None
+        weights = self.folds.row_weights[rows]
+        return weights if weights.mean() > _LEAST_MEAN else weights / weights.mean()
+
+    def outputs(self) -> list[tuple[slice | np.ndarray, Sample]]:
+        """Return outputs that have the same rows, each time with a sample of these alone.
+
+        All rows are still predicted: only those to train on are fewer.
+        """
+        if not np.isnan(self.T).any():
+            return [(slice(None), self)]
+        samples: list[tuple[slice | np.ndarray, Sample]] = []
+        for columns, _ in outputs_by_rows(self.T):
+            observed = ~np.isnan(self.T[:, columns[0]])
+            splits = [(train[observed[train]], held) for train, held in self.folds.splits]
+            if min(len(train) for train, _ in splits) < 2:
+                raise ValueError(
+                    f"column {columns[0]} of Y has fewer than two numbers in the training rows of "
+                    "a split: leave it out, or let `cv` hold out fewer rows"
+                )
+            folds = replace(self.folds, splits=splits)
+            samples.append((columns, replace(self, T=self.T[:, columns], folds=folds, fewer={})))
+        return samples
+
+    def empty(self) -> np.ndarray:
+        """Return an empty array for the predictions of all held-out rows."""
+        return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)
