@@ -5,8 +5,8 @@
     buffer         the arrays without gaps, largest items first, so that each is aligned
     last 32 bytes  the SHA-256 of all bytes before; to safetensors it is one more array
 
-A reader trusts nothing: lengths are compared with the size of the file before memory is taken, and
-the header is not read before the checksum is right.
+A reader trusts nothing: lengths are compared with the size of the file before memory is allocated,
+and the header is not parsed before the checksum is verified.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _START = b'{"__metadata__":{"format":"skout",'
 _CHECKSUM = "sha256"
 _DIGEST = hashlib.sha256().digest_size
-# As in safetensors: a header has about 100 bytes for each array.
-_MAX_HEADER = 100_000_000
-_MAX_DIMENSIONS = 32
-_READ = 2**20
+_MAX_HEADER = 100_000_000  # bytes, as in safetensors: about a million arrays
+_MAX_DIMENSIONS = 32  # of arrays of NumPy 1
+_READ = 2**20  # bytes of the file that are hashed at a time
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -55,7 +54,7 @@ def write_file(
 ) -> None:
     """Write C-contiguous arrays, with dtypes in `DTYPES`, and metadata.
 
-    The file at `path` is the old or the new one at any time.
+    The file at `path` is the old or the new one at any time, never a part.
     """
     order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     header: dict[str, Any] = {"__metadata__": {"format": "skout", **metadata}}
@@ -111,7 +110,7 @@ def read_file(
 
 
 def _header_length(file: IO[bytes], size: int) -> int:
-    """Return the length of the header, if it can be one."""
+    """Return the length of the header, or raise if this is no file of skout."""
     start = file.read(8 + len(_START))
     length = int.from_bytes(start[:8], "little")
     if start[8:] != _START:
@@ -125,7 +124,7 @@ def _header_length(file: IO[bytes], size: int) -> int:
 
 
 def _kind(start: bytes) -> str:
-    """Say what a file may be instead."""
+    """Return, for an error, what the file may be instead."""
     if start[:1] == b"\x80":
         return ", but a pickle, which could run code: it is not read"
     if start[:4] == b"PK\x03\x04":
@@ -152,9 +151,7 @@ def _verify(file: IO[bytes], size: int) -> None:
         )
 
 
-def _checked_header(
-    header: Json, first: int, size: int
-) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+def _checked_header(header: Json, first: int, size: int) -> tuple[dict[str, str], dict[str, Node]]:
     """Return metadata and entries, which must cover the buffer without gaps and overlaps."""
     metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
@@ -175,7 +172,7 @@ def _checked_header(
 
 
 def _offsets(name: str, entry: Json) -> tuple[int, int]:
-    """Return where an array starts and ends, if its description is one."""
+    """Return where an array starts and ends, or raise if its description is malformed."""
     match entry:
         case {"dtype": str(), "shape": list(shape), "data_offsets": [start, stop]}:
             if len(entry) == 3 and all(type(n) is int and n >= 0 for n in (*shape, start, stop)):
@@ -184,7 +181,7 @@ def _offsets(name: str, entry: Json) -> tuple[int, int]:
 
 
 def _check_entry(name: str, entry: Node, first: int) -> None:
-    """Raise unless dtype and shape make as many bytes as there are, at a place that fits."""
+    """Raise unless dtype and shape make as many bytes as the file has, and they are aligned."""
     dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
         raise FileError(f"Array {name!r} has the unknown dtype {entry['dtype']!r}.")
@@ -219,7 +216,7 @@ def _checked_values(array: np.ndarray) -> np.ndarray:
 
 
 def parse_json(text: bytes | str) -> Json:
-    """Return what JSON says, strictly: no key twice, no NaN, no nesting without end."""
+    """Parse JSON strictly: no key twice, no NaN, no endless nesting."""
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
     except FileError:
@@ -229,11 +226,11 @@ def parse_json(text: bytes | str) -> Json:
 
 
 def _distinct(pairs: list[tuple[str, Json]]) -> Node:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    items = dict(pairs)
+    if len(items) < len(pairs):
         raise FileError("The file has a JSON object with the same key twice.")
-    return found
+    return items
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> Value:
     raise FileError(f"The file has {name} in JSON, which is no number there.")

@@ -39,8 +39,8 @@ __all__ = ["to_onnx"]
 
 # What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
-# Landmarks that rounding errors are estimated at, and those, relative to the largest prediction,
-# above which there is a warning and above which there is no graph.
+# Landmarks at which rounding errors are estimated, and the errors relative to the largest
+# prediction above which there is a warning and above which no graph is written.
 _PROBED, _ROUNDING = 64, {"float64": (1e-9, 1e-5), "float32": (1e-3, 1e-1)}
 
 
@@ -51,11 +51,11 @@ def to_onnx(
     candidates: Candidates = None,
     k: int = 10,
     dtype: str = "float64",
-) -> Any:
+) -> Estimator:
     """Write a fitted model as an ONNX graph.
 
     The input of the graph is "X", dense rows of shape (n, d). Kernels of such rows can be written:
-    `Linear`, `Polynomial`, `Gaussian`, `Laplacian`, `Matern`, `Cosine`, `Mahalanobis` (so learnt
+    `Linear`, `Polynomial`, `Gaussian`, `Laplacian`, `Matern`, `Cosine`, `Mahalanobis` (so learned
     metrics), `OnColumns`, their sums, products and multiples.
 
     Parameters
@@ -71,8 +71,8 @@ def to_onnx(
     k : int, default 10
         Candidates of a row, or all, if there are fewer.
     dtype : "float64" or "float32", default "float64"
-        Of the input and of all that is computed. In float32 an exact model with a small alpha may
-        err by more than it should, see below.
+        Of the input and of all computations. In float32 an exact model with a small alpha may lose
+        most digits, see below.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def to_onnx(
     TypeError
         For a part that has no form in ONNX; the message has its name.
     ValueError
-        Where predictions have so few digits, after rounding, that a graph could not repeat them:
+        Where rounding leaves predictions so few digits that a graph could not reproduce them:
         an estimate of 1e-5 of the largest prediction in float64, a tenth in float32. So for
         polynomial kernels of columns far from 0. From 1e-9, in float32 1e-3, there is a warning.
 
@@ -112,14 +112,14 @@ def to_onnx(
         if regressor._is_vector:
             F = graph.node("Squeeze", F, graph.constant([1], np.int64))
         graph.output("prediction", F, shape)
-    found = graph.model(regressor.n_features_in_)
+    proto = graph.model(regressor.n_features_in_)
     if path is not None:
         with replacing(path) as part:
-            part.write_bytes(found.SerializeToString())
-    return found
+            part.write_bytes(proto.SerializeToString())
+    return proto
 
 
-_N = "n"  # rows: a dimension that is known when the graph runs
+_N = "n"  # rows: a dimension whose size is known when the graph runs
 
 
 class _Graph:
@@ -138,7 +138,9 @@ class _Graph:
     def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
         return self.nodes_of(operation, *inputs, **attributes)[0]
 
-    def nodes_of(self, operation: str, *inputs: str, count: int = 1, **attributes: Any) -> Any:
+    def nodes_of(
+        self, operation: str, *inputs: str, count: int = 1, **attributes: Any
+    ) -> Estimator:
         """Add a node with several results, and return their names."""
         names = [f"{operation}_{len(self.nodes)}_{j}" for j in range(count)]
         made = self.onnx.helper.make_node(operation, list(inputs), names, **attributes)
@@ -173,7 +175,7 @@ class _Graph:
     def value(self, name: str, shape: list[int | str], kind: Any = None) -> Json:
         return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
 
-    def model(self, d: int) -> Any:
+    def model(self, d: int) -> Estimator:
         helper, X = self.onnx.helper, self.value("X", [_N, d])
         graph = helper.make_graph(self.nodes, "skout", [X], self.outputs, self.constants)
         opset = helper.make_opsetid("", _OPSET)
@@ -206,14 +208,14 @@ def _add_regressor(graph: _Graph, model: Estimator) -> str:
 def _check_rounding(kernel: Kernel, Z: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
     """Warn, or raise, where k(x, Z) B is a sum of numbers so large that rounding leaves few digits.
 
-    Whoever adds them up in another order then gets another result: eps max |k(x, Z)| |B| is near to
-    what was seen, relative to the largest prediction of some landmarks.
+    Another order of summation then gives another result. The estimate eps max |k(x, Z)| |B|,
+    relative to the largest prediction at the first landmarks, is close to what was observed.
     """
     K = np.asarray(kernel(Z[:_PROBED], Z), dtype=np.float64)
     largest = float(np.abs(K @ B).max())
     rounding = float(np.finfo(dtype).eps * (np.abs(K) @ np.abs(B)).max())
-    told, most = _ROUNDING[dtype.name]
-    if rounding <= told * largest:
+    warned, most = _ROUNDING[dtype.name]
+    if rounding <= warned * largest:
         return
     wider = ' or give dtype="float64"' if dtype == np.float32 else ""
     message = (
@@ -228,21 +230,21 @@ def _check_rounding(kernel: Kernel, Z: np.ndarray, B: np.ndarray, dtype: np.dtyp
 
 def _dense(rows: Rows) -> np.ndarray:
     """Return landmarks as a matrix of float64."""
-    found = rows.toarray() if sparse.issparse(rows) else rows
-    if not isinstance(found, np.ndarray):
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    if not isinstance(dense, np.ndarray):
         raise TypeError(
             "ONNX graphs take dense rows of numbers, and the model was fitted on "
             f"{type(rows).__name__}."
         )
-    return found.astype(np.float64)
+    return dense.astype(np.float64)
 
 
 def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     """Add k(x, z) of all rows x and landmarks z."""
     formula = _FORMULAS.get(type(kernel))
     if formula is None:
-        known = ", ".join(sorted(one.__name__ for one in _FORMULAS))
-        raise TypeError(f"{type(kernel).__name__} has no form in ONNX. Those that have: {known}.")
+        names = ", ".join(sorted(kind.__name__ for kind in _FORMULAS))
+        raise TypeError(f"{type(kernel).__name__} has no form in ONNX. Those that have: {names}.")
     return formula(graph, kernel, X, Z)
 
 
@@ -326,9 +328,9 @@ def _cosine(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
     norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
     unit = Z / np.where(norms == 0.0, 1.0, norms)
-    own = graph.node("Sqrt", _squared_norms(graph, X))
-    zero = graph.node("Equal", own, graph.constant(0.0))
-    safe = graph.node("Where", zero, graph.constant(1.0), own)
+    lengths = graph.node("Sqrt", _squared_norms(graph, X))
+    zero = graph.node("Equal", lengths, graph.constant(0.0))
+    safe = graph.node("Where", zero, graph.constant(1.0), lengths)
     K = graph.node("MatMul", graph.node("Div", X, safe), graph.constant(unit.T))
     if np.all(norms > 0.0):
         return K
@@ -345,7 +347,7 @@ def _product(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
 
 
 def _both(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
-    return [_add_kernel(graph, as_kernel(one), X, Z) for one in (kernel.left, kernel.right)]
+    return [_add_kernel(graph, as_kernel(part), X, Z) for part in (kernel.left, kernel.right)]
 
 
 def _scaled(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
@@ -354,10 +356,10 @@ def _scaled(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
 
 
 def _on_columns(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
-    own = kernel.transform(Z)
-    ends = [[kernel.start], [kernel.start + own.shape[1]], [1]]
+    columns = kernel.transform(Z)
+    ends = [[kernel.start], [kernel.start + columns.shape[1]], [1]]
     part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
-    return _add_kernel(graph, as_kernel(kernel.kernel), part, own)
+    return _add_kernel(graph, as_kernel(kernel.kernel), part, columns)
 
 
 def _mahalanobis(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
