@@ -788,8 +788,8 @@ def test_command_as_json(home, capsys):
     assert not code
     rows = {row["name"]: row for row in json.loads(out)}
     assert len(rows) == sum(kind == "regression" for kind, _ in CATALOGUE)
-    assert rows["toy"]["loaded"]
-    assert not rows["engel"]["loaded"]
+    assert rows["toy"]["available"]
+    assert not rows["engel"]["available"]
     assert rows["engel"]["files"][0]["sha256"] == CATALOGUE["regression", "engel"].files[0].sha256
 
 

@@ -280,7 +280,7 @@ def test_coordinates_that_do_not_fit_the_card_are_made_again(card):
     with memory_limits(coordinates_mb=size * 0.99):
         assert not coordinates_of(design.basis_.engine_, rows, dtype=None).is_held
     Z = design.basis_.transform(X)
-    B = rows.on_device(np.eye(25)[:, :2].copy())
+    B = rows.device_array(np.eye(25)[:, :2].copy())
     assert_allclose(streamed.product(B).cpu().numpy(), Z[:, :2], atol=1e-9)
     assert_allclose(streamed.Z.load(), Z, atol=1e-9)
     assert_allclose(streamed.Z.then(np.sum, None).base.function(Z), Z.sum())

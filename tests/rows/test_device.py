@@ -133,7 +133,7 @@ def test_counts_are_exact_in_float16():
     """As on a card, whose float16 sums are exact up to 2048."""
     rng = np.random.default_rng(0)
     A, B = (Tanimoto().encode(rng.random((9, 5000)) < 0.9) for _ in range(2))
-    with mock.patch("skout.kernels.bits.is_on_device", return_value=True):
+    with mock.patch("skout.kernels.bits.is_gpu_tensor", return_value=True):
         block = Tanimoto().against(to_device(B, "cpu"))
         found = block(to_device(A, "cpu"))
     assert_allclose(found.numpy(), Tanimoto().against(B)(A), rtol=1e-15)

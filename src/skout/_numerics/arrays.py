@@ -35,7 +35,7 @@ __all__ = [
     "has_rows",
     "is_checked",
     "is_float",
-    "is_on_device",
+    "is_gpu_tensor",
     "is_spread",
     "is_tensor",
     "match",
@@ -63,29 +63,30 @@ __all__ = [
 ]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-# Columns of a tile of A'A on a card; only tiles on and above the diagonal are computed.
+# Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed.
 _TILE = 256
-# A card multiplies tiles of so many columns, and is busy with so many of them at a time.
+# A GPU multiplies tiles of 128 columns, and 512 of them keep its multiprocessors busy (an H200 has
+# 132). At most 64 pieces, which are summed afterwards.
 _CORE_TILE, _BUSY, _MOST_PIECES = 128, 512, 64
-# A CSR landmark matrix is multiplied as a dense one up to this many numbers.
+# A CSR landmark matrix is multiplied as a dense one up to this many numbers, 512 MB in float64.
 _DENSE_LIMIT = 2**26
-# Columns of a right operand that a CSR matrix is multiplied with at a time.
+# Columns of a right operand that a CSR matrix is multiplied with at a time: they stay in cache.
 _CHUNK = 128
 # Formats of sparse matrices that cannot be indexed.
 _NO_ROWS = ("bsr", "coo", "dia")
-# Numbers of a matrix that are hashed at a time.
+# Numbers of a matrix that are hashed at a time: 8 MB.
 _HASHED = 2**20
 
 
 def is_tensor(array: Array) -> bool:
     """Return whether an array, or what encoded rows hold, is a tensor."""
-    if isinstance(array, np.ndarray):  # a short cut
+    if isinstance(array, np.ndarray):  # the common case, without a look for torch
         return False
-    torch = sys.modules.get("torch")  # there are no tensors before somebody imports it
+    torch = sys.modules.get("torch")  # without an import of it there are no tensors
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_on_device(array: Array) -> bool:
+def is_gpu_tensor(array: Array) -> bool:
     """Return whether an array is a tensor that is not in the memory of the host."""
     held: Array = getattr(array, "held", array)
     return is_tensor(array) and held.device.type != "cpu"
@@ -123,7 +124,7 @@ def special(array: Array) -> Any:
 
 
 def sqrt(array: Array) -> Array:
-    """Return the square root, as a function that numba knows too, see `kernels.popcount`."""
+    """Return the square root, a function that numba can compile too, see `kernels.popcount`."""
     return namespace(array).sqrt(array)
 
 
@@ -202,8 +203,8 @@ def positions(index: Array, like: Rows) -> Array:
 def tall_product(A: Array, B: Array) -> Array:
     """Return A'B of matrices with many rows and few columns.
 
-    On a card a small product of long columns would keep few of its cores busy. It is cut into the
-    products of pieces of the rows, which run side by side.
+    On a GPU, a small product of long columns would keep few of its cores busy. It is cut into
+    products of pieces of the rows, which run in parallel.
     """
     if not is_tensor(A):
         return A.T @ B
@@ -268,7 +269,7 @@ def times(A: Array, B: Array) -> Array:
 
 
 def has_rows(objects: Objects) -> bool:
-    """Whether `n_rows` has an answer."""
+    """Whether `n_rows` can count the rows of these objects."""
     if hasattr(objects, "shape"):
         return len(objects.shape) > 0
     if isinstance(objects, Mapping):
@@ -325,9 +326,9 @@ def is_float(rows: Rows) -> bool:
 
 
 def is_checked(rows: Rows, accept_sparse: bool = True) -> bool:
-    """Whether rows are a matrix as the library's checks return it, whose numbers are known finite.
+    """Whether rows are a matrix as the checks of this library return it, of finite numbers.
 
-    They are where scikit-learn is told to `assume_finite`, as within our own checks.
+    Numbers are known to be finite where scikit-learn is set to `assume_finite`, as in our checks.
     """
     if not get_config()["assume_finite"]:
         return False
@@ -361,7 +362,7 @@ class RightOperand:
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
         """Columns of B' in parts that stay in cache while the rows of a CSR matrix visit them."""
         parts = row_slices(self._B.shape[0], _CHUNK)
-        return [(some, _dense_transposed(self._B[some])) for some in parts]
+        return [(part, _dense_transposed(self._B[part])) for part in parts]
 
     @functools.cached_property
     def _in_other_precision(self) -> RightOperand:
@@ -376,8 +377,8 @@ class RightOperand:
             return namespace(A).matmul(A, self._transposed, out=out)
         out = empty((n_rows(A), self._B.shape[0]), A, float_dtype(A)) if out is None else out
         if self._is_small:
-            for some, part in self._chunks:
-                out[:, some] = A @ part
+            for columns, part in self._chunks:
+                out[:, columns] = A @ part
         elif sparse.issparse(A):
             out[...] = (A @ self._transposed).toarray()
         else:
@@ -402,9 +403,9 @@ def unique(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     inverse : ndarray of int
         `rows[first][inverse]` equals `rows`.
     """
-    found = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
-    if found is not None:
-        return found
+    distinct = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
+    if distinct is not None:
+        return distinct
     return unique_keys(row_keys(rows))
 
 
@@ -427,7 +428,7 @@ def unique_keys(keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the distinct rows of a matrix by a hash of 64 bits; None where it tells too little."""
+    """Find the distinct rows of a matrix by 64-bit hashes; None where two rows share a hash."""
     kind = rows.dtype
     if kind.kind != "f" or kind.itemsize not in (4, 8) or rows.size == 0:
         return None
@@ -435,19 +436,19 @@ def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     # odd numbers make each column count; the seed is fixed, so that results repeat
     odd = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
     numbers = np.zeros(len(rows), dtype=np.uint64)
-    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
-        part = np.ascontiguousarray(rows[some]) + kind.type(0)  # -0.0 and 0.0 are one value
+    for block in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        values = np.ascontiguousarray(rows[block]) + kind.type(0)  # -0.0 and 0.0 are one value
         # the upper half of a number, which small integers use, must reach the lower half
-        mixed = part.view(bits).astype(np.uint64)
+        mixed = values.view(bits).astype(np.uint64)
         mixed ^= mixed >> np.uint64(29)
-        numbers[some] = mixed @ odd
+        numbers[block] = mixed @ odd
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     order = np.argsort(first)  # as they appear
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     first, inverse = first[order], place[inverse]
-    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
-        if not np.array_equal(rows[some], rows[first[inverse[some]]]):
+    for block in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        if not np.array_equal(rows[block], rows[first[inverse[block]]]):
             return None  # two different rows with one hash
     return first, inverse
 
@@ -460,7 +461,7 @@ def match(rows: Rows, pool: Candidates) -> np.ndarray:
 
 
 def row_keys(rows: Rows) -> list[Hashable]:
-    """Return one hashable key a row; objects that cannot be hashed count as distinct."""
+    """Return one hashable key per row; objects that cannot be hashed count as distinct."""
     if sparse.issparse(rows):
         rows = rows.tocsr(copy=True)
         rows.sum_duplicates()

@@ -1,4 +1,4 @@
-"""Checkpoints of long work: what was killed goes on where it was.
+"""Checkpoints of long computations, which resume where they were killed.
 
 The state of the work and the facts that it depends on, in one .npz file. It is replaced as a whole,
 so that there is always a complete one; and read without executing anything.

@@ -71,7 +71,7 @@ class Rows(ABC):
 
     @abstractmethod
     def keys(self) -> list[Hashable]:
-        """Return one key a row that can be hashed; equal rows have equal keys."""
+        """Return one hashable key per row; equal rows have equal keys."""
 
     @classmethod
     @abstractmethod
@@ -84,7 +84,7 @@ class Rows(ABC):
 
     @property
     def held(self) -> Matrix:
-        """An array that holds the rows, or a part of them: it tells where they lie."""
+        """An array that holds the rows or a part of them, by which a tensor is recognized."""
         return None
 
     def moved(self, move: Callable[[Array], Array]) -> Self:
@@ -142,7 +142,7 @@ class Ragged(Rows):
         return rows
 
     def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
-        """Return rows of the same kind; a class that knows more than its columns hands it on."""
+        """Return rows of the same class; subclasses with more attributes pass them on."""
         return type(self)(indptr, *columns)
 
     def __len__(self) -> int:
@@ -278,9 +278,11 @@ def column_of(objects: Objects) -> Objects:
 
 def _are_texts_on_disk(objects: Objects) -> bool:
     """Whether this is an HDF5 or zarr array that holds no numbers."""
-    here = isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
+    in_memory = (
+        isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
+    )
     dtype = getattr(objects, "dtype", None)
-    if here or not isinstance(dtype, np.dtype) or dtype.kind in "biufc":
+    if in_memory or not isinstance(dtype, np.dtype) or dtype.kind in "biufc":
         return False
     return len(getattr(objects, "shape", ())) == 1
 
@@ -300,5 +302,5 @@ def to_device(rows: Matrix, device: TorchDevice, dtype: DType | None = None) -> 
     dtype : float32 or float64, optional
         Of NumPy: the precision of kernel blocks; by default that of the rows.
     """
-    there = moved(rows, lambda array: tensor(array, device))
-    return there if dtype is None else astype(there, dtype)
+    tensors = moved(rows, lambda array: tensor(array, device))
+    return tensors if dtype is None else astype(tensors, dtype)

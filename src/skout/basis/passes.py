@@ -79,7 +79,7 @@ class TrainingSample:
     @property
     def has_missing(self) -> bool:
         """Whether targets in memory are missing."""
-        T = self.targets.loaded
+        T = self.targets.resident
         return T is not None and bool(np.isnan(np.asarray(T)).any())
 
     def rough_mean(self) -> Floats | None:
@@ -122,7 +122,7 @@ class TrainingSample:
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
         """
         n, d = self.targets.shape
-        targets = self.targets.loaded
+        targets = self.targets.resident
         if d < _FEW_OUTPUTS or targets is None or not self.rows.has_shortcuts:
             return self, None
         first, codes = unique(targets)

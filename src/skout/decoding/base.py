@@ -325,7 +325,7 @@ class FittedOutputs:
     @property
     def objects(self) -> Any:
         """The outputs, if they are in memory, else None."""
-        return self.outputs.loaded
+        return self.outputs.resident
 
     @property
     def are_known(self) -> bool:
@@ -398,7 +398,7 @@ def fit_outputs(
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.load()))
     rows = encoded(basis, as_kernel(basis.kernel), outputs, reset=True)
-    is_here = rows.loaded is not None
+    is_here = rows.resident is not None
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis.fit_encoded(rows, also=distinct)
     targets: Any

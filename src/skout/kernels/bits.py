@@ -16,7 +16,7 @@ from .._numerics.arrays import (
     contiguous,
     empty,
     float_dtype,
-    is_on_device,
+    is_gpu_tensor,
     is_tensor,
     n_rows,
     namespace,
@@ -381,7 +381,7 @@ class BitBlocks:
     def __init__(self, parts: Parts, B: PackedBits) -> None:
         self.parts, self.B = parts, B
         self._exact: Any = np.float32 if B.n_bits < _EXACT else np.float64
-        if is_on_device(B.words):
+        if is_gpu_tensor(B.words):
             self._exact = np.float16
 
     def __call__(self, A: PackedBits, out: Any = None) -> Any:

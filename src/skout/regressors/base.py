@@ -261,13 +261,13 @@ class KernelMachineBase(PartsByName):
         """Return the problem in coordinates, where the solver will run: a device perhaps."""
         Y = targets.astype(np.float64, copy=False)
         Y = np.nan_to_num(Y) if np.isnan(Y).any() else Y  # missing ones have no weight
-        Y = rows.on_device(Y)
+        Y = rows.device_array(Y)
         check_runs(loss, Y)
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else rows.on_device(square_root(task_matrix))
+        root = None if task_matrix is None else rows.device_array(square_root(task_matrix))
         design = coordinates_of(engine, rows, dtype=None)
         return ConvexProblem(
-            design, Y, rows.on_device(shares), loss, alpha, root, self.fit_intercept
+            design, Y, rows.device_array(shares), loss, alpha, root, self.fit_intercept
         )
 
     def _solved(

@@ -391,7 +391,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         # a splitter or groups, which somebody gave for a reason, decide themselves
         if metric is not None and groups is None and isinstance(self.cv, int):
             return search_after(metric, sample, alphas)
-        n, targets, weights = len(sample.rows), sample.targets.loaded, sample.weights
+        n, targets, weights = len(sample.rows), sample.targets.resident, sample.weights
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
         return AlphaSearch(alphas, splits), None
 

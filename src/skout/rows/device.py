@@ -33,8 +33,8 @@ __all__ = ["Device", "named_device", "on_device", "torch_device"]
 
 # Most rows of a block: beyond, matrix products get no faster.
 _BLOCK_ROWS = 2**17
-# Blocks that are copied to the device while it computes on another. With one, the device waits for
-# the host now and then; more only take memory.
+# Blocks that are read and copied to the device while it computes on another: one on its way, and
+# one that waits.
 _AHEAD = 2
 # Coordinates of all rows may take this share of the free memory of a device, beside three blocks of
 # the largest size: a pass holds the features of a block, their copy and a product.
@@ -135,11 +135,11 @@ class Device(Source):
         self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
     ) -> Array:
         if function.on(self.place) is None:
-            return self.on_device(self.collect(function, tail, dtype, n_jobs=n_jobs))
+            return self.device_array(self.collect(function, tail, dtype, n_jobs=n_jobs))
         shape = (len(self), *tail)
         return self.map(function, tail, dtype, out=_empty(shape, dtype, self.device))
 
-    def on_device(self, array: np.ndarray) -> Array:
+    def device_array(self, array: np.ndarray) -> Array:
         return to_device(array, self.device)
 
     def check_device_memory(self, needed: int, what: str) -> None:

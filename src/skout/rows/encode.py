@@ -25,7 +25,7 @@ from .._numerics.arrays import (
     float_dtype,
     has_rows,
     is_checked,
-    is_on_device,
+    is_gpu_tensor,
     n_rows,
     numpy_of,
 )
@@ -79,7 +79,7 @@ def source(X: Objects, name: str = "X") -> Source:
         return Disk(X, name) if is_array_like(X) else Memory(X, name)
     if is_dask(X):
         return Dask.of(X, name)
-    if is_on_device(X):
+    if is_gpu_tensor(X):
         return Device(X, name=name)
     if is_array_like(X):
         return Disk(X, name)
@@ -346,8 +346,8 @@ def columns(targets: Source) -> Source:
     """Return targets of shape (n,) or (n, d) as (n, d)."""
     if targets.ndim == 2:
         return targets
-    if targets.loaded is not None:
-        return Memory(_as_columns(targets.loaded), targets.name)
+    if targets.resident is not None:
+        return Memory(_as_columns(targets.resident), targets.name)
     return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
 
 

@@ -105,8 +105,8 @@ class Local(Source):
         return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
 
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
-        if self.loaded is not None:
-            return unique(self.loaded)
+        if self.resident is not None:
+            return unique(self.resident)
         keys: list[Hashable] = []
         for part in row_slices(len(self), limits().block_rows):
             keys += row_keys(self.take(part))
@@ -140,7 +140,7 @@ class Memory(Local):
         return self.rows
 
     @property
-    def loaded(self) -> Rows:
+    def resident(self) -> Rows:
         return self.rows
 
     def subset(self, index: np.ndarray) -> Local:

@@ -299,7 +299,7 @@ class Source(ABC):
         return self, beside
 
     @property
-    def loaded(self) -> Rows:
+    def resident(self) -> Rows:
         """All rows if they are in memory, else None: for shortcuts that need all of them."""
         return None
 
@@ -320,7 +320,7 @@ class Source(ABC):
 
     def first_rows(self, n: int) -> Rows:
         """Return the first n rows, or all of them if they are in memory."""
-        return self.take(slice(0, n)) if self.loaded is None else self.loaded
+        return self.take(slice(0, n)) if self.resident is None else self.resident
 
     def gathered(self, most: int) -> Source:
         """Return the rows, held in memory if they lie on a cluster and are at most `most`."""
@@ -328,9 +328,9 @@ class Source(ABC):
 
     def copies(self, share: float) -> tuple[np.ndarray, np.ndarray] | None:
         """Return `unique` of rows in memory, if at most this share of them is distinct."""
-        if self.loaded is None:
+        if self.resident is None:
             return None
-        first, inverse = unique(self.loaded)
+        first, inverse = unique(self.resident)
         return (first, inverse) if len(first) <= share * len(self) else None
 
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
@@ -381,7 +381,7 @@ class Source(ABC):
         """Return function(rows), a few numbers per row, on the device that passes run on."""
         return self.collect(function, tail, dtype, n_jobs=n_jobs)
 
-    def on_device(self, array: np.ndarray) -> Array:
+    def device_array(self, array: np.ndarray) -> Array:
         """Return an array as a tensor on the device that passes run on; itself on the host."""
         return array
 
@@ -425,8 +425,8 @@ class Limits:
     requested_bytes: int | None = None
 
 
-# Matrix products of blocks of this many rows reach the rate of longer ones, so that blocks of
-# more rows take only half of the bytes allowed: twice as many blocks keep more threads busy.
+# Matrix products of blocks of this many rows are as fast as those of longer ones, so that blocks of
+# more rows take only half of the bytes allowed.
 _LONG = 4096
 _LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - frozen
 

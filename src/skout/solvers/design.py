@@ -232,9 +232,9 @@ class _Gram(_Anywhere, Reduction):
 
     def _scaled(self, Z: Array, root: Array) -> Array:
         """Return diag(root) [Z, 1], with columns of zeros on a device."""
-        p, is_on_device = self.p, is_tensor(Z)
-        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if is_on_device else p + 1
-        wide = empty((len(root), columns), Z, Z.dtype if is_on_device else self.dtype)
+        p, is_gpu_tensor = self.p, is_tensor(Z)
+        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if is_gpu_tensor else p + 1
+        wide = empty((len(root), columns), Z, Z.dtype if is_gpu_tensor else self.dtype)
         root = cast(root, wide.dtype)
         namespace(Z).multiply(Z, root[:, None], out=wide[:, :p])
         wide[:, p] = root

@@ -96,7 +96,7 @@ class MaskedSystem(OutputSystems):
         if weights is not None:
             W *= weights[:, None]
         T = np.where(missing, 0.0, targets).astype(np.float64)
-        on_device = design.Z.on_device if design.rows is None else design.rows.on_device
+        on_device = design.Z.device_array if design.rows is None else design.rows.device_array
         return cls(design, on_device(T), on_device(W), fit_intercept, K, partly)
 
     def __post_init__(self) -> None:

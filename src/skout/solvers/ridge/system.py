@@ -277,7 +277,7 @@ def warn_of_far_mean(projection: Projection, sample: TrainingSample, n_jobs: int
     that one of many coordinates does not count, on a sample of the training rows. Targets that are
     not in memory are not read again.
     """
-    T = sample.targets.loaded
+    T = sample.targets.resident
     if T is None:
         return
     index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
