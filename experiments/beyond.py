@@ -485,7 +485,7 @@ of.
 
 ## Hubs
 
-Some candidates are near to the predictions of everybody, and push the truth down. `without_hubs`
+Some candidates are near to the predictions of everybody, and push the truth down. `correct_hubness`
 gives them a price ([how](objects.md)). SISOKR, ten draws, test rows that are not in training;
 after the gain stands its standard deviation over the draws.
 

@@ -271,7 +271,7 @@ def keep_scores() -> None:
     from massbank import Problem
     from two_way import MOST, few, pair, parts_of
 
-    from skout.predictors.weighing import Option
+    from skout.predictors.two_way_weight import Option
 
     problem = Problem(moses=False)
     train, val, test = parts_of(problem, False)

@@ -17,7 +17,7 @@ from skout import (
     TwoWay,
     iokr,
     memory_limits,
-    without_hubs,
+    correct_hubness,
 )
 from skout.decoding import LossDecoder
 from skout.kernels import F1, Gaussian, NGram
@@ -140,7 +140,7 @@ def test_sets_files_and_prediction_sets(tmp_path):
     copy = skout.load(tmp_path / "model.skout", modules={"absolute": absolute})
     assert_array_equal(copy.rank(NEW, POOL)[1], fitted.rank(NEW, POOL)[1])
     with pytest.raises(TypeError, match="priced"):
-        without_hubs(fitted, X, Y, POOL)
+        correct_hubness(fitted, X, Y, POOL)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from test_cross_conformal import WRAPPED
 import skout
 from skout import ConformalSelection, ConformalSets, iokr
 from skout.kernels import Gaussian
-from skout.predictors.discoveries import AnswerConfidence, benjamini_hochberg
+from skout.predictors.selection import AnswerConfidence, benjamini_hochberg
 from skout.predictors.lists import Lists, Ranker
-from skout.predictors.rehearsal import folds_of
+from skout.predictors.out_of_fold import folds_of
 
 
 def test_benjamini_hochberg_is_that_of_scipy():

@@ -18,7 +18,7 @@ from skout import CandidateSets, ConformalSets, Ensemble, Reranker, TwoWay, iokr
 from skout.decoding import LossDecoder
 from skout.kernels import Gaussian, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
-from skout.predictors.evidence import Asked, asked, in_spreads
+from skout.predictors.reranking_features import Asked, asked, in_spreads
 from skout.predictors.lists import Lists
 from skout.predictors.listwise import (
     FeatureLists,

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import match, n_rows, row_slices, take, unique
+from .._numerics.types import Candidates, Estimator, Matrix, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
@@ -108,7 +109,7 @@ class LossDecoder(CandidateDecoder):
         self.beta = beta
         self.on = on
 
-    def basis_for(self, basis: Any, regressor: Any) -> Any:
+    def basis_for(self, basis: Estimator, regressor: Estimator) -> Any:
         """Return the basis whose coordinates a regressor is to predict for this decoder.
 
         Parameters
@@ -130,7 +131,14 @@ class LossDecoder(CandidateDecoder):
             return OutputWeights(**basis.get_params(deep=False))
         return clone(basis).set_params(whiten="eigh")
 
-    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> Self:
+    def fit(
+        self,
+        basis: Estimator,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Rows = None,
+    ) -> Self:
         if not hasattr(basis, "combine"):
             raise TypeError(
                 "LossDecoder weighs known outputs, and a prediction in the coordinates of "
@@ -151,7 +159,7 @@ class LossDecoder(CandidateDecoder):
         _warn_if_undetermined(basis, rows)
         return super().fit(basis, Y, None, rows=rows)
 
-    def _hold(self, rows: Any, coordinates: Any) -> None:
+    def _hold(self, rows: Rows, coordinates: np.ndarray | None) -> None:
         """Do nothing: a loss may be slow, and waits until these are candidates."""
 
     def _own_pool(self) -> EmbeddedPool:
@@ -167,7 +175,7 @@ class LossDecoder(CandidateDecoder):
         basis = self.basis_
         return (basis.rank_ if isinstance(basis, OutputWeights) else n_rows(self._known)) + 1
 
-    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
         size, most = 8 * len(rows) * self._width, limits().coordinates_bytes
         if path is None and size > most:
             raise ValueError(
@@ -180,7 +188,7 @@ class LossDecoder(CandidateDecoder):
         return super()._embedding(rows, *known, path=path)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Any, coordinates: Any = None
+        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
     ) -> np.ndarray:
         given, m = objects(), n_rows(self._known)
         losses = self._losses()
@@ -203,7 +211,7 @@ class LossDecoder(CandidateDecoder):
         if self.on == "lists":
             return lambda candidates: np.asarray(loss(candidates, known), dtype=np.float64)
 
-        def of_pairs(candidates: Any) -> np.ndarray:
+        def of_pairs(candidates: Candidates) -> np.ndarray:
             pairs = [
                 [loss(one(candidates, i), one(known, j)) for j in range(n_rows(known))]
                 for i in range(n_rows(candidates))
@@ -220,7 +228,7 @@ class LossDecoder(CandidateDecoder):
         return np.column_stack([F, np.ones(len(F))])
 
 
-def _warn_if_undetermined(basis: Any, rows: Any) -> None:
+def _warn_if_undetermined(basis: Estimator, rows: Rows) -> None:
     """Warn where coordinates of a basis do not determine the weights of the known outputs."""
     if isinstance(basis, OutputWeights) or basis.rank is not None:
         return
@@ -255,7 +263,7 @@ def _check_losses(D: np.ndarray, shape: tuple[int, int], start: int) -> None:
         )
 
 
-def f_beta_losses(C: Any, Y: Any, beta: float) -> np.ndarray:
+def f_beta_losses(C: Matrix, Y: Objects, beta: float) -> np.ndarray:
     """Return 1 - F-beta of label sets, rows of 0 and 1: (n_c, n_y).
 
     F = (1 + beta^2) |c and y| / (|c| + beta^2 |y|)
@@ -267,11 +275,11 @@ def f_beta_losses(C: Any, Y: Any, beta: float) -> np.ndarray:
     return 1.0 - np.where(sizes > 0.0, (1.0 + beta**2) * both / np.maximum(sizes, 1e-300), 1.0)
 
 
-def _as_csr(sets: Any) -> sparse.csr_matrix:
+def _as_csr(sets: Matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix(sets if sparse.issparse(sets) else np.asarray(sets))
 
 
-def _looked_up(table: Any, candidates: Any, known: Any) -> np.ndarray:
+def _looked_up(table: np.typing.ArrayLike, candidates: Candidates, known: Rows) -> np.ndarray:
     """Return entries of a table of losses, of outputs that are numbers of its rows."""
     D = np.asarray(table, dtype=np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
 from .._numerics.objects import Rows, column_of
+from .._numerics.types import Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import PartsByName, resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
@@ -53,7 +54,7 @@ _MOST_OUTPUTS = 100_000
 _DIAGONAL = 2**16
 
 
-def as_decoder(spec: Any) -> Any:
+def as_decoder(spec: Estimator) -> Estimator:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -80,7 +81,7 @@ class Decoder(ABC, PartsByName):
     """
 
     @abstractmethod
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         """Prepare to decode coordinates of a basis.
 
         Parameters
@@ -98,7 +99,7 @@ class Decoder(ABC, PartsByName):
         """
 
     @abstractmethod
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         """Return the best object of each predicted row.
 
         Parameters
@@ -115,7 +116,7 @@ class Decoder(ABC, PartsByName):
         """
 
     def rank(
-        self, F: np.ndarray, candidates: Any = None, k: int = 10
+        self, F: np.ndarray, candidates: Candidates = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k best candidates of each predicted row, if the decoder has candidates.
 
@@ -141,7 +142,7 @@ class Decoder(ABC, PartsByName):
             'method rank. To rank them, fit the model with decoder="candidates".'
         )
 
-    def _refuse(self, candidates: Any) -> None:
+    def _refuse(self, candidates: Candidates) -> None:
         """Raise where candidates are given to a decoder that builds objects by itself."""
         if candidates is not None:
             raise ValueError(
@@ -150,7 +151,7 @@ class Decoder(ABC, PartsByName):
             )
 
 
-def able(decoder: Any, *methods: str, by: str) -> Any:
+def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
     """Return a decoder, or raise in the name of `by` where it has not all of these methods.
 
     What a decoder can do is asked of it, not of its class: those that users write have the same
@@ -170,7 +171,7 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
 # Training outputs ---------------------------------------------------------------------------------
 
 
-def plain_outputs(Y: Any, name: str = "Y") -> Any:
+def plain_outputs(Y: Objects, name: str = "Y") -> Objects:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
@@ -185,7 +186,7 @@ def plain_outputs(Y: Any, name: str = "Y") -> Any:
         )
 
 
-def relate_coordinates(regressor: Any, basis: Any) -> None:
+def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
     """Give a regressor the task matrix of coordinates, if it has one of columns of the outputs.
 
     The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
@@ -229,14 +230,19 @@ class KeepsOutputs(Decoder):
     takes_rows = True
 
     def __init__(
-        self, index: Any = None, n_jobs: int | None = None, device: str | None = None
+        self, index: Estimator = None, n_jobs: int | None = None, device: str | None = None
     ) -> None:
         self.index = index
         self.n_jobs = n_jobs
         self.device = device
 
     def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
+        self,
+        basis: KernelBasis,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Matrix = None,
     ) -> Self:
         """Keep the distinct training outputs as the default pool.
 
@@ -266,7 +272,7 @@ class KeepsOutputs(Decoder):
             self._keep(Y, coordinates, rows)
         return self
 
-    def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
+    def _keep(self, Y: Objects, coordinates: np.ndarray | None = None, rows: Matrix = None) -> None:
         """Make the distinct outputs the default pool."""
         rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = None if rows.ndim == 2 else kinds(rows)
@@ -274,7 +280,7 @@ class KeepsOutputs(Decoder):
         self.pool_, self._counts = take(Y, first), np.bincount(number)
         self._hold(take(rows, first), None if coordinates is None else coordinates[first])
 
-    def _hold(self, rows: Any, coordinates: np.ndarray | None) -> None:
+    def _hold(self, rows: Matrix, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
         own = np.empty((n_rows(rows), self.basis_.rank_ + 1))
         self.embedding_ = self._fill(own, Memory(rows), lambda: self.pool_, coordinates)
@@ -290,7 +296,7 @@ class KeepsOutputs(Decoder):
             self.__dict__.pop(name, None)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None
+        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
     ) -> np.ndarray:
         """Write the embedding of encoded rows; `objects()` are these, as they were given."""
         p = self.basis_.rank_
@@ -343,7 +349,7 @@ class FittedOutputs:
             positions = rows.reduce(Distinct(_MOST_OUTPUTS), np.arange(len(index)))
         return FittedOutputs(self.basis, outputs, rows, targets, positions)
 
-    def fitted(self, decoder: Any) -> Any:
+    def fitted(self, decoder: Estimator) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
         basis, Y = self.basis, self.objects
         known = self.targets if isinstance(self.targets, np.ndarray) else None
@@ -358,7 +364,7 @@ class FittedOutputs:
         later = takes_rows and self.outputs.is_remote
         return decoder.fit(basis, found if later else found.objects())
 
-    def shortened(self, regressor: Any, decoder: Any) -> tuple[Any, Any, Any]:
+    def shortened(self, regressor: Estimator, decoder: Estimator) -> tuple[Any, Any, Any]:
         """Return a fitted regressor, the basis, and the decoder fitted on it.
 
         Where weights of outputs are predicted, and these are so many that a square of them is
@@ -375,7 +381,7 @@ class FittedOutputs:
         basis = basis.mixed(halves[1])
         return halves[0], basis, replace(self, basis=basis).fitted(decoder)
 
-    def _without_pool(self, decoder: Any) -> Any:
+    def _without_pool(self, decoder: Estimator) -> Any:
         if not callable(getattr(decoder, "drop_pool", None)):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
@@ -387,7 +393,7 @@ class FittedOutputs:
 
 
 def fit_outputs(
-    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool | None = None
+    basis: Estimator, outputs: Source, *, lazy: bool, sparsely: bool | None = None
 ) -> FittedOutputs:
     """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
@@ -414,7 +420,7 @@ def fit_outputs(
     return FittedOutputs(basis, outputs, rows, targets, positions)
 
 
-def same_candidates(decoder: Any, basis: Any) -> Any:
+def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
     """Return a decoder like a fitted one of candidates, with its default pool, in another basis."""
     fresh = clone(decoder)
     if decoder.pending is not None:
@@ -443,7 +449,7 @@ class Distinct(Reduction):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
+    def __call__(self, rows: Matrix, numbers: np.ndarray) -> dict[Any, int]:
         return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
 
     def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
@@ -462,7 +468,7 @@ class Distinct(Reduction):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
+def keys_of(rows: Matrix, numbers: np.ndarray) -> list[Any]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:

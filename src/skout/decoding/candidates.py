@@ -2,7 +2,7 @@
 
 Candidates come as one pool shared by all queries, or as one set a query. Either way each distinct
 candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one inner product with
-[2 f(x), 1]. Those with prices, see `without_hubs`, are [z(c), price(c), -k(c, c)] and meet
+[2 f(x), 1]. Those with prices, see `correct_hubness`, are [z(c), price(c), -k(c, c)] and meet
 [2 f(x), -||f(x)||, 1].
 """
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
 from .._numerics.objects import column_of
+from .._numerics.types import Candidates, Index, Objects, PathLike, Rows, State
 from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
@@ -119,7 +120,7 @@ class CandidateDecoder(KeepsOutputs):
             found, self._outputs = self._outputs.objects(), None
             self._keep(found)
 
-    def __skout_state__(self) -> dict[str, Any]:
+    def __skout_state__(self) -> State:
         self.find_pool()
         return {name: value for name, value in vars(self).items() if name != "_training"}
 
@@ -140,7 +141,7 @@ class CandidateDecoder(KeepsOutputs):
             "candidates: give candidates=."
         )
 
-    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+    def embed(self, candidates: Candidates, path: PathLike | None = None) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
 
         Parameters
@@ -178,7 +179,9 @@ class CandidateDecoder(KeepsOutputs):
             raise ValueError("candidates is empty: give at least one object to choose from.")
         return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
-    def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
+    def _embedded(
+        self, objects: Objects, pool: Candidates, used: Index, path: PathLike | None = None
+    ) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
         rows = self._encoded(pool if isinstance(used, slice) else taken(pool, used))
         first, number = rows.unique()
@@ -189,7 +192,7 @@ class CandidateDecoder(KeepsOutputs):
         embedding = self._embedding(distinct, lambda: taken(pool, position), path=path)
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
-    def _encoded(self, objects: Any, name: str = "candidates") -> Source:
+    def _encoded(self, objects: Objects, name: str = "candidates") -> Source:
         """Encode objects, which must be of the kind of the training outputs."""
         if n_rows(objects) == 0:  # none at all are of any kind
             return Memory(take(self.basis_.landmarks_, slice(0)))
@@ -204,7 +207,7 @@ class CandidateDecoder(KeepsOutputs):
     def _width(self) -> int:
         return self.basis_.rank_ + 1
 
-    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)
         if path is None:
@@ -218,7 +221,7 @@ class CandidateDecoder(KeepsOutputs):
         index = None if self.index is None else as_index(self.index).build(pool.embedding)
         return replace(pool, index=index)
 
-    def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, F: np.ndarray, candidates: Candidates = None, k: int = 10) -> Found:
         pool = self.embed(candidates)
         k = pool.width(k)
         queries = self.queries(F, pool)
@@ -233,7 +236,7 @@ class CandidateDecoder(KeepsOutputs):
             )
         return with_copies(found, pool, k)
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
@@ -243,7 +246,7 @@ class CandidateDecoder(KeepsOutputs):
         return taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
-        self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, F: np.ndarray, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         """Return the rank of each true object among the distinct candidates; 1 is best.
 
@@ -273,7 +276,7 @@ class CandidateDecoder(KeepsOutputs):
             above, tied = count_better(queries, pool.embedding, own, slack, n_jobs=self.n_jobs)
         return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
-    def gaps(self, F: np.ndarray, Y: Any, candidates: Any = None) -> np.ndarray:
+    def gaps(self, F: np.ndarray, Y: Objects, candidates: Candidates = None) -> np.ndarray:
         """Return by how much the best candidate outscores each true object, at least 0.
 
         Parameters
@@ -296,7 +299,7 @@ class CandidateDecoder(KeepsOutputs):
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
         return np.where(truth >= 0, np.maximum(best - own, 0.0), np.inf)
 
-    def within(self, F: np.ndarray, gap: float, candidates: Any = None) -> CandidateSets:
+    def within(self, F: np.ndarray, gap: float, candidates: Candidates = None) -> CandidateSets:
         """Return for each query the distinct candidates that score within `gap` of the best.
 
         Parameters
@@ -369,7 +372,7 @@ class CandidateDecoder(KeepsOutputs):
         pool = replace(pool, embedding=embedding, index=None)
         return pool if pool.is_per_query else self._indexed(pool)
 
-    def matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
+    def matched(self, Y: Objects, pool: EmbeddedPool) -> np.ndarray:
         """Return the distinct candidate that each object is.
 
         Parameters
@@ -391,7 +394,7 @@ class CandidateDecoder(KeepsOutputs):
 
 
 def best_positions(
-    decoder: CandidateDecoder, F: np.ndarray, candidates: Any, k: int
+    decoder: CandidateDecoder, F: np.ndarray, candidates: Candidates, k: int
 ) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
     """Return distinct candidates, where in their pool the k best of each query are, and scores."""
     pool = decoder.embed(candidates).distinct()

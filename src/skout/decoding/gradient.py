@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from .._numerics.threads import map_blocks
+from .._numerics.types import Candidates, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
@@ -75,7 +76,7 @@ class GradientDecoder(Decoder):
         self.reach = reach
         self.n_jobs = n_jobs
 
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         check_number(self.n_starts, "n_starts", low=1, integer=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_number(self.reach, "reach")
@@ -97,7 +98,7 @@ class GradientDecoder(Decoder):
         self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
         return self
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
         check_is_fitted(self)
         basis = self.start_.basis_
         if getattr(basis.kernel_, "is_linear", False):

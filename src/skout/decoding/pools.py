@@ -14,6 +14,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
 from .._numerics.saving import arrays_of, require
+from .._numerics.types import Candidates, Estimator, Matrix, Objects, State
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -90,7 +91,7 @@ class EmbeddedPool:
         """The most candidates that a query has."""
         return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
 
-    def width(self, k: Any) -> int:
+    def width(self, k: int) -> int:
         """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
         check_number(k, "k", low=1, integer=True)
         return k if self.is_per_query else min(k, len(self))
@@ -107,7 +108,7 @@ class EmbeddedPool:
         objects = take(self.objects, self.first)
         return replace(self, objects=objects, first=everything, inverse=everything)
 
-    def of_numbers(self, numbers: np.ndarray, objects: Any) -> EmbeddedPool:
+    def of_numbers(self, numbers: np.ndarray, objects: Objects) -> EmbeddedPool:
         """Return some of the distinct candidates of a pool, in the order of their numbers.
 
         `objects` are these, or others that the kernel cannot tell from them.
@@ -116,7 +117,7 @@ class EmbeddedPool:
         return EmbeddedPool(objects, everything, everything, self.embedding[numbers], self.made_by)
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> EmbeddedPool:
+    def __skout_restore__(cls, state: State) -> EmbeddedPool:
         pool = cls(**state)
         arrays_of(state, "first", "inverse", "embedding")
         n, n_distinct = n_rows(pool.pool), len(pool.embedding)
@@ -146,7 +147,7 @@ def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
     return values.dtype.kind in "iu" and bool(np.all(inside))
 
 
-def taken(objects: Any, index: np.ndarray) -> Any:
+def taken(objects: Objects, index: np.ndarray) -> Objects:
     """Return some of the objects, which may be on disk."""
     return source(objects).take(index)
 
@@ -170,7 +171,7 @@ def in_own_set(numbers: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
     return np.where(present, numbers, -1)
 
 
-def truth_in(pool: EmbeddedPool, decoder: Any, Y: Any, n: int) -> np.ndarray:
+def truth_in(pool: EmbeddedPool, decoder: Estimator, Y: Objects, n: int) -> np.ndarray:
     """Return the distinct candidate that the true object of each of n queries is, or -1."""
     if n_rows(Y) != n:
         raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
@@ -240,7 +241,7 @@ def _more(queries: np.ndarray) -> str:
 # What was given: objects or rows of numbers, one pool or a list for each query -------------------
 
 
-def are_lists(candidates: Any, known: Any) -> bool:
+def are_lists(candidates: Candidates, known: Matrix) -> bool:
     """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
     if not isinstance(candidates, list | tuple):
         candidates = _column_of_lists(candidates, known)
@@ -252,7 +253,7 @@ def are_lists(candidates: Any, known: Any) -> bool:
     return max(_list_depth(some) for some in candidates) >= depth
 
 
-def _column_of_lists(candidates: Any, known: Any) -> Any:
+def _column_of_lists(candidates: Candidates, known: Matrix) -> Any:
     """Return a column whose cells are lists as a list of them; an empty one for anything else."""
     is_column = len(getattr(candidates, "shape", ())) == 1 and not isinstance(candidates, Rows)
     if not is_column or known.ndim == 2 or len(candidates) == 0:
@@ -260,24 +261,24 @@ def _column_of_lists(candidates: Any, known: Any) -> Any:
     return list(candidates) if _list_depth(one(candidates, 0)) else []
 
 
-def _is_matrix(some: Any) -> bool:
+def _is_matrix(some: object) -> bool:
     """Whether this holds vectors: a matrix or data frame, or a list of lists or arrays."""
     if hasattr(some, "shape"):
         return len(some.shape) == 2
     return isinstance(some, list | tuple) and any(_is_vector(item) for item in some)
 
 
-def _are_fingerprints(some: Any) -> bool:
+def _are_fingerprints(some: object) -> bool:
     """Whether this is a list of bit vectors or of hex strings."""
     is_filled = isinstance(some, list | tuple) and len(some) > 0
     return is_filled and (isinstance(some[0], str) or hasattr(some[0], "ToBitString"))
 
 
-def _is_vector(item: Any) -> bool:
+def _is_vector(item: object) -> bool:
     return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
 
 
-def _list_depth(item: Any) -> int:
+def _list_depth(item: object) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
     if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
         return 2 if column_of(item) is item else 1
@@ -290,14 +291,14 @@ def _list_depth(item: Any) -> int:
     return depth
 
 
-def one(objects: Any, j: int) -> Any:
+def one(objects: Objects, j: int) -> object:
     """Return a single object; of a sparse matrix, a matrix of one row."""
     if hasattr(objects, "iloc"):  # [j] would look for a label
         return objects.iloc[j]
     return objects[[j]] if sparse.issparse(objects) else objects[j]
 
 
-def kinds(rows: Any) -> set[type] | None:
+def kinds(rows: Matrix) -> set[type] | None:
     """Return the types of a 1-D array of objects, as Python has them; None for rows of numbers."""
     if rows.ndim == 2:
         return None
@@ -326,7 +327,7 @@ def _names(types: set[type] | None) -> str:
     return "objects of type " + ", ".join(sorted(kind.__name__ for kind in types))
 
 
-def comparable(A: Any, B: Any) -> tuple[Any, Any]:
+def comparable(A: Matrix, B: Matrix) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
     if A.ndim == 1 or (type(A) is type(B) and isinstance(A, Rows)):
         return A, B

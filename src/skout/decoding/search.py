@@ -16,6 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
+from .._numerics.types import Array, TorchDevice
 from ..rows import block_rows
 from ..rows.device import named_device, torch_device
 
@@ -214,7 +215,7 @@ def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
 # On a card ----------------------------------------------------------------------------------------
 
 
-def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any) -> Found:
+def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: TorchDevice) -> Found:
     """Return the k largest inner products of each query, ties to the lower index, on a device.
 
     Scores are float64, as on the host; the embedding streams through the device.
@@ -238,7 +239,7 @@ def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any
     return joined(found, k)
 
 
-def _largest_there(S: Any, k: int) -> tuple[Any, Any]:
+def _largest_there(S: Array, k: int) -> tuple[Any, Any]:
     """Return the k largest of each row, of equal ones the first, in the order of the columns."""
     score, index = S.topk(k, dim=1)
     # where more entries equal the k-th than there is room for, take the first of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 from dataclasses import replace
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Weights
 from .._numerics.validation import all_at_once, check_choice, check_level, check_rng, frames_out
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores, pools_of
+from .cross_conformal import Fold, Request, crossed_sets, held_out, learnt_scores, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import (
     SCORES,
-    LearntScore,
+    LearnedScore,
     chosen,
     drawn,
     inside,
@@ -24,7 +26,7 @@ from .nonconformity import (
     learn,
     truth_scores,
 )
-from .rehearsal import Rehearsal, check_predictor
+from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import (
     checked_labels,
     checked_length,
@@ -102,7 +104,7 @@ class ConformalSets(Calibrated):
 
     _measured = "gaps_"
     # what files of older versions do not have
-    _learnt_score: LearntScore | None = None
+    _learnt_score: LearnedScore | None = None
     _mass: np.ndarray | None = None  # how much each of gaps_ counts
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
@@ -112,12 +114,12 @@ class ConformalSets(Calibrated):
 
     def __init__(
         self,
-        model: Any,
-        score: Any = "gap",
+        model: Estimator,
+        score: str | Sequence[str] = "gap",
         *,
         prior: bool = True,
         share: float = 0.3,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.model = model
         self.score = score
@@ -128,13 +130,13 @@ class ConformalSets(Calibrated):
     @all_at_once
     def calibrate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
-        groups: Any = None,
-        strata: Any = None,
-        weights: Any = None,
+        groups: Labels = None,
+        strata: Labels = None,
+        weights: Weights = None,
         cv: int | None = None,
     ) -> ConformalSets:
         """Measure how strange the truth looks on held-out data.
@@ -193,18 +195,18 @@ class ConformalSets(Calibrated):
     def _by_folds(
         self,
         names: list[str],
-        X: Any,
-        Y: Any,
-        candidates: Any,
-        groups: Any,
-        strata: Any,
-        weights: Any,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates,
+        groups: Labels,
+        strata: Labels,
+        weights: Weights,
         cv: int,
     ) -> ConformalSets:
         """Fit the model without each fold, and measure its rows."""
         check_predictor(self.model)
         rng = check_rng(self.random_state)
-        rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
+        rehearsal = OutOfFold(self.model, X, Y, groups, candidates)
         n, rows = rehearsal.n, np.arange(rehearsal.n)
         strata = new_strata(strata, n, lambda: rehearsal.sizes(rows))
         held = list(held_out(rehearsal, cv, rng, type(self).__name__))
@@ -227,7 +229,7 @@ class ConformalSets(Calibrated):
         return self
 
     def _keep(
-        self, values: np.ndarray, rows: np.ndarray, groups: Any, weights: Any, strata: Any
+        self, values: np.ndarray, rows: np.ndarray, groups: Labels, weights: Weights, strata: Labels
     ) -> Any:
         """Keep the scores of the truths of rows, increasing; return how much each row counts."""
         kinds, codes = strata
@@ -240,12 +242,12 @@ class ConformalSets(Calibrated):
 
     def predict(
         self,
-        X: Any,
-        candidates: Any = None,
+        X: Objects,
+        candidates: Candidates = None,
         coverage: float = 0.9,
         *,
-        strata: Any = None,
-        weights: Any = None,
+        strata: Labels = None,
+        weights: Weights = None,
     ) -> CandidateSets:
         """Return a set of candidates for each row of X, best first.
 
@@ -269,7 +271,9 @@ class ConformalSets(Calibrated):
         ranker, pool = self._ready(candidates, coverage, "within")
         return self._sets(ranker, X, pool, self._asked(coverage, n_rows(X), pool, strata, weights))
 
-    def threshold(self, coverage: float = 0.9, stratum: Any = None, weight: float = 1.0) -> float:
+    def threshold(
+        self, coverage: float = 0.9, stratum: object = None, weight: float = 1.0
+    ) -> float:
         """Return the largest score of candidates in the set.
 
         Parameters
@@ -298,15 +302,15 @@ class ConformalSets(Calibrated):
 
     def evaluate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         coverage: float = 0.9,
         *,
-        groups: Any = None,
-        strata: Any = None,
-        weights: Any = None,
-    ) -> dict[str, Any]:
+        groups: Labels = None,
+        strata: Labels = None,
+        weights: Weights = None,
+    ) -> dict[str, object]:
         """Return how often the sets hold the truth, and how large they are.
 
         Parameters
@@ -364,7 +368,7 @@ class ConformalSets(Calibrated):
         check_level(self.share, "share")
         return list(SCORES) if AUTO in names else names
 
-    def _pool(self, ranker: Ranker, candidates: Any, fast: bool, *methods: str) -> Any:
+    def _pool(self, ranker: Ranker, candidates: Candidates, fast: bool, *methods: str) -> Any:
         """Return the candidates embedded; in the fast way, the decoder finds sets by itself."""
         if not fast:
             return ranker.last.embed(candidates)
@@ -372,12 +376,18 @@ class ConformalSets(Calibrated):
         return decoder.embed(candidates) if hasattr(decoder, "embed") else candidates
 
     def _learnt(
-        self, ranker: Ranker, names: list[str], X: Any, pool: Any, truth: np.ndarray, groups: Any
-    ) -> tuple[LearntScore, np.ndarray]:
+        self,
+        ranker: Ranker,
+        names: list[str],
+        X: Objects,
+        pool: Candidates,
+        truth: np.ndarray,
+        groups: Labels,
+    ) -> tuple[LearnedScore, np.ndarray]:
         """Return a score, and the rows that it was not learnt from."""
         n, rng = len(truth), check_rng(self.random_state)
         if not is_learnt(names):
-            return LearntScore(names[0]), np.arange(n)
+            return LearnedScore(names[0]), np.arange(n)
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
         if n_units < _LEAST:
@@ -395,7 +405,9 @@ class ConformalSets(Calibrated):
 
     # Sets -----------------------------------------------------------------------------------------
 
-    def _ready(self, candidates: Any, coverage: float, *methods: str) -> tuple[Ranker, Any]:
+    def _ready(
+        self, candidates: Candidates, coverage: float, *methods: str
+    ) -> tuple[Ranker, Candidates]:
         self._check_calibrated()
         check_level(coverage, "coverage")
         if self._folds:
@@ -404,7 +416,7 @@ class ConformalSets(Calibrated):
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
 
-    def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Request) -> CandidateSets:
+    def _sets(self, ranker: Ranker, X: Objects, pool: Candidates, asked: Request) -> CandidateSets:
         gap = self._cuts(asked)
         if self._folds:
             who = type(self).__name__
@@ -424,7 +436,7 @@ class ConformalSets(Calibrated):
         return CandidateSets(plain_pool(pool).pool, np.cumsum(sizes), places)
 
     def _covered(
-        self, ranker: Ranker, X: Any, Y: Any, pool: Any, sets: CandidateSets
+        self, ranker: Ranker, X: Objects, Y: Objects, pool: Candidates, sets: CandidateSets
     ) -> np.ndarray:
         """Return whether the truth of each row is in its set."""
         if self._learnt_score is None:  # no gap is finite where the truth is not in the set
@@ -447,7 +459,9 @@ class ConformalSets(Calibrated):
             warn_of(values, coverage, mass, where, stacklevel)
         return q
 
-    def _asked(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> Request:
+    def _asked(
+        self, coverage: float, n: int, pool: Candidates, strata: Labels, weights: Weights
+    ) -> Request:
         """Return the coverage with the stratum and weight of each query."""
         if self._weighted != (weights is not None):
             have = "with" if self._weighted else "without"
@@ -463,7 +477,7 @@ class ConformalSets(Calibrated):
         found = [self._cut(asked.coverage, int(code), float(v), 5) for code, v in cells]
         return np.asarray(found)[which.reshape(-1)]
 
-    def _codes_of(self, strata: Any, n: int, pool: Any) -> np.ndarray:
+    def _codes_of(self, strata: Labels, n: int, pool: Candidates) -> np.ndarray:
         """Return the number of the stratum of each query, -1 where there are no strata."""
         if self._kinds is None:
             if strata is not None:
@@ -477,5 +491,5 @@ class ConformalSets(Calibrated):
         return codes_among(labels, strata, n)
 
 
-def _coordinates(ranker: Ranker, X: Any) -> np.ndarray:
+def _coordinates(ranker: Ranker, X: Objects) -> np.ndarray:
     return ranker.last.predict_coordinates(ranker.inputs(X))

@@ -8,7 +8,7 @@ candidate, 2 <f(x), z(c)> - k(c, c), an estimate of k(c, c) - ||h(x) - psi(c)||^
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Callable
 from itertools import chain
 from typing import Any
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.objects import stack
+from .._numerics.types import Candidates, Estimator, Objects, RandomState, State, Weights
 from .._numerics.validation import check_choice, check_number, check_rng, frames_out
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
@@ -30,7 +31,7 @@ from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
 from .lists import RankingPredictor
-from .rehearsal import params_of_rows
+from .out_of_fold import params_of_rows
 
 __all__ = ["Ensemble"]
 
@@ -89,13 +90,13 @@ class Ensemble(RankingPredictor):
 
     def __init__(
         self,
-        predictor: Any,
+        predictor: Estimator,
         n_members: int = 3,
         *,
         combine: str = "mean",
-        weights: Any = None,
+        weights: Weights = None,
         split: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.predictor = predictor
         self.n_members = n_members
@@ -105,7 +106,9 @@ class Ensemble(RankingPredictor):
         self.random_state = random_state
 
     @classmethod
-    def of(cls, models: Sequence[Any], *, combine: str = "mean", weights: Any = None) -> Ensemble:
+    def of(
+        cls, models: Sequence[Estimator], *, combine: str = "mean", weights: Weights = None
+    ) -> Ensemble:
         """Make an ensemble of predictors that are fitted already.
 
         Their kernels, sketches and regressors may differ. If their training outputs do, too,
@@ -132,7 +135,7 @@ class Ensemble(RankingPredictor):
         ensemble = cls(models[0], len(models), combine=combine, weights=weights)
         return ensemble._ready(models, ensemble._checked_weights())
 
-    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> Ensemble:
+    def fit(self, X: Objects, Y: Objects = None, **fit_params: object) -> Ensemble:
         """Fit the members, one after another, each with seeds of its own.
 
         Parameters
@@ -179,7 +182,7 @@ class Ensemble(RankingPredictor):
             models.append(clone(self.predictor).set_params(**own).fit(rows, objects, **more))
         return self._ready(models, weights)
 
-    def _parts(self, X: Any, Y: Any, rng: np.random.Generator) -> list[np.ndarray]:
+    def _parts(self, X: Objects, Y: Objects, rng: np.random.Generator) -> list[np.ndarray]:
         """Return the rows of each member."""
         if Y is None or not has_rows(X) or not has_rows(Y):
             raise TypeError("split=True needs rows in memory: give X and Y as arrays or lists.")
@@ -205,21 +208,21 @@ class Ensemble(RankingPredictor):
             )
         return weights / weights.sum()
 
-    def _ready(self, models: list[Any], weights: np.ndarray) -> Ensemble:
+    def _ready(self, models: list[Estimator], weights: np.ndarray) -> Ensemble:
         self.members_, self.weights_, self.combine_ = models, weights, self.combine
         self.__dict__.pop("validation_score_", None)
         self._training: EmbeddedPools | None = None
         return self
 
-    def __skout_state__(self) -> dict[str, Any]:
+    def __skout_state__(self) -> dict[str, object]:
         made_again = {"_training": None} if hasattr(self, "_training") else {}
         return {**vars(self), **made_again}
 
     def tune(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
         combine: str | Sequence[str] | None = None,
         n_steps: int = 10,
@@ -263,7 +266,9 @@ class Ensemble(RankingPredictor):
         self.combine_, self.weights_, self.validation_score_ = best
         return self
 
-    def _selected(self, name: str, quality: Any, n_steps: int) -> tuple[np.ndarray, float]:
+    def _selected(
+        self, name: str, quality: Callable[[str, np.ndarray], float], n_steps: int
+    ) -> tuple[np.ndarray, float]:
         """Return the best weights on the way of ensemble selection, and their quality."""
         T = len(self.members_)
         best = np.full(T, 1.0 / T)
@@ -276,7 +281,7 @@ class Ensemble(RankingPredictor):
                 best, best_quality = counts / step, max(tried)
         return best, best_quality
 
-    def embed(self, candidates: Any) -> EmbeddedPools:
+    def embed(self, candidates: Candidates) -> EmbeddedPools:
         check_is_fitted(self, "members_")
         if candidates is None:
             if self._training is None:
@@ -313,18 +318,18 @@ class Ensemble(RankingPredictor):
                 )
         return EmbeddedPools.of(pools)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         pools = self.embed(candidates)
         return self._blend(self._queries(X, pools), pools).best(pools.pool.width(k))
 
     def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         share, pools = share_of(ties), self.embed(candidates)
         truth = self._truth(Y, pools, n_rows(X))
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
-    def matched(self, Y: Any, candidates: Any = None) -> np.ndarray:
+    def matched(self, Y: Objects, candidates: Candidates = None) -> np.ndarray:
         """Return the distinct candidate that each object is to all members.
 
         Parameters
@@ -353,14 +358,14 @@ class Ensemble(RankingPredictor):
     def _blend(self, queries: list[np.ndarray], pools: EmbeddedPools) -> Blend:
         return Blend(self.combine_, self.weights_, queries, pools, self._n_jobs)
 
-    def _queries(self, X: Any, pools: EmbeddedPools) -> list[np.ndarray]:
+    def _queries(self, X: Objects, pools: EmbeddedPools) -> list[np.ndarray]:
         """Return [2 f, 1] of each member."""
         return [
             _searcher(one, "queries").queries(one.predict_coordinates(X), part)
             for one, part in zip(self.members_, pools.parts, strict=True)
         ]
 
-    def _truth(self, Y: Any, pools: EmbeddedPools, n: int) -> np.ndarray:
+    def _truth(self, Y: Objects, pools: EmbeddedPools, n: int) -> np.ndarray:
         """Return the distinct candidate that each true object is to all members, or -1."""
         found = [
             truth_in(part, _searcher(one, "matched"), Y, n)
@@ -371,7 +376,7 @@ class Ensemble(RankingPredictor):
         return in_own_set(match(np.column_stack(found), pools.table), pools.pool)
 
 
-def _check_predictor(model: Any, name: str) -> None:
+def _check_predictor(model: Estimator, name: str) -> None:
     if not isinstance(model, StructuredPredictor):
         raise TypeError(
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
@@ -379,18 +384,18 @@ def _check_predictor(model: Any, name: str) -> None:
         )
 
 
-def _searcher(model: Any, method: str) -> Any:
+def _searcher(model: Estimator, method: str) -> Any:
     """Return the decoder of a member, which must have the method."""
     return able(model.decoder_, "embed", method, by="Ensemble")
 
 
-def _is_seed(name: str, params: dict[str, Any]) -> bool:
+def _is_seed(name: str, params: State) -> bool:
     """Whether a parameter is a seed, but for those of parts by name, which are exact bases."""
     owner, _, last = name.rpartition("__")
     return last == "random_state" and not isinstance(params.get(owner), str)
 
 
-def _same_objects(model: Any, objects: Any, pool: EmbeddedPool) -> bool:
+def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> bool:
     """Whether a model finds the same objects in its pool, in the same order."""
     n = n_rows(objects)
     if n != len(pool):

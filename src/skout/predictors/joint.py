@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
+from .._numerics.types import Estimator, Matrix, Objects
 from ..decoding.base import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
@@ -51,15 +52,15 @@ class OverBasis(TransformerMixin, BaseEstimator):
     def feature_names_in_(self) -> np.ndarray:
         return self.outputs.feature_names_in_
 
-    def fit(self, Y: Any, y: Any = None) -> Self:
+    def fit(self, Y: Objects, y: Objects = None) -> Self:
         """Return self: the parts are fitted."""
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return the coordinates of outputs, shape (n, p)."""
         return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
 
-    def residual(self, Y: Any) -> np.ndarray:
+    def residual(self, Y: Objects) -> np.ndarray:
         """Return what the basis below cannot see of each output."""
         return self.outputs.residual(Y)
 
@@ -76,7 +77,7 @@ class JointBasis(OverBasis):
     """
 
     def __init__(
-        self, outputs: Any, regressor: Any, n_forward: int, weight: float, cosine: bool
+        self, outputs: Estimator, regressor: Estimator, n_forward: int, weight: float, cosine: bool
     ) -> None:
         self.outputs = outputs
         self.regressor = regressor
@@ -104,7 +105,7 @@ class JointBasis(OverBasis):
                 out[some, p:] = scaled(G, self.weight, self.cosine)
         return out
 
-    def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
+    def _norms(self, rows: Matrix, coordinates: np.ndarray) -> np.ndarray:
         """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
         p = self.rank_backward
         if self.weight == 0.0:
@@ -116,7 +117,7 @@ class JointBasis(OverBasis):
         own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
         return own + forward
 
-    def scores_by_way(
+    def scores_by_direction(
         self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Return "backward", "forward" and "cosine", as far as there are such, with weight 1.
@@ -165,7 +166,9 @@ class JointRegressor(BaseEstimator):
     #: rows may be sources, see `skout.rows`
     takes_sources = True
 
-    def __init__(self, regressor: Any, inputs: Any, weight: float, cosine: bool) -> None:
+    def __init__(
+        self, regressor: Estimator, inputs: Estimator, weight: float, cosine: bool
+    ) -> None:
         self.regressor = regressor
         self.inputs = inputs
         self.weight = weight
@@ -186,7 +189,7 @@ class JointRegressor(BaseEstimator):
     def feature_names_in_(self) -> np.ndarray:
         return self.regressor.feature_names_in_
 
-    def fit(self, X: Any, T: np.ndarray, **fit_params: Any) -> JointRegressor:
+    def fit(self, X: Objects, T: np.ndarray, **fit_params: object) -> JointRegressor:
         """Fit the backward map on the coordinates of `JointBasis`, shape (n, p)."""
         if np.isinf(self.weight):
             return self
@@ -197,7 +200,7 @@ class JointRegressor(BaseEstimator):
         self.regressor.fit(own, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Objects) -> Any:
         """Return the predictions, shape (n, p); for dask collections a dask array."""
         parts = []
         if np.isfinite(self.weight):
@@ -246,7 +249,7 @@ def _beside(*parts: np.ndarray) -> np.ndarray:
     return np.hstack(parts)
 
 
-def _as_inputs(regressor: Any, rows: Any) -> Any:
+def _as_inputs(regressor: Estimator, rows: Matrix) -> Any:
     """Return encoded outputs as inputs: regressors of others want packed bits as an array."""
     if getattr(regressor, "takes_sources", False):
         return Memory(rows)

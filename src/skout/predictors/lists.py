@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.pages import OnPages
+from .._numerics.types import Array, Candidates, Estimator, Index, Objects
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.predicting import ObjectPredictor, split_pipeline
@@ -76,7 +77,9 @@ class QueryColumns(PerQuery):
         return cls._laid_out(np.concatenate([[0], ends]), moves, column)
 
     @classmethod
-    def _laid_out(cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], Any]) -> Self:
+    def _laid_out(
+        cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], np.ndarray | None]
+    ) -> Self:
         """Return lists of these columns, in which the entries of each query moved so far."""
         found = {name: column(name) for name in (*cls.by_entry, *cls.by_query)}
         truth = found.get("truth")
@@ -100,7 +103,7 @@ class Lists(QueryColumns):
     truth: Any = None  # (n,) the entry of the true candidate, -1 where it is not listed
 
     @classmethod
-    def found(cls, ranked: tuple[Any, Any], pool: EmbeddedPool) -> Lists:
+    def found(cls, ranked: tuple[Array, Array], pool: EmbeddedPool) -> Lists:
         """Make the lists of what `rank` returned."""
         index, scores = map(np.asarray, ranked)
         there = index >= 0
@@ -134,7 +137,7 @@ class Lists(QueryColumns):
         return out
 
 
-def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np.ndarray:
+def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Index = slice(-1)) -> np.ndarray:
     """Return positions in the pool, given those in each query's own set where there are sets.
 
     One for each query, if the query that each belongs to is not given.
@@ -144,7 +147,7 @@ def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np
     return pool.objects.indices[pool.objects.indptr[query] + place]
 
 
-def last_of(model: Any) -> Any:
+def last_of(model: Estimator) -> Any:
     """Return the last step of a Pipeline, or the model itself."""
     return split_pipeline(model)[1]
 
@@ -155,7 +158,7 @@ class Ranker:
     It has `embed` and `rank`, and `matched` or a decoder that has it; `who` is in errors.
     """
 
-    def __init__(self, model: Any, who: str) -> None:
+    def __init__(self, model: Estimator, who: str) -> None:
         self.before, self.last = split_pipeline(model)
         self.who = who
         if not all(callable(getattr(self.last, name, None)) for name in ("embed", "rank")):
@@ -166,7 +169,7 @@ class Ranker:
         if hasattr(self.last, "fit"):
             check_is_fitted(self.last)
 
-    def inputs(self, X: Any) -> Any:
+    def inputs(self, X: Objects) -> Any:
         """Return the rows as the predictor takes them."""
         return X if self.before is None else self.before.transform(X)
 
@@ -180,7 +183,7 @@ class Ranker:
         """What stands for this fit of the model; None where it does not say."""
         return _name_of(self.last)
 
-    def matched(self, Y: Any, pool: Any, n: int) -> np.ndarray:
+    def matched(self, Y: Objects, pool: Candidates, n: int) -> np.ndarray:
         """Return the distinct candidate that the true object of each of n queries is, or -1."""
         if n_rows(Y) != n:
             raise ValueError(f"X and Y must be of equal length. Got {n} and {n_rows(Y)}.")
@@ -188,8 +191,8 @@ class Ranker:
 
     def lists(
         self,
-        X: Any,
-        pool: Any,
+        X: Objects,
+        pool: Candidates,
         rows: np.ndarray | None = None,
         *,
         prior: bool = False,
@@ -218,7 +221,7 @@ class Ranker:
                 truth=None if truth is None else lists.entries(truth[part]),
             )
 
-    def _ranked(self, X: Any, pool: Any) -> Lists:
+    def _ranked(self, X: Objects, pool: Candidates) -> Lists:
         plain = plain_pool(pool)
         lists = Lists.found(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
         empty = np.flatnonzero(lists.sizes == 0)
@@ -244,12 +247,12 @@ class Ranker:
         return np.log(0.5 + np.where(place >= 0, counts[place], 0))
 
 
-def plain_pool(pool: Any) -> EmbeddedPool:
+def plain_pool(pool: Candidates) -> EmbeddedPool:
     """Return an embedded pool: of several members, that of all together."""
     return pool.pool if hasattr(pool, "parts") else pool
 
 
-def _part(pool: Any, some: np.ndarray) -> Any:
+def _part(pool: Candidates, some: np.ndarray) -> Any:
     """Return the candidates of some queries."""
     if hasattr(pool, "parts"):
         parts = tuple(_part(one, some) for one in pool.parts)
@@ -259,14 +262,14 @@ def _part(pool: Any, some: np.ndarray) -> Any:
     return replace(pool, objects=pool.objects.of_queries(some.tolist()))
 
 
-def _innermost(model: Any) -> Any:
+def _innermost(model: Estimator) -> Any:
     """Return the predictor of coordinates in a wrapper; the first of several."""
     while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
         model = last_of(model._fitted_inner())
     return model
 
 
-def _matched(model: Any, Y: Any, pool: Any, n: int, who: str) -> np.ndarray:
+def _matched(model: Estimator, Y: Objects, pool: Candidates, n: int, who: str) -> np.ndarray:
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one
@@ -279,7 +282,7 @@ def _matched(model: Any, Y: Any, pool: Any, n: int, who: str) -> np.ndarray:
     return model.matched(Y, pool)
 
 
-def _name_of(model: Any) -> str | None:
+def _name_of(model: Estimator) -> str | None:
     """Return what stands for a fit: the predictor's own name, or those of what is inside."""
     if isinstance(getattr(model, "made_by", None), str):
         return model.made_by
@@ -323,7 +326,7 @@ class RankingPredictor(ObjectPredictor):
     """A predictor that ranks candidates by scores of its own, such as votes."""
 
     @abstractmethod
-    def embed(self, candidates: Any) -> Any:
+    def embed(self, candidates: Candidates) -> Any:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.
 
         Parameters
@@ -335,14 +338,14 @@ class RankingPredictor(ObjectPredictor):
         pool : EmbeddedPool, or EmbeddedPools of an Ensemble
         """
 
-    def predict(self, X: Any, candidates: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None) -> Any:
         return self._best(X, candidates)
 
-    def _best(self, X: Any, candidates: Any, **more: Any) -> Any:
+    def _best(self, X: Objects, candidates: Candidates, **more: object) -> Any:
         candidates = self.embed(candidates)
         best = self.rank(X, candidates, 1, **more)[0][:, 0]
         pool = plain_pool(candidates)
         return taken(pool.pool, in_pool(best, pool))
 
-    def _embedded(self, candidates: Any) -> Any:
+    def _embedded(self, candidates: Candidates) -> Any:
         return self.embed(candidates)

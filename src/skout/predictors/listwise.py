@@ -6,9 +6,8 @@ loss of a query is -log P(truth); what is the same for all its candidates plays 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -184,7 +183,9 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
 # What counts -------------------------------------------------------------------------------------
 
 
-def importances(lists: FeatureLists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
+def importances(
+    lists: FeatureLists, scores_of: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
     """Return how much likelihood is lost where a feature is shuffled among a query's candidates.
 
     At least 0, shape (d,); `scores_of` makes scores of features.

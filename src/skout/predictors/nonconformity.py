@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.types import Candidates
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
@@ -21,7 +22,7 @@ from .thresholds import cut, masses
 
 __all__ = [
     "SCORES",
-    "LearntScore",
+    "LearnedScore",
     "Softmax",
     "chosen",
     "drawn",
@@ -114,7 +115,7 @@ def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LearntScore:
+class LearnedScore:
     """A score, with what it learnt."""
 
     name: str
@@ -184,18 +185,18 @@ def is_learnt(names: list[str]) -> bool:
     return len(names) > 1 or names[0] not in ("gap", "rank")
 
 
-def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore:
+def learn(name: str, lists: Lists, weights: np.ndarray, rng: np.random.Generator) -> LearnedScore:
     """Learn what a score needs from queries that know their truth and count by their weights."""
     if not is_learnt([name]):
-        return LearntScore(name)
+        return LearnedScore(name)
     softmax = fit_softmax(lists, weights)
     if name in ("softmax", "cumulative"):
-        return LearntScore(name, softmax)
+        return LearnedScore(name, softmax)
     features = query_features(lists, softmax.log_probabilities(lists))
     centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
     there = lists.truth >= 0
     if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
-        return LearntScore(name.removeprefix("quantile_"))
+        return LearnedScore(name.removeprefix("quantile_"))
     target = _along(name, lists)[lists.truth[there]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
@@ -207,13 +208,15 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore
     )
     rows = (features[there] - centre) / spread
     regressor.fit(rows, target / unit, sample_weight=weights[there])
-    return LearntScore(name, softmax, regressor, centre, spread, unit)
+    return LearnedScore(name, softmax, regressor, centre, spread, unit)
 
 
 # Choosing ----------------------------------------------------------------------------------------
 
 
-def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+def drawn(
+    unit: np.ndarray, share: float, pool: Candidates, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return rows to learn from, whole units in random order, and the place of each unit.
 
     At least two units are on either side; the larger the pool, the fewer rows are taken.
@@ -227,12 +230,14 @@ def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarr
     return some, place[some]
 
 
-def entry_limit(pool: Any, parts: int = 1) -> int:
+def entry_limit(pool: Candidates, parts: int = 1) -> int:
     """Return how many rows of a part scores are learnt from, at most."""
     return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
 
 
-def truth_scores(ranker: Ranker, learnt: LearntScore, *given: Any, **options: Any) -> np.ndarray:
+def truth_scores(
+    ranker: Ranker, learnt: LearnedScore, *given: QueryResults, **options: object
+) -> np.ndarray:
     """Return the score of the truth of some rows, infinite where it is no candidate.
 
     The other arguments are those of `Ranker.lists`.
@@ -255,7 +260,11 @@ def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarra
 
 
 def chosen(
-    names: list[str], lists: Lists, unit: np.ndarray, place: Any, rng: Any
+    names: list[str],
+    lists: Lists,
+    unit: np.ndarray,
+    place: np.ndarray | None,
+    rng: np.random.Generator,
 ) -> tuple[str, dict[str, float]]:
     """Return the score of the shortest lists, and the mean sizes by all if there is a choice.
 
@@ -277,7 +286,7 @@ def chosen(
     return min(sizes, key=lambda name: sizes[name]), sizes
 
 
-def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
+def _mean_size(name: str, one: Any, other: Any, rng: np.random.Generator) -> float:
     """Return the mean size of the sets of other queries by a score that is learnt on some."""
     (known, weights), (lists, mass) = one, other
     values = learn(name, known, weights, rng)(lists)

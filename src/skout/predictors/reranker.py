@@ -10,16 +10,17 @@ import numpy as np
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
 from .._numerics.validation import check_number, check_rng, frames_out
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
 from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from ..metrics.retrieval import share_of
-from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, RankingPredictor, last_of
 from .listwise import importances
-from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
+from .out_of_fold import RerankingFolds, check_columns, check_predictor, learnt
+from .reranking_features import asked, check_features, columns_of, evidence
 
 __all__ = ["Reranker"]
 
@@ -46,7 +47,7 @@ class Reranker(RankingPredictor):
         Whose decoder ranks candidates. Of TwoWay a fixed `weight` will do: it is learnt here.
     features : str, callable, or list of such, default "auto"
         Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
-        and "price", that of hubs (see `without_hubs`). "auto" is all but the last. A function
+        and "price", that of hubs (see `correct_hubness`). "auto" is all but the last. A function
         (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and returns
         one number or row of numbers for each; alone, it comes in addition to "auto".
     alpha : "cv" or float, default "cv"
@@ -100,13 +101,13 @@ class Reranker(RankingPredictor):
 
     def __init__(
         self,
-        predictor: Any,
-        features: Any = "auto",
+        predictor: Estimator,
+        features: Features = "auto",
         *,
-        alpha: Any = "cv",
+        alpha: float | str = "cv",
         top: int | None = 100,
         cv: int | str = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.predictor = predictor
         self.features = features
@@ -117,12 +118,12 @@ class Reranker(RankingPredictor):
 
     def fit(
         self,
-        X: Any,
-        Y: Any,
-        groups: Any = None,
-        candidates: Any = None,
-        columns: Any = None,
-        **fit_params: Any,
+        X: Objects,
+        Y: Objects,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        columns: Matrix = None,
+        **fit_params: object,
     ) -> Reranker:
         """Learn the last word in cross-validation, then fit the predictor on all rows.
 
@@ -151,7 +152,7 @@ class Reranker(RankingPredictor):
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         features = self._check()
         rng = check_rng(self.random_state)
-        rehearsal = LastRehearsal(
+        rehearsal = RerankingFolds(
             self.predictor,
             X,
             Y,
@@ -178,7 +179,7 @@ class Reranker(RankingPredictor):
         self.importances_ = importances(lists, self._word, rng)
         return self
 
-    def _check(self) -> tuple[Any, ...]:
+    def _check(self) -> tuple[Feature, ...]:
         """Check the parameters, and return the features as a tuple."""
         features = check_features(self.features)
         alpha = self.alpha
@@ -195,7 +196,7 @@ class Reranker(RankingPredictor):
         """Return the scores of candidates of these features, shape (m,)."""
         return (features / self.scale_) @ self.coef_
 
-    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Any, Any]:
+    def _asked(self, X: Objects, candidates: Candidates, columns: Matrix) -> tuple[Any, Any]:
         check_is_fitted(self)
         given = asked(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
@@ -206,7 +207,7 @@ class Reranker(RankingPredictor):
             columns = check_columns(columns, given.pool.objects, given.n)
         return given, columns
 
-    def _short(self, given: Any, listed: Lists, X: Any, columns: Any) -> np.ndarray:
+    def _short(self, given: QueryResults, listed: Lists, X: Objects, columns: Matrix) -> np.ndarray:
         """Return the new scores of candidates in the lists, which have no copies."""
         pool = given.pool
         if columns is not None:
@@ -219,7 +220,9 @@ class Reranker(RankingPredictor):
         _, values = evidence(given, listed, features, X, columns, references)
         return self._word(values)
 
-    def _ranked(self, given: Any, k: int, X: Any, columns: Any) -> tuple[Lists, np.ndarray]:
+    def _ranked(
+        self, given: QueryResults, k: int, X: Objects, columns: Matrix
+    ) -> tuple[Lists, np.ndarray]:
         """Return the best candidates of each query by the predictor, and their new scores.
 
         After those that are ranked again come the others, at their old distances.
@@ -240,11 +243,13 @@ class Reranker(RankingPredictor):
 
     # Predictions ---------------------------------------------------------------------------------
 
-    def embed(self, candidates: Any) -> Any:
+    def embed(self, candidates: Candidates) -> Any:
         check_is_fitted(self)
         return last_of(self.predictor_).embed(candidates)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10, columns: Any = None) -> Found:
+    def rank(
+        self, X: Objects, candidates: Candidates = None, k: int = 10, columns: Matrix = None
+    ) -> Found:
         given, columns = self._asked(X, candidates, columns)
         k = given.pool.width(k)
         listed, scores = self._ranked(given, k, X, columns)
@@ -254,15 +259,15 @@ class Reranker(RankingPredictor):
         at = np.where(found >= 0, listed.indptr[:-1, None] + found, 0)
         return np.where(found >= 0, listed.place[at] if len(at) else at, -1), best
 
-    def predict(self, X: Any, candidates: Any = None, columns: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None, columns: Matrix = None) -> Any:
         return self._best(X, candidates, columns=columns)
 
     def truth_ranks(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
-        columns: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        columns: Matrix = None,
         *,
         ties: str = "average",
     ) -> np.ndarray:
@@ -282,7 +287,12 @@ class Reranker(RankingPredictor):
         return np.where(there, ranks, np.maximum(before, 1.0 + short.sizes))
 
     def score(
-        self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None, columns: Any = None
+        self,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        scoring: Scoring = None,
+        columns: Matrix = None,
     ) -> float:
         candidates = self.embed(candidates)
         return object_score(

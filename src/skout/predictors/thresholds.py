@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Candidates, Labels, Objects, Weights
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 
@@ -66,7 +67,7 @@ def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
     return share if weights is None else share * weights
 
 
-def size_edges(sizes: np.ndarray, levels: Any) -> np.ndarray:
+def size_edges(sizes: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
 
     They are at increasing levels of the quantiles of sizes; strata that would be equal are one.
@@ -97,7 +98,7 @@ def warn_of(
     warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
 
 
-def checked_labels(labels: Any, name: str, n: int) -> Any:
+def checked_labels(labels: Labels, name: str, n: int) -> np.ndarray | None:
     """Return labels as an array, one for each of n rows; None where there are none."""
     if labels is None:
         return None
@@ -109,7 +110,7 @@ def checked_labels(labels: Any, name: str, n: int) -> Any:
     return np.asarray(labels)
 
 
-def checked_weights(weights: Any, n: int) -> np.ndarray:
+def checked_weights(weights: Weights, n: int) -> np.ndarray:
     """Return weights, one for each of n rows."""
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0.0) or not np.any(w > 0.0):
@@ -120,14 +121,14 @@ def checked_weights(weights: Any, n: int) -> np.ndarray:
     return w
 
 
-def set_sizes(pool: Any, n: int) -> np.ndarray:
+def set_sizes(pool: Candidates, n: int) -> np.ndarray:
     """Return the number of candidates of each of n queries."""
     plain = plain_pool(pool)
     return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
 
 
 def new_strata(
-    strata: Any, n: int, sizes_of: Callable[[], np.ndarray]
+    strata: Labels, n: int, sizes_of: Callable[[], np.ndarray]
 ) -> tuple[Any, np.ndarray | None]:
     """Return (edges of sizes or None, labels) and the number of each row's stratum."""
     if strata is None:
@@ -141,7 +142,9 @@ def new_strata(
     return (None, labels.tolist()), codes
 
 
-def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarray | None:
+def row_masses(
+    groups: np.ndarray | None, weights: np.ndarray | None, codes: np.ndarray | None, rows: np.ndarray
+) -> np.ndarray | None:
     """Return how much each of the rows that set the threshold counts, in its stratum."""
     if groups is not None:
         groups = np.unique(groups[rows], return_inverse=True)[1]
@@ -150,7 +153,7 @@ def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.nd
     return masses(groups, None if weights is None else weights[rows])
 
 
-def codes_among(labels: list[Any], strata: Any, n: int) -> np.ndarray:
+def codes_among(labels: list[Hashable], strata: Labels, n: int) -> np.ndarray:
     """Return the number of the stratum of each of n queries."""
     given = checked_labels(strata, "strata", n)
     known = {label: j for j, label in enumerate(labels)}
@@ -163,7 +166,7 @@ def codes_among(labels: list[Any], strata: Any, n: int) -> np.ndarray:
     return np.array([known[one] for one in given.tolist()], dtype=np.intp)
 
 
-def checked_length(X: Any, Y: Any) -> int:
+def checked_length(X: Objects, Y: Objects) -> int:
     """Return the number of rows, or raise where X and Y do not fit or have none."""
     if n_rows(X) != n_rows(Y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
 from .._numerics.validation import check_choice, frames_out, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -16,9 +17,9 @@ from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source
 from ..sketches import as_sketch
-from .rehearsal import Rehearsal
+from .out_of_fold import OutOfFold
 from .thresholds import checked_labels
-from .weighing import NORMALISATIONS, Ways, best_option, choose_weight
+from .two_way_weight import NORMALISATIONS, Ways, best_option, choose_weight
 
 __all__ = ["TwoWay"]
 
@@ -93,14 +94,14 @@ class TwoWay(StructuredPredictor):
 
     def __init__(
         self,
-        backward: Any,
-        forward: Any = None,
-        weight: Any = "cv",
+        backward: Estimator,
+        forward: Estimator = None,
+        weight: float | str = "cv",
         *,
         normalisation: str | None = None,
-        scoring: Any = None,
+        scoring: Scoring = None,
         cv: int = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.backward = backward
         self.forward = forward
@@ -111,7 +112,12 @@ class TwoWay(StructuredPredictor):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+        self,
+        X: Objects,
+        Y: Objects = None,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        **fit_params: object,
     ) -> TwoWay:
         """Fit both ways, after their weight is chosen on parts of the data.
 
@@ -148,7 +154,7 @@ class TwoWay(StructuredPredictor):
             one = self.normalisation
             results = choose_weight(
                 ways,
-                Rehearsal(self.backward, X, Y, groups, candidates),
+                OutOfFold(self.backward, X, Y, groups, candidates),
                 normalisations=NORMALISATIONS if one is None else (one,),
                 scoring=self.scoring,
                 cv=self.cv,
@@ -183,7 +189,7 @@ class TwoWay(StructuredPredictor):
                 )
         able(as_decoder(self.backward.decoder), "embed", "queries", "without_pool", by="TwoWay")
 
-    def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
+    def _ways(self, X: Objects, Y: Objects, groups: Labels, fit_params: State) -> Ways:
         """Return the models with what their fits need, after a look at the first rows."""
         forward = turned_round(self.backward) if self.forward is None else self.forward
         groups = checked_labels(groups, "groups", n_rows(X))
@@ -200,7 +206,7 @@ class TwoWay(StructuredPredictor):
         return self.output_basis_.outputs
 
 
-def turned_round(model: Any) -> StructuredPredictor:
+def turned_round(model: Estimator) -> StructuredPredictor:
     """Return the model from outputs to inputs: the kernels change places, and have sketches."""
     regressor, basis = clone(model.regressor), as_basis(model.output_basis)
     if not (hasattr(regressor, "kernel") and hasattr(basis, "kernel")):

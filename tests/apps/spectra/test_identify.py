@@ -505,7 +505,7 @@ def test_hits_with_a_last_word_are_in_its_order(model, asked, pool, tmp_path):
         own = pool.by_mass(one.mass)
         embedded = model.predictor_.decoder_.embed([pool._bits[own]])
         given = model.predictor_.predict_coordinates(X), embedded.embedding
-        scores = basis.scores_by_way(*given, embedded.objects.indptr, embedded.members)
+        scores = basis.scores_by_direction(*given, embedded.objects.indptr, embedded.members)
         expected = np.sort(-next(iter(scores.values())))[::-1][:5]
         assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
 

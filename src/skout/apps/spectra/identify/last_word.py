@@ -10,8 +10,8 @@ import itertools
 
 import numpy as np
 
-from skout.predictors.evidence import in_spreads
 from skout.predictors.listwise import FeatureLists, chosen_alpha, linear
+from skout.predictors.reranking_features import in_spreads
 
 __all__ = ["features_of", "learnt", "ways_of"]
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from skout.decoding import CandidateSets
 from skout.dev import stack
-from skout.predictors.rehearsal import folds_of
-from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, options_for
+from skout.predictors.out_of_fold import folds_of
+from skout.predictors.two_way_weight import NORMALISATIONS, Option, TwoWayScores, options_for
 
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 from .design import Design, few_a_group
@@ -140,7 +140,7 @@ def _fold_scores(
 
     def score(numbers: np.ndarray, sets: CandidateSets) -> np.ndarray:
         pool = model.decoder_.embed(sets)
-        found = [S for _, S in WayScores(pool, model.output_basis_, F[numbers])]
+        found = [S for _, S in TwoWayScores(pool, model.output_basis_, F[numbers])]
         words = truth.words[numbers[sets.query_of]]
         same = (sets.pool.words[sets.indices] == words).all(axis=1)
         return np.vstack([np.concatenate(found, axis=1), same])

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.types import Candidates, Estimator, Matrix, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs
@@ -19,15 +20,15 @@ from ..decoding.pools import are_lists
 from ..decoding.predicting import split_pipeline
 from ..kernels import as_kernel
 from ..rows import check_pair, source
-from .evidence import asked, columns_of, evidence
-from .hubs import cross_predicted
+from .hubness import cross_predictions
 from .lists import last_of
 from .listwise import FeatureLists, chosen_alpha, linear
+from .reranking_features import asked, columns_of, evidence
 from .thresholds import checked_labels
 
 __all__ = [
-    "LastRehearsal",
-    "Rehearsal",
+    "OutOfFold",
+    "RerankingFolds",
     "check_columns",
     "check_predictor",
     "folds_of",
@@ -40,7 +41,7 @@ _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 
 def folds_of(
-    cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
+    cv: int | str, n: int, groups: np.ndarray | None, rng: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield training and test rows of each fold; groups stay together."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
@@ -55,7 +56,7 @@ def folds_of(
     yield from folds.split(np.zeros((n, 1)), groups=groups)
 
 
-def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
+def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
     """Return parameters of fit, those of n rows for some of these."""
     return {
         name: take(value, rows) if _is_of_rows(value, n) else value
@@ -63,11 +64,11 @@ def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str
     }
 
 
-def _is_of_rows(value: Any, n: int) -> bool:
+def _is_of_rows(value: object, n: int) -> bool:
     return has_rows(value) and not isinstance(value, str) and n_rows(value) == n
 
 
-def check_predictor(model: Any) -> None:
+def check_predictor(model: Estimator) -> None:
     """Raise unless a predictor ranks candidates."""
     model = last_of(model)
     if not all(callable(getattr(model, name, None)) for name in ("fit", "rank", "embed")):
@@ -80,7 +81,7 @@ def check_predictor(model: Any) -> None:
     able(as_decoder(_one_model(model).decoder), *methods, by="Reranker")
 
 
-def _one_model(model: Any) -> Any:
+def _one_model(model: Estimator) -> Any:
     """Return the model with an output basis that is inside others."""
     model = last_of(model)
     while "output_basis" not in model.get_params(deep=False):
@@ -90,7 +91,7 @@ def _one_model(model: Any) -> Any:
     return model
 
 
-def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
+def check_columns(columns: Matrix, candidates: Candidates, n: int) -> np.ndarray:
     """Return columns as an array, or raise where they do not fit the candidates of n queries."""
     if candidates is None:
         raise ValueError("columns are those of candidates: give candidates, too.")
@@ -110,7 +111,7 @@ def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
 
 
 @dataclass
-class Rehearsal:
+class OutOfFold:
     """A predictor that is fitted on parts of the data, to say what it knows of the others."""
 
     predictor: Any
@@ -135,7 +136,7 @@ class Rehearsal:
         self.units = np.unique(own, return_inverse=True)[1]
         self.candidates = self._checked(self.candidates)
 
-    def _checked(self, candidates: Any) -> Any:
+    def _checked(self, candidates: Candidates) -> Any:
         """Return candidates, lists of lists as sets: one for each row."""
         if isinstance(candidates, EmbeddedPool):
             if not self.is_fitted:
@@ -190,7 +191,7 @@ class Rehearsal:
 
 
 @dataclass
-class LastRehearsal(Rehearsal):
+class RerankingFolds(OutOfFold):
     """What a last word learns from."""
 
     features: tuple[Any, ...] = ()
@@ -229,7 +230,7 @@ class LastRehearsal(Rehearsal):
         return names, lists, absent
 
     def _part(
-        self, model: Any, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
+        self, model: Estimator, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
     ) -> tuple[list[str], FeatureLists]:
         """Return what a model says of rows that it has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
@@ -252,18 +253,22 @@ class LastRehearsal(Rehearsal):
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
-    def references(self, model: Any, cv: int, rng: np.random.Generator) -> tuple[np.ndarray, Any]:
+    def references(
+        self, model: Estimator, cv: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, Any]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
             F = asked(model, self.X, self.own(np.arange(self.n))).F
         else:
             before, last = split_pipeline(model)
-            F = cross_predicted(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
+            F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[some], self.outputs.take(some)
 
 
-def learnt(lists: FeatureLists, alpha: Any) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
+def learnt(
+    lists: FeatureLists, alpha: float | str
+) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
     """Return coefficients of features on one scale, their penalty, and what was tried."""
     results: dict[str, np.ndarray] = {}
     if alpha == "cv":

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._numerics.types import Array, Candidates, Estimator, Objects
 from ..decoding import CandidateSets
 from .lists import Lists, Ranker, plain_pool
-from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
-from .rehearsal import Rehearsal, folds_of
+from .nonconformity import LearnedScore, chosen, entry_limit, is_learnt, learn
+from .out_of_fold import OutOfFold, folds_of
 from .thresholds import masses
 
 __all__ = [
@@ -42,13 +43,20 @@ class Fold:
     """A model, and the rows that it has not seen, by increasing scores of their truths."""
 
     model: Any  # fitted on the other folds
-    score: LearntScore
+    score: LearnedScore
     values: np.ndarray  # (n,)
     mass: np.ndarray  # (n,) how much each row counts
     codes: np.ndarray  # (n,) the stratum of each, -1 where there are none
 
     @classmethod
-    def of(cls, model: Any, score: LearntScore, values: Any, mass: Any, codes: Any) -> Fold:
+    def of(
+        cls,
+        model: Estimator,
+        score: LearnedScore,
+        values: Array,
+        mass: Array,
+        codes: np.ndarray | None,
+    ) -> Fold:
         """Return a fold whose rows are in any order."""
         order = np.argsort(values, kind="stable")
         return cls(model, score, values[order], mass[order], codes[order])
@@ -75,7 +83,7 @@ class Held(NamedTuple):
     truth: np.ndarray
 
 
-def held_out(rehearsal: Rehearsal, cv: int, rng: Any, who: str) -> Iterator[Held]:
+def held_out(rehearsal: OutOfFold, cv: int, rng: np.random.Generator, who: str) -> Iterator[Held]:
     """Yield the models of folds, each fitted on the others; `who` is in errors."""
     for train, test in folds_of(cv, rehearsal.n, rehearsal.groups, rng):
         model = rehearsal.fitted(train)
@@ -100,14 +108,14 @@ def held_lists(
 
 
 def learnt_scores(
-    names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: Any
-) -> tuple[list[LearntScore], dict[str, float]]:
+    names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: np.random.Generator
+) -> tuple[list[LearnedScore], dict[str, float]]:
     """Return a score for each fold, learnt from the rows of the others, and mean sizes by all.
 
     Rows of one number in `unit` belong together.
     """
     if not is_learnt(names):
-        return [LearntScore(names[0])] * len(folds), {}
+        return [LearnedScore(names[0])] * len(folds), {}
     lists, units, of = held_lists(folds, unit, prior)
     place = rng.permutation(int(unit.max()) + 1)[units] if len(names) > 1 else None
     name, sizes = chosen(names, lists, units, place, rng)
@@ -118,7 +126,7 @@ def learnt_scores(
     return learnt, sizes
 
 
-def pools_of(models: list[Any], pool: Any, who: str) -> list[Any]:
+def pools_of(models: list[Estimator], pool: Candidates, who: str) -> list[Any]:
     """Return the candidates embedded by each model, given those of the first."""
     objects = plain_pool(pool).objects
     return [pool, *(Ranker(model, who).last.embed(objects) for model in models[1:])]
@@ -133,7 +141,7 @@ class Request(NamedTuple):
 
 
 def crossed_sets(
-    folds: list[Fold], X: Any, pools: list[Any], asked: Request, prior: bool, who: str
+    folds: list[Fold], X: Objects, pools: list[Candidates], asked: Request, prior: bool, who: str
 ) -> CandidateSets:
     """Return the candidates of p > 1 - coverage of each query, best first.
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.types import Candidates, Estimator, Index, Objects, RandomState, Rows, Scoring
 from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
@@ -20,12 +21,12 @@ from ..decoding.search import TIE
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
 from .joint import JointBasis, JointRegressor, forward_scores
-from .rehearsal import Rehearsal, folds_of, params_of_rows
+from .out_of_fold import OutOfFold, folds_of, params_of_rows
 
 __all__ = [
     "NORMALISATIONS",
     "Option",
-    "WayScores",
+    "TwoWayScores",
     "Ways",
     "best_option",
     "choose_weight",
@@ -53,13 +54,20 @@ class _NoDecoder(Decoder):
 
     takes_rows = True
 
-    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> _NoDecoder:
+    def fit(
+        self,
+        basis: Estimator,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Rows = None,
+    ) -> _NoDecoder:
         return self
 
     def drop_pool(self, limit: int) -> None:
         return None
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         raise TypeError("The forward model predicts coordinates only.")
 
 
@@ -73,7 +81,7 @@ class Ways:
     fit_params: dict[str, Any]
 
     def fitted(
-        self, X: Any, Y: Any, weight: float = 1.0, cosine: bool = False
+        self, X: Objects, Y: Objects, weight: float = 1.0, cosine: bool = False
     ) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together, fitted on all rows."""
         back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
@@ -83,7 +91,7 @@ class Ways:
         basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
         return regressor, basis, same_candidates(back.decoder_, basis)
 
-    def _ahead(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def _ahead(self, X: Objects, Y: Objects) -> tuple[Any, Any]:
         """Return the forward map, and the vectors of queries that its predictions meet."""
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
@@ -91,7 +99,7 @@ class Ways:
         forward.fit(outputs, inputs, groups=self.groups, **self.fit_params)
         return forward.regressor_, forward.output_basis_
 
-    def check(self, X: Any, Y: Any) -> None:
+    def check(self, X: Objects, Y: Objects) -> None:
         """Raise where the forward model does not take some of the outputs, or of the inputs."""
         regressor, basis = self.forward.regressor, self.forward.output_basis
         outputs = self.backward.output_basis
@@ -107,7 +115,7 @@ class Ways:
         return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
 
 
-def _kernel_of(basis: Any) -> Any:
+def _kernel_of(basis: Estimator) -> Any:
     return as_kernel(getattr(basis, "kernel", basis))
 
 
@@ -125,12 +133,12 @@ def _blamed(what: str) -> Iterator[None]:
 
 def choose_weight(
     ways: Ways,
-    rehearsal: Rehearsal,
+    rehearsal: OutOfFold,
     *,
     normalisations: tuple[str, ...],
-    scoring: Any,
+    scoring: Scoring,
     cv: int,
-    random_state: Any,
+    random_state: RandomState,
 ) -> dict[str, np.ndarray]:
     """Return "weight", "normalisation", "score" and "fold_score" of what was tried."""
     rng, n = check_rng(random_state), rehearsal.n
@@ -147,7 +155,7 @@ def choose_weight(
             inputs.take(train), outputs.take(train)
         )
         pool = decoder.embed(rehearsal.own(test) if has_own else None).distinct()
-        scores = WayScores(pool, basis, regressor.predict(inputs.take(test)))
+        scores = TwoWayScores(pool, basis, regressor.predict(inputs.take(test)))
         options = options or options_for(scores.spreads(), normalisations)
         table.append(option_scores(scores, options, scoring, decoder, outputs.take(test)))
         counts.append(len(test))
@@ -190,7 +198,7 @@ class Option(NamedTuple):
 def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Option]:
     """Return what is tried: the backward way alone, the forward way alone, and both.
 
-    The spreads, shape (3,), are how much the scores of `WayScores` vary among a query's candidates.
+    The spreads, shape (3,), are how much the scores of `TwoWayScores` vary among a query's candidates.
     """
     found = [Option(0.0, normalisations[0])]
     for name in normalisations:
@@ -200,7 +208,7 @@ def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Op
     return found
 
 
-class WayScores:
+class TwoWayScores:
     """Scores of the candidates of each query, by each way.
 
     The pool is of a joint basis with weight 1 and by distance, without copies; F, of shape (n, p),
@@ -224,7 +232,7 @@ class WayScores:
             for S in self._of(some, slice(None)).swapaxes(0, 1):
                 yield everything, S
 
-    def _of(self, some: slice, own: Any) -> np.ndarray:
+    def _of(self, some: slice, own: Index) -> np.ndarray:
         """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
         one = self.parts
         backward = 2.0 * one.f[some] @ one.z[own].T - one.norms[own]
@@ -237,7 +245,11 @@ class WayScores:
 
 
 def option_scores(
-    scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
+    scores: TwoWayScores,
+    options: list[Option],
+    scoring: Scoring,
+    decoder: Estimator,
+    truth: Objects,
 ) -> np.ndarray:
     """Return how good each option is, on average over the queries."""
     pool, factors = scores.pool, np.array([one.factors for one in options])

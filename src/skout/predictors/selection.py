@@ -10,13 +10,14 @@ import numpy as np
 from scipy.special import expit
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState
 from .._numerics.validation import all_at_once, check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
-from .crossing import held_lists, held_out, pools_of
+from .cross_conformal import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
-from .rehearsal import Rehearsal, check_predictor
+from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import checked_labels, checked_length, masses
 
 __all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
@@ -142,7 +143,12 @@ class ConformalSelection(Calibrated):
     _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(
-        self, model: Any, *, prior: bool = False, share: float = 0.3, random_state: Any = None
+        self,
+        model: Estimator,
+        *,
+        prior: bool = False,
+        share: float = 0.3,
+        random_state: RandomState = None,
     ) -> None:
         self.model = model
         self.prior = prior
@@ -152,11 +158,11 @@ class ConformalSelection(Calibrated):
     @all_at_once
     def calibrate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
-        groups: Any = None,
+        groups: Labels = None,
         cv: int | None = None,
     ) -> ConformalSelection:
         """Learn how sure answers are, and how sure the wrong ones look.
@@ -191,7 +197,7 @@ class ConformalSelection(Calibrated):
             self._made_by, self._outputs = ranker.made_by, None
         else:
             check_predictor(self.model)
-            rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
+            rehearsal = OutOfFold(self.model, X, Y, groups, candidates)
             parts = self._by_folds(rehearsal, cv, rng)
             self._made_by = None
             self._outputs = rehearsal.outputs.load() if candidates is None else None
@@ -210,7 +216,7 @@ class ConformalSelection(Calibrated):
         return self
 
     def predict(
-        self, X: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+        self, X: Objects, candidates: Candidates = None, fdr: float = 0.1, *, groups: Labels = None
     ) -> Answers:
         """Return the best candidate of each row of X, and whether to trust it.
 
@@ -240,7 +246,13 @@ class ConformalSelection(Calibrated):
         return Answers(objects, place, confidence, p, q, q <= fdr)
 
     def evaluate(
-        self, X: Any, Y: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+        self,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        fdr: float = 0.1,
+        *,
+        groups: Labels = None,
     ) -> dict[str, float]:
         """Return how many answers of a batch are accepted, and how many of these are wrong.
 
@@ -276,7 +288,13 @@ class ConformalSelection(Calibrated):
     # Calibration ----------------------------------------------------------------------------------
 
     def _split(
-        self, ranker: Ranker, X: Any, Y: Any, candidates: Any, groups: Any, rng: Any
+        self,
+        ranker: Ranker,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates,
+        groups: Labels,
+        rng: np.random.Generator,
     ) -> Measured:
         """Learn confidence on a part of the rows, and measure the answers of the others."""
         n = n_rows(X)
@@ -295,7 +313,7 @@ class ConformalSelection(Calibrated):
         is_wrong = plain_pool(pool).inverse[place] != truth[rows]
         return Measured(None, confidence, rows, log_odds, is_wrong)
 
-    def _by_folds(self, rehearsal: Rehearsal, cv: int, rng: Any) -> list[Measured]:
+    def _by_folds(self, rehearsal: OutOfFold, cv: int, rng: np.random.Generator) -> list[Measured]:
         """Fit the model without each fold, and measure its answers to the rows of the fold."""
         held = list(held_out(rehearsal, cv, rng, type(self).__name__))
         lists, unit, fold = held_lists(held, rehearsal.units, self.prior)
@@ -314,7 +332,7 @@ class ConformalSelection(Calibrated):
 
     # Prediction -----------------------------------------------------------------------------------
 
-    def _first_search(self, candidates: Any) -> tuple[Ranker, Any]:
+    def _first_search(self, candidates: Candidates) -> tuple[Ranker, Candidates]:
         """Return the model, that of the first fold if there are any, and its candidates."""
         model = self._models[0]
         if model is None:
@@ -323,7 +341,9 @@ class ConformalSelection(Calibrated):
         ranker = Ranker(model, type(self).__name__)
         return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
 
-    def _agreed(self, X: Any, candidates: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+    def _agreed(
+        self, X: Objects, candidates: Candidates
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
         """Return log odds, confidence and places of the answers, and the candidates.
 
         The answer is the one that most models have, each counting by how sure it is; the log odds

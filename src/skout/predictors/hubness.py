@@ -7,34 +7,33 @@ of inputs that have nothing to do with it is known from cross-validation, and ta
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
+from .._numerics.types import Candidates, Estimator, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.predicting import fitted_in, predicted
 
-__all__ = ["hub_prices", "without_hubs"]
+__all__ = ["correct_hubness", "hubness_penalties"]
 
 # Numbers that a block of cosines may have.
 _COSINES = 2**22
 
 
-def without_hubs(
-    model: Any,
-    X: Any,
-    Y: Any,
-    candidates: Any = None,
+def correct_hubness(
+    model: Estimator,
+    X: Objects,
+    Y: Objects,
+    candidates: Candidates = None,
     *,
     cv: int = 5,
     share: float = 0.5,
     heat: float = 0.05,
     n_references: int = 10_000,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> EmbeddedPool:
     """Embed candidates, those that predictions crowd around with a price.
 
@@ -74,31 +73,33 @@ def without_hubs(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skout import sisokr, without_hubs
+    >>> from skout import sisokr, correct_hubness
     >>> from skout.metrics import mean_reciprocal_rank
     >>> images = load_digits(n_class=4).data[:450] / 16.0
     >>> upper, lower = images[:, :32], images[:, 32:]
     >>> model = sisokr("gaussian", "gaussian", random_state=0).fit(upper[:300], lower[:300])
-    >>> fair = without_hubs(model, upper[:300], lower[:300], lower, random_state=0)
+    >>> fair = correct_hubness(model, upper[:300], lower[:300], lower, random_state=0)
     >>> for pool in (lower, fair):
     ...     ranks = model.truth_ranks(upper[300:], lower[300:], pool)
     ...     print(f"{mean_reciprocal_rank(ranks):.1f}")
     0.1
     0.2
     """
-    before, model = fitted_in(model, "without_hubs")
+    before, model = fitted_in(model, "correct_hubness")
     check_number(n_references, "n_references", low=1, integer=True)
-    decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
+    decoder = able(model.decoder_, "embed", "matched", "priced", by="correct_hubness")
     pool = decoder.embed(candidates)
     rng = check_rng(random_state)
-    F = cross_predicted(model, before, X, Y, cv, rng)
+    F = cross_predictions(model, before, X, Y, cv, rng)
     some = np.sort(rng.permutation(len(F))[:n_references])
     own = decoder.matched(take(Y, some), pool)
-    prices = hub_prices(F[some], pool, own, share=share, heat=heat)
+    prices = hubness_penalties(F[some], pool, own, share=share, heat=heat)
     return decoder.priced(pool, prices)
 
 
-def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
+def cross_predictions(
+    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
     from sklearn.model_selection import GroupKFold  # slow to import
 
@@ -128,7 +129,7 @@ def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) 
     return F
 
 
-def hub_prices(
+def hubness_penalties(
     F: np.ndarray,
     pool: EmbeddedPool,
     own: np.ndarray | None = None,
