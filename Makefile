@@ -16,10 +16,13 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core test-wheel test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
+.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
-help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+# Targets with two signs are shown first, those with three below them.
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*[^#]## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "and"
+	@awk -F ':.*### ' '/^[a-z-]+:.*### / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(LIGHT) ## complete handwritten digits, print a table, write a page
 	$(BIN)/skout demo
@@ -27,8 +30,11 @@ demo: $(LIGHT) ## complete handwritten digits, print a table, write a page
 test: lint ## lint, check types, run all tests and doctests
 	@$(MAKE) --no-print-directory -j2 typecheck pytest  # side by side
 
-pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
+pytest: $(READY) ### run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-unseeded: $(READY) ### the tests with other random numbers at each run
+	SKOUT_UNSEEDED=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
@@ -42,17 +48,17 @@ RANGE_ARGS := --doctest-ignore-import-errors $(NETWORKS) tests src
 NOT_OLDEST := --deselect tests/house/test_dependencies.py::test_installed_versions_have_no_known_flaw \
   --deselect tests/house/test_architecture.py::test_import_takes_hardly_longer_than_that_of_scikit_learn
 
-test-oldest: $(VENV)-oldest/.ready ## run the tests on the oldest versions that are supported
+test-oldest: $(VENV)-oldest/.ready ### run the tests on the oldest versions that are supported
 	$(WITHOUT) $(VENV)-oldest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --junitxml=out/oldest.xml \
 	  $(NOT_OLDEST) -W ignore::DeprecationWarning
 
-test-newest: $(VENV)-newest/.ready ## run the tests on the newest versions, whatever is pinned
+test-newest: $(VENV)-newest/.ready ### run the tests on the newest versions, whatever is pinned
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[$(RANGE)]"
 	$(WITHOUT) $(VENV)-newest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --junitxml=out/newest.xml
 
 # Versions and counts of the last such run, also if tests failed: run all of it before.
 record-oldest record-newest: record-%:
-	$(VENV)-$*/bin/python benchmarks/versions.py $* out/$*.xml
+	$(VENV)-$*/bin/python -m benchmarks.versions $* out/$*.xml
 
 $(VENV)-oldest/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
@@ -69,7 +75,7 @@ CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
 CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx.py --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/kernels/fingerprints.py $(STATIC) tests src
 
-test-core: $(VENV)-core/.ready ## run the tests that need no extra, where none is installed
+test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)
 
 $(VENV)-core/.ready: pyproject.toml constraints.txt
@@ -78,40 +84,45 @@ $(VENV)-core/.ready: pyproject.toml constraints.txt
 	touch $@
 
 # The wheel as users get it, in a new environment each time; bytecode is made of what is used.
-test-wheel: ## build the wheel, install it where nothing else is, and use it
+test-wheel: ### build the wheel, install it where nothing else is, and use it
 	rm -rf $(VENV)-wheel dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[cli]"
 	$(VENV)-wheel/bin/python packaging/smoke.py
 
-lint: $(READY) ## style, format and spelling
+lint: $(READY) ### style, format and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 
-typecheck: $(READY) ## mypy
+typecheck: $(READY) ### mypy
 	$(BIN)/mypy
 
-format: $(READY) ## rewrite the files as lint wants them
+format: $(READY) ### rewrite the files as lint wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## speed and memory, against scikit-learn and plain NumPy
-	$(BIN)/python benchmarks/ridge.py
-	$(BIN)/python benchmarks/outofcore.py
-	$(BIN)/python benchmarks/machines.py
-	$(BIN)/python benchmarks/structured.py --part pool sets
-	$(BIN)/python benchmarks/bits.py
+# One target for each script of benchmarks/: make bench-graphs BENCH_ARGS=--quick
+BENCH := bits machines outofcore ridge structured
+BENCH_MORE := bombs budget cluster cost graphs holes metric serve threads
+BENCH_GPU := deep gpu large_m machines_gpu
+bench: $(BENCH:%=bench-%) ### speed and memory, against scikit-learn and plain NumPy
+bench-all: $(BENCH_MORE:%=bench-%) ### the other benchmarks of a CPU (also: bench-NAME)
+bench-gpu: $(BENCH_GPU:%=bench-%) ### those that need a GPU
+bench-cost: BENCH_ARGS ?= measure
+# pool needs the wheel of molsets, versus a commit: BENCH_ARGS="--wheel ..."
+bench-%: $(READY)
+	$(BIN)/python -m benchmarks.$* $(BENCH_ARGS)
 
-reproduce: $(READY) ## the papers' tables and figures on a CPU, an hour (ONLY=table-4.2 for some)
-	$(BIN)/python experiments/reproduce.py $(if $(ONLY),--only "$(ONLY)") $(REPRODUCE_ARGS)
+reproduce: $(READY) ### what the papers say, each in minutes (ONLY=table-4.2; REPRODUCE_ARGS=--full for the records)
+	$(BIN)/python -m experiments.reproduce $(if $(ONLY),--only "$(ONLY)") $(REPRODUCE_ARGS)
 
 docs: $(SITE) ## the site, in docs/_build/html: warnings are errors, links are checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/links.py docs/_build/html
 
-clean: ## remove the environment, caches and outputs
+clean: ### remove the environment, caches and outputs
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	rm -rf .venv .venv-* build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

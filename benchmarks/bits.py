@@ -1,6 +1,6 @@
 """Tanimoto of fingerprints: popcounts and matrix products of packed bits against RDKit's loop.
 
-    python benchmarks/bits.py [--quick]
+    python -m benchmarks.bits [--quick]
 
 1,500 x 100,000 random fingerprints, 5 % of the bits set, of 2,048 and of 7,600 bits. RDKit compares
 one query with all others by BulkTanimotoSimilarity; it is timed on a tenth of the queries, and the
@@ -21,10 +21,10 @@ from typing import Any
 import numba
 import numpy as np
 import rdkit
-from measure import fastest, print_table, write_record
 from rdkit.DataStructs import BulkTanimotoSimilarity, CreateFromBinaryText
 from threadpoolctl import threadpool_limits
 
+from benchmarks.measure import fastest, print_table, write_record
 from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Tanimoto, popcount
 from skout.kernels.packed import PackedBits, pack_matrix

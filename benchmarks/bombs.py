@@ -1,6 +1,6 @@
 """Small files that unpack to gigabytes: what each reader takes before it refuses them.
 
-    python benchmarks/bombs.py
+    python -m benchmarks.bombs
 
 Each file is read in a process of its own. `grown_megabytes` is how far its peak memory rises above
 what it had before, `cpu_seconds` what it computed. `before` are figures of an attack on commit
@@ -19,7 +19,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from measure import print_table, write_record
+from benchmarks.measure import print_table, write_record
 
 MEGABYTES = {"array": 600, "line": 600, "others": 300}
 # Peak memory in MB and seconds.

@@ -1,6 +1,6 @@
 """Whether a budget of `Tuned` is a budget: wall seconds over the budget, and what score they buy.
 
-    python benchmarks/budget.py [--budgets 5 20 60] [--only N] [--tables yeast ...] [--write]
+    python -m benchmarks.budget [--budgets 5 20 60] [--only N] [--tables yeast ...] [--write]
 
 Twenty tables: label sets, rankings, numbers and classes; small, wide, long and sparse ones, and
 frames of mixed columns. A quarter of the rows is held out, at most 5,000 (of 300,000 rows and more
@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measure import print_table, write_record
 from sklearn import datasets as of_sklearn
 
+from benchmarks.measure import print_table, write_record
 from skout import Tuned
-from skout._numerics.arrays import n_rows, take
 from skout.datasets import load
+from skout.dev import n_rows, take
 
 Table = tuple[str, Any, Any]  # kind, X, Y
 COLUMNS = ["table", "shape", "kind", "budget", "wall", "ratio", "validation", "test", "trials"]

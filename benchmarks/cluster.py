@@ -1,6 +1,6 @@
 """SISOKR on a dask cluster of two processes: fit and rank, also with workers killed in the middle.
 
-    python benchmarks/cluster.py [--rows 50000]
+    python -m benchmarks.cluster [--rows 50000]
 
 Data are made inside the chunks. The scheduler is a process of its own, so that its memory can be
 watched. Everything runs twice: in peace, and with one worker killed in the middle of the fit and
@@ -28,8 +28,8 @@ import dask.array as da
 import numpy as np
 import psutil
 from distributed import Client
-from measure import print_table, write_record
 
+from benchmarks.measure import print_table, write_record
 from skout import sisokr
 from skout.kernels import Gaussian, Tanimoto
 from skout.sketches import SubSample

@@ -1,7 +1,7 @@
 """What a fit costs: curves in n, m and d, a model of the cost, and the page docs/scale.md.
 
-    python benchmarks/cost.py measure      curves on this machine, writes records/curves_cpu.json
-    python benchmarks/cost.py page         from the records: docs/scale.md, docs/images/cost.png
+    python -m benchmarks.cost measure      curves on this machine, writes records/curves_cpu.json
+    python -m benchmarks.cost page         from the records: docs/scale.md, docs/images/cost.png
 
 The model: a fit of n rows with d columns, m landmarks and q outputs takes
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import RECORDS, fastest, gemm_rate, print_table, write_record
 from tqdm import tqdm
 
+from benchmarks.measure import RECORDS, fastest, gemm_rate, print_table, write_record
 from skout import KernelRidge
 from skout.kernels import Gaussian
 from skout.sketches import SubSample

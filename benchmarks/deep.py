@@ -1,6 +1,6 @@
 """Networks: an epoch of training against a bare PyTorch loop, and against skorch.
 
-    python benchmarks/deep.py [--quick] [--device cpu cuda]
+    python -m benchmarks.deep [--quick] [--device cpu cuda]
 
 The same module (a perceptron, or a small Transformer on strings of bytes), batch size, optimizer
 and precision; the fastest epoch of each. skorch is timed where it is installed, on the perceptron.
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import print_table, write_record
 from torch import nn
 
+from benchmarks.measure import print_table, write_record
 from skout.deep import MLP, CharTransformer, NeuralRegressor, Training
 
 N_OUTPUTS = 75

@@ -1,6 +1,6 @@
 """KernelRidge and SISOKR on a card, against its own matrix-product rate, PyTorch and scikit-learn.
 
-    python benchmarks/gpu.py [--quick] [--part fit stream agree curves rank peers]
+    python -m benchmarks.gpu [--quick] [--part fit stream agree curves rank peers]
 
 fit     n = 10,000,000 x 50 on the card, m = 5,000: share of the rate of float64 products
 stream  the same rows on the host, with less memory on the card than they take
@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import RECORDS, fastest, print_table, surroundings
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import skout
+from benchmarks.measure import RECORDS, fastest, print_table, surroundings
 from skout import KernelRidge, sisokr
 from skout.kernels import Gaussian, Tanimoto
 from skout.sketches import SubSample

@@ -1,6 +1,6 @@
 """What holes in y cost: a fit of a table with holes beside one of the same table without.
 
-    python benchmarks/holes.py [--n 40000 --m 300 1000 2000 --d 2 10 30 --shares 0.05 0.5 0.9]
+    python -m benchmarks.holes [--n 40000 --m 300 1000 2000 --d 2 10 30 --shares 0.05 0.5 0.9]
 
 CPU times of both are taken in turns, on one thread, and their ratio counts. Each entry is missing
 at random, so that every output has a mask of its own, the hardest case; "blocks" gives each output
@@ -14,10 +14,10 @@ import time
 from typing import Any
 
 import numpy as np
-from measure import print_table, write_record
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from benchmarks.measure import print_table, write_record
 from skout import KernelRidge
 from skout.kernels import Gaussian
 from skout.sketches import SubSample

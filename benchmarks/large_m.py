@@ -1,6 +1,6 @@
 """Many landmarks and exact kernel ridge on a card, against plain PyTorch in the same run.
 
-    python benchmarks/large_m.py [--sections NAME ...] [--n 1000000] [--device cuda]
+    python -m benchmarks.large_m [--sections NAME ...] [--n 1000000] [--device cuda]
 
 gemm       rate of matrix products
 m5000 m20000 m40000 m100000
@@ -30,9 +30,9 @@ from unittest import mock
 
 import numpy as np
 import torch
-from measure import RECORDS, surroundings
-from pcg_rival import pcg
 
+from benchmarks.measure import RECORDS, surroundings
+from benchmarks.pcg_rival import pcg
 from skout import KernelRidge
 from skout.kernels import Gaussian
 from skout.sketches import SubSample

@@ -1,6 +1,6 @@
 """Kernel machines with other losses than the squared one, in one process; ratios are what counts.
 
-    python benchmarks/machines.py [--quick]
+    python -m benchmarks.machines [--quick]
 
 Three questions: how much more does a Huber, epsilon-insensitive, pinball or hinge loss cost than
 ridge on the same sketch; how fast and how accurate is the solver on given features, against the
@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import gemm_rate, peak_megabytes, print_table, write_record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import HuberRegressor, LogisticRegression, QuantileRegressor
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from tqdm import tqdm
 
+from benchmarks.measure import gemm_rate, peak_megabytes, print_table, write_record
 from skout import KernelClassifier, KernelMachine, KernelRidge
 from skout.kernels import Gaussian
 from skout.losses import (

@@ -1,6 +1,6 @@
 """Kernel machines on a card against all cores of the same machine, to the same duality gap.
 
-    python benchmarks/machines_gpu.py [--quick] [--part agree speed parts more stream]
+    python -m benchmarks.machines_gpu [--quick] [--part agree speed parts more stream]
 
 agree   predictions, objective and duality gap of every kind of machine, on the card and here
 speed   Huber, pinball and logistic, n = 1,000,000, d = 20, m = 1,000, gap 1e-4: the card, with rows
@@ -28,10 +28,10 @@ from unittest import mock
 
 import numpy as np
 import torch
-from measure import RECORDS, gemm_rate, surroundings
 from sklearn.base import clone
 
 import skout
+from benchmarks.measure import RECORDS, gemm_rate, surroundings
 from skout import InducedMachine, JointQuantileRegressor, KernelClassifier, KernelMachine
 from skout.kernels import Gaussian
 from skout.losses import Huber, Pinball

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -16,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy
 import sklearn
 from threadpoolctl import threadpool_info
@@ -41,6 +42,8 @@ def _anonymous_bytes() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
+    import psutil
+
     return psutil.Process().memory_info().rss
 
 
@@ -100,7 +103,13 @@ def gemm_rate(dtype: Any, size: int = 4096) -> float:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return versions, hardware and date, for a record."""
+    """Return versions, commit, hardware, load and date, for a record.
+
+    `measures` are the files of skout that the run has imported: a record is out of date once one of
+    them has changed.
+    """
+    import psutil
+
     return {
         "versions": {
             "python": platform.python_version(),
@@ -111,6 +120,7 @@ def surroundings() -> dict[str, Any]:
             **_torch(),
         },
         "commit": _commit(),
+        "code": code_version(),
         "hardware": {
             "machine": platform.machine(),
             "cores": psutil.cpu_count(),
@@ -118,18 +128,48 @@ def surroundings() -> dict[str, Any]:
             "blas": [f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()],
             **_card(),
         },
+        "load": [round(load, 1) for load in os.getloadavg()],
+        "measures": measured_files(),
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-def _commit() -> str:
-    """Return the commit of the checkout that runs, with a mark if files differ from it."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+ROOT = Path(__file__).resolve().parents[1]
+#: What a result depends on; records, figures and pages that a run writes do not count.
+CODE = ("src/skout", ":(glob)benchmarks/**/*.py", ":(glob)experiments/**/*.py")
+
+
+def git(*arguments: str) -> str | None:
+    """Return what git says of this checkout; None where there is no repository."""
+    command = ["git", "-C", str(ROOT), *arguments]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that runs, with a mark if code differs from it."""
+    commit = git("describe", "--always", "--abbrev=10")
+    if commit is None:
         return "not known"
-    return found.stdout.strip()
+    return f"{commit}-dirty" if git("status", "--porcelain", "--", *CODE) else commit
+
+
+def code_version() -> str:
+    """Return a name for the code of the library as it is now: results of other code are stale."""
+    tree, changes = git("rev-parse", "HEAD:src/skout"), git("diff", "HEAD", "--", "src/skout")
+    if tree is None:
+        return skout.__version__
+    return f"{tree[:10]}+{hashlib.sha1(changes.encode()).hexdigest()[:6]}" if changes else tree[:10]
+
+
+def measured_files() -> list[str]:
+    """Return the files of skout that this process has imported, from the root of the repository."""
+    package = Path(skout.__file__).parent
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    inside = {Path(file) for file in files if file and Path(file).is_relative_to(package)}
+    return sorted(f"src/skout/{path.relative_to(package).as_posix()}" for path in inside)
 
 
 def _torch() -> dict[str, str]:

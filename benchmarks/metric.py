@@ -1,6 +1,6 @@
 """A learnt metric on a million rows: seconds and memory of a fit on arrays on disk.
 
-    python benchmarks/metric.py [--rows 100000 1000000] [--landmarks 500] [--rounds 2]
+    python -m benchmarks.metric [--rows 100000 1000000] [--landmarks 500] [--rounds 2]
 
 Rows of 50 features in float32 are written to a file; the targets depend on five directions of
 them. Memory is the peak that no file backs, above what was there before the fit: it must not grow
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import peak_megabytes, print_table, write_record
 
+from benchmarks.measure import peak_megabytes, print_table, write_record
 from skout import KernelRidge
 from skout.kernels import Learnt
 from skout.sketches import SubSample

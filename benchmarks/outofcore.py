@@ -1,6 +1,6 @@
 """A sketched fit of rows on disk: memory, seconds a row, and the same result as in memory.
 
-    python benchmarks/outofcore.py [--quick] [--rows 5000000]
+    python -m benchmarks.outofcore [--quick] [--rows 5000000]
 
 Rows are written to a temporary folder as a memory map, and fitted from there: 50 columns of
 float32, 1,000 landmarks, 10 outputs. Memory and seconds a row must not grow with the rows. A fit in
@@ -21,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
-from measure import (
+from tqdm import tqdm
+
+from benchmarks.measure import (
     _anonymous_bytes,
     _return_freed_memory,
     fastest,
@@ -30,8 +32,6 @@ from measure import (
     print_table,
     write_record,
 )
-from tqdm import tqdm
-
 from skout import KernelRidge
 from skout.kernels import Gaussian
 from skout.sketches import SubSample

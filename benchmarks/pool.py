@@ -1,7 +1,7 @@
 """A pool of the MOSES molecules and all candidates of the data folder: built, opened, searched.
 
     pip download molsets --no-deps
-    python benchmarks/pool.py --wheel molsets-0.3.1-py3-none-any.whl --out FOLDER [--part ...]
+    python -m benchmarks.pool --wheel molsets-0.3.1-py3-none-any.whl --out FOLDER [--part ...]
 
 The wheel is read as an archive and never installed. Molecules are written as SMILES to FOLDER, and
 the pool to FOLDER/moses.skpool; `--molecules 20000` takes so many of MOSES.
@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow.parquet as parquet
-from measure import RECORDS, print_table, write_record
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdinchi, rdMolDescriptors
 from tqdm import tqdm
 
+from benchmarks.measure import RECORDS, print_table, write_record
 from skout.apps.spectra.pools import parts, standard
 from skout.molecules import MoleculePool, fingerprints
 

@@ -1,6 +1,6 @@
 """Kernel ridge regression against scikit-learn, in one process; ratios are what counts.
 
-    python benchmarks/ridge.py [--quick]
+    python -m benchmarks.ridge [--quick]
 
 Three questions: how fast is a sketched fit (against Nystroem + Ridge, and as a fraction of the
 matrix-product rate of this very run); what does a cross-validated path of penalties cost; does
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import fastest, gemm_rate, measure, print_table, write_record
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge as ExactRidge
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from tqdm import tqdm
 
+from benchmarks.measure import fastest, gemm_rate, measure, print_table, write_record
 from skout import KernelRidge
 from skout.basis.features import Projection
 from skout.basis.passes import TrainingSample

@@ -1,8 +1,8 @@
 """`skout serve` over real HTTP: latency of single rows, and eight clients for a minute.
 
-    python benchmarks/serve.py [--quick] [--part bibtex pool load] [--seconds 60]
-    python benchmarks/serve.py --part spectra --spectra m.skout pool.skpool unknown.mgf
-    python benchmarks/serve.py --part hostile [--seconds 60]
+    python -m benchmarks.serve [--quick] [--part bibtex pool load] [--seconds 60]
+    python -m benchmarks.serve --part spectra --spectra m.skout pool.skpool unknown.mgf
+    python -m benchmarks.serve --part hostile [--seconds 60]
 
 bibtex   Single rows of bibtex (1,836 columns), one after the other: /api/predict.
 pool     The same model with 100,000 label sets to choose from, embedded: /api/rank, the best 10.
@@ -28,6 +28,7 @@ import json
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -39,16 +40,27 @@ from typing import Any
 
 import numpy as np
 import psutil
-from cli import BIBTEX, SKOUT, export
-from measure import print_table, write_record
 from tqdm import tqdm
 
+from benchmarks.measure import print_table, write_record
 from skout import datasets
 from skout.apps.cli.serve.server import open_served
 
 SEED, POOL, CLIENTS, REQUESTS, TOP = 0, 100_000, 8, 500, 10
 PARTS = ["bibtex", "pool", "load"]
 HEADERS = {"Content-Type": "application/json"}
+SKOUT = [sys.executable, "-m", "skout"]
+BIBTEX = {"gamma": 0.00926, "alpha": 3e-5, "landmarks": 300, "output_features": 100}
+
+
+def export(path: Path, X: Any, Y: Any) -> None:
+    """Write dense inputs and a column of joined labels."""
+    dense, bits = (A.toarray() if hasattr(A, "toarray") else np.asarray(A) for A in (X, Y))
+    sets = (";".join(f"label{j:03}" for j in np.flatnonzero(row)) for row in bits)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"word{j}" for j in range(dense.shape[1])), "labels"])
+        writer.writerows([*row, words] for row, words in zip(dense.tolist(), sets, strict=True))
 
 
 class Client:

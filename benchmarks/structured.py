@@ -1,11 +1,10 @@
 """Structured prediction: bibtex against the formulas as they stand, and decoding of large pools.
 
-    python benchmarks/structured.py [--quick] [--part bibtex pool sets]
+    python -m benchmarks.structured [--quick] [--part bibtex pool]
 
 bibtex  Fit and predict of IOKR, SIOKR, ISOKR and SISOKR, in float64, against a plain NumPy
         transcription of (2.33) and (4.10)-(4.11): full Gram matrices, dense inputs, `inv`.
 pool    Ten best of 1,000,000 candidates for 1,000 queries, against the rate of a matrix product.
-sets    2,000 queries with 1 to 5,000 candidates each out of 300,000, against a loop over queries.
 
 Ratios are of seconds in one run, those of bibtex medians of five; run it on a quiet machine. bibtex
 needs the folder SKOUT_DATA.
@@ -20,18 +19,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import fastest, gemm_rate, measure, peak_megabytes, print_table, write_record
 
-from skout import CandidateSets, KernelBasis, iokr
+from benchmarks.measure import (
+    fastest,
+    gemm_rate,
+    measure,
+    peak_megabytes,
+    print_table,
+    write_record,
+)
+from skout import iokr
 from skout.datasets import load
-from skout.decoding import CandidateDecoder
 from skout.decoding.search import top_k
-from skout.kernels import Gaussian, Tanimoto
+from skout.kernels import Gaussian
 from skout.metrics import example_f1
 from skout.sketches import PSparsified, SubSample
 
 M_X, M_Y = 2250, 200
-# alpha, s_x and s_y of exp(-||x - x'||^2 / (2 s)): what experiments/table_4_2.py chose for ISOKR
+# alpha, s_x and s_y of exp(-||x - x'||^2 / (2 s)): the choice of papers/table_4_2.py for ISOKR
 ALPHA, S_X, S_Y = 1e-5, 1e2, 1e4
 
 
@@ -167,82 +172,15 @@ def pool(n_candidates: int, n_queries: int, p: int = 200, k: int = 10) -> list[d
     ]
 
 
-def vectors(n: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.standard_normal((n, 32))
-
-
-def fingerprints(n: int, rng: np.random.Generator) -> np.ndarray:
-    return (rng.random((n, 1024), dtype=np.float32) < 0.05).astype(np.float64)
-
-
-def sets(kind: str, n_pool: int, n_queries: int, largest: int) -> dict[str, Any]:
-    """Rank one set a query; compare with a loop over queries that embeds each set by itself."""
-    rng = np.random.default_rng(0)
-    draw, kernel = {
-        "32 numbers, Gaussian": (vectors, Gaussian(0.5 / 32)),
-        "1024 bits, Tanimoto": (fingerprints, Tanimoto()),
-    }[kind]
-    Y = draw(2000, rng)
-    basis = KernelBasis(kernel, SubSample(200), random_state=0).fit(Y)
-    decoder = CandidateDecoder().fit(basis, Y)
-    candidates = draw(n_pool, rng)
-    sizes = rng.integers(1, largest + 1, n_queries)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    indices = np.concatenate([rng.choice(n_pool, size, replace=False) for size in sizes])
-    F = rng.standard_normal((n_queries, basis.rank_))
-    grouped = CandidateSets(candidates, indptr, indices)
-
-    embedded = 0
-    coordinates = KernelBasis._coordinates
-
-    def counted(self: KernelBasis, rows: Any, out: Any = None) -> np.ndarray:
-        nonlocal embedded
-        embedded += len(rows)
-        return coordinates(self, rows, out)
-
-    KernelBasis._coordinates = counted  # type: ignore[method-assign]
-    try:
-        decoder.rank(F, grouped, k=10)
-    finally:
-        KernelBasis._coordinates = coordinates  # type: ignore[method-assign]
-
-    run = measure(lambda: decoder.rank(F, grouped, k=10), repeats=2)
-    some = range(0, n_queries, max(1, n_queries // 50))
-    start = time.perf_counter()
-    alone = [decoder.rank(F[i : i + 1], grouped[i], k=min(10, sizes[i])) for i in some]
-    loop = (time.perf_counter() - start) / len(some) * n_queries
-    same = all(
-        np.array_equal(found[0][0], run.result[0][i][: min(10, sizes[i])])
-        for i, found in zip(some, alone, strict=True)
-    )
-    return {
-        "objects": kind,
-        "queries": n_queries,
-        "pool": n_pool,
-        "candidates": int(indptr[-1]),
-        "embedded": embedded,
-        "distinct": len(np.unique(indices)),
-        "seconds": run.seconds,
-        "MB above": round(run.megabytes),
-        "loop seconds": loop,
-        "times faster": loop / run.seconds,
-        "equal to the loop": same,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller sizes; no record")
-    parser.add_argument("--part", nargs="+", default=["bibtex", "pool", "sets"])
+    parser.add_argument("--part", nargs="+", default=["bibtex", "pool"])
     options = parser.parse_args()
     quick = options.quick
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "bibtex": lambda: bibtex(1 if quick else 5),
         "pool": lambda: pool(100_000 if quick else 1_000_000, 200 if quick else 1000),
-        "sets": lambda: [
-            sets(kind, *((20_000, 200, 500) if quick else (300_000, 2000, 5000)))
-            for kind in ("32 numbers, Gaussian", "1024 bits, Tanimoto")
-        ],
     }
     for part in options.part:
         rows = parts[part]()

@@ -1,7 +1,7 @@
 """The tables of the README, from the recorded runs.
 
-python benchmarks/summary.py            print them
-python benchmarks/summary.py --write    put them into README.md, each between its two marks
+python -m benchmarks.summary            print them
+python -m benchmarks.summary --write    put them into README.md, each between its two marks
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD = """
 FOOT = """
 Seconds are of two cores. Label sets here are of models whose settings cross-validation chose on
 training rows, ours and the others; the table further up has the defaults. The table is written by
-`python benchmarks/summary.py --write` from the records of the scripts named, which say how each
+`python -m benchmarks.summary --write` from the records of the scripts named, which say how each
 number was made. A number is that of the library of its day.
 """
 LABELS_HEAD = """
@@ -36,9 +36,9 @@ scikit-learn's random forest; example F1 on test rows in percent:
 """
 LABELS_FOOT = """
 Means of three seeds; the best of a row is bold. The numbers are made by
-`python experiments/out_of_the_box.py`, with a record of seeds, versions and settings, and were run
-on {date}. On bibtex the default has {default:.1f}, a model tuned for it {tuned:.1f}
-(`python experiments/multilabel.py --data bibtex`).
+`python -m experiments.ours.out_of_the_box`, with a record of seeds, versions and settings, and were
+run on {date}. On bibtex the default has {default:.1f}, a model tuned for it {tuned:.1f}
+(`python -m experiments.ours.multilabel --data bibtex`).
 """
 
 
@@ -136,7 +136,7 @@ def quality() -> list[list[str]]:
                 f"{ours['f1'][0]:.1f}",
                 f"{best['f1'][0]:.1f}",
                 f"{best['method']}: the best of {len(rivals)} from scikit-learn",
-                *source("experiments/multilabel.py", *names),
+                *source("experiments/ours/multilabel.py", *names),
             ]
         )
     (ours,) = results("experiments", "lpm24_sisokr")
@@ -144,7 +144,7 @@ def quality() -> list[list[str]]:
     for key, unit in (("f1", "fingerprints"), ("f1_molecules", "molecules")):
         what = f"properties of molecules, L+M-24, F1 over {unit} in %"
         numbers = f"{ours[key]:.1f}", f"{near[key]:.1f}"
-        made = source("experiments/lpm24.py", "lpm24_sisokr", "lpm24_neighbours")
+        made = source("experiments/ours/lpm24.py", "lpm24_sisokr", "lpm24_neighbours")
         rows.append([what, *numbers, "nearest neighbours", *made])
     deep = pick(results("experiments", "smi2mol"), method="DSOKR")
     edits = deep["GED with edge labels"][0]
@@ -154,7 +154,7 @@ def quality() -> list[list[str]]:
             f"{edits:.2f}",
             f"{deep['thesis with']:.2f}",
             "the thesis",
-            *source("experiments/smi2mol.py", "smi2mol"),
+            *source("experiments/papers/smi2mol.py", "smi2mol"),
         ]
     )
     return rows

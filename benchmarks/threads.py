@@ -1,6 +1,6 @@
 """Eight threads predict with one model for a minute: the same answers as one thread.
 
-    python benchmarks/threads.py [--seconds 60] [--threads 8]
+    python -m benchmarks.threads [--seconds 60] [--threads 8]
 
 Every answer is compared with that of one thread, bit for bit.
 """
@@ -13,8 +13,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from measure import print_table, write_record
 
+from benchmarks.measure import print_table, write_record
 from skout import KernelRidge, sisokr
 from skout.sketches import SubSample
 

@@ -1,6 +1,6 @@
 """The path of the data through the modules: what one call of fit or predict passes through.
 
-    python benchmarks/trace.py
+    python -m benchmarks.trace
 
 Counts, on small inputs and with nothing left out, the functions, files and rooms of skout that a
 call enters; its bounces, the calls into a file that is still at work further up the stack (A calls

@@ -1,6 +1,6 @@
 """Two versions of skout beside each other: the same calls in turn, on the same machine.
 
-    python benchmarks/versus.py 1ea1f59 [--repeats 7] [--only ridge ...]
+    python -m benchmarks.versus 1ea1f59 [--repeats 7] [--only ridge ...]
 
 The sources of a commit are unpacked aside, and a process works with each; the calls alternate
 between the two, so that a slow minute of the machine meets both. Seconds are medians, memory is the
@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import peak_megabytes, print_table, write_record
 from tqdm import tqdm
+
+from benchmarks.measure import peak_megabytes, print_table, write_record
 
 ROOT = Path(__file__).resolve().parents[1]
 Call = Callable[[], Any]

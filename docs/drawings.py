@@ -66,14 +66,14 @@ HOUSE = (
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
-        ("theory", "datasets"),
+        ("theory", "datasets", "testing"),
     ),
+    (("regressors", "kinds"), "x to coordinates;  what an output is", ()),
     (
-        ("regressors", "decoding"),
-        "x to coordinates;  coordinates to objects",
-        ("testing",),
+        ("solvers", "decoding"),
+        "ridge regression, any convex loss;  coordinates back to objects",
+        (),
     ),
-    (("solvers",), "ridge regression, however it is held; any convex loss", ()),
     (
         ("basis",),
         "kernel + sketch to coordinates; the one pass over blocks",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import fastest, gemm_rate, print_table, surroundings
 from skout import datasets
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "benchmarks"))
-
-from measure import fastest, gemm_rate, print_table, surroundings  # noqa: E402
 
 RECORDS, FIGURES = HERE / "records", HERE / "figures"
+#: Another place for records and figures, while `kept_in` holds.
+_PLACE: ContextVar[Path | None] = ContextVar("place", default=None)
 
 __all__ = [
     "FIGURES",
@@ -27,6 +29,8 @@ __all__ = [
     "as_json",
     "clock",
     "fastest",
+    "figure_path",
+    "kept_in",
     "load_labels",
     "load_numbers",
     "load_targets",
@@ -77,9 +81,27 @@ class Scaler:
 # Records ---------------------------------------------------------------------------------------
 
 
+@contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """Write and read records and figures in a folder of their own, not among the committed ones."""
+    token = _PLACE.set(folder)
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
 def record_path(name: str) -> Path:
     """Return where a record is, or will be."""
-    return RECORDS / f"{name}.json"
+    place = _PLACE.get()
+    return RECORDS / f"{name}.json" if place is None else place / f"{name}.json"
+
+
+def figure_path(name: str) -> Path:
+    """Return where a figure is, or will be."""
+    folder = _PLACE.get() or FIGURES
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
 
 
 def write_record(
@@ -88,15 +110,18 @@ def write_record(
     results: Sequence[dict[str, Any]],
     seed: int = 0,
     wall_seconds: float | None = None,
+    load: float | None = None,
 ) -> Path:
     """Write seed, versions, settings, hardware, date and results as JSON; return the path."""
     record = {"experiment": name, "seed": seed} | surroundings()
     if wall_seconds is not None:
         record["wall_seconds"] = wall_seconds
+    if load is not None:
+        record["load_while_it_ran"] = load  # of one minute, the highest
     record["hardware"]["gemm_gflops"] = round(gemm_rate(np.float64, 2048) / 1e9, 1)
     record |= {"settings": settings, "results": list(results)}
-    RECORDS.mkdir(exist_ok=True)
     path = record_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, default=_plain) + "\n")
     return path
 
@@ -129,11 +154,14 @@ def mean_sd(values: Iterable[float], digits: int = 6) -> list[float]:
 
 
 class clock:
-    """Seconds spent in a `with` block, as `.seconds`."""
+    """Seconds spent in a `with` block, as `.seconds`; those of the processor, all threads together,
+    as `.cpu`.
+    """
 
     def __enter__(self) -> clock:
-        self.seconds = -time.perf_counter()
+        self.seconds, self.cpu = -time.perf_counter(), -time.process_time()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.seconds += time.perf_counter()
+        self.cpu += time.process_time()

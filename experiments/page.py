@@ -1,6 +1,6 @@
 """Write RESULTS.md: every table and figure of the papers with our numbers beside, from the records.
 
-python experiments/page.py
+python -m experiments.page
 """
 
 from __future__ import annotations
@@ -11,29 +11,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import HERE, read_record
-from papers import CONFIGS, Config
-from tables import markdown
-from tables_others import OTHERS
-from verdicts import Row
+from experiments.common import HERE, read_record
+from experiments.ours.tables import OTHERS
+from experiments.papers.entries import CONFIGS, Config
+from experiments.papers.tables import markdown
+from experiments.papers.verdicts import Row
 
 PAGE = HERE / "RESULTS.md"
+REMARKS = HERE / "papers" / "remarks.md"
 MARK = "<!-- tables -->"  # the page of the documentation starts here
 
+VERDICTS = ("reached", "short", "cannot tell", "not run")
 HEADING = f"""# Results of the experiments
 
-Made by `make reproduce` (or `python experiments/page.py`) from the files in [records](records),
-which name seeds, versions, settings, hardware and date.
+Made by `python -m experiments.page` from the files in [records](records), which name seeds,
+versions, settings, hardware and date.
 
 {MARK}
 
-A row is *reached* if our number is at least as good as the paper's, within what the paper prints
-after ±. After our ± stands one standard deviation over draws or splits. Where a figure has no
-printed numbers, the row is a sentence of the text about it. Seconds of the papers are of other
-machines, so only shares compare. *Record* means that the numbers are of a committed run on a GPU,
-which `make reproduce` does not repeat. Rows that the paper does not have, or whose protocol is not
-the paper's, are *ours* and not counted. Seconds are those of the whole run; entries of one script
-share it. Numbers are those of the library on the date of the run.
+One rule for all rows. Each has a margin: how far ours is on the good side of what the paper says. A
+row is *reached* if it is at least 0, *short* if it is below, and nobody *can tell* if it is smaller
+than one standard error of ours. Where the paper prints a number, ours must be at least as good,
+within what stands after its ±; where it says "as good", "similar" or "level", ours must be within
+5 %; where it says "less" or "better", any difference counts. Rows whose data, method or protocol
+are not the paper's are *ours*, and not counted. After our ± stands one standard deviation over
+draws or splits. Seconds of the papers are of other machines, so only shares compare.
+
+*Made on* names the commit and the date of the oldest record of a line; a star says that the record
+names no commit, or one whose code had been changed. Entries of one script share its run and its
+seconds.
 """
 
 
@@ -51,44 +57,51 @@ def _summary(rows: dict[str, list[Row]]) -> str:
     """Return one line for each table and figure."""
     lines = []
     for config in CONFIGS:
-        found = [row.reached for row in rows[config.name] if not row.own]
-        counts = [str(sum(value is kind for value in found)) for kind in (True, False, None)]
+        found = [row.verdict for row in rows[config.name]]
+        counts = [str(found.count(verdict)) for verdict in VERDICTS]
         lines.append([title(config.name), config.title, _made(config), *counts])
-    sums = [str(sum(int(line[i]) for line in lines)) for i in (3, 4, 5)]
+    sums = [str(sum(int(line[3 + i]) for line in lines)) for i in range(len(VERDICTS))]
     lines.append(["all", "", "", *sums])
-    head = ["", "what", "made on", "reached", "short", "not run"]
+    head = ["", "what", "made on", *VERDICTS]
     return markdown(head, lines).replace("---:", "---", 2)
 
 
 def _made(config: Config) -> str:
-    """Say where the numbers come from, how long they took, and when the oldest of them was run."""
+    """Say where the numbers come from: the machine, its seconds, and the oldest of the records."""
     records = [read_record(name) for name in config.records]
-    date = min(record["date"] for record in records)
+    oldest = min(records, key=lambda record: record["date"])
+    commit = oldest.get("commit", "")
+    clean = commit and not commit.endswith("-dirty")
+    code = f"{commit[:7]}, {oldest['date']}" if clean else f"{oldest['date']}\\*"
     if config.plan is None:
-        return f"record, {date}"
+        return f"GPU, {code}"
     known = [record["wall_seconds"] for record in records if "wall_seconds" in record]
     cpu = f"CPU, {sum(known):.0f} s" if known else "CPU"
-    return f"{cpu}; {config.gpu}: record, {date}" if config.gpu else f"{cpu}, {date}"
+    return f"{cpu}; {config.gpu}: GPU, {code}" if config.gpu else f"{cpu}, {code}"
 
 
 def _section(config: Config, rows: list[Row]) -> str:
-    lines = [
-        [row.what, row.paper, row.ours, _word(row, config.short)] for row in rows
-    ]  # fmt: skip
+    lines = [[row.what, row.paper, row.ours, word(row)] for row in rows]
     table = markdown(["row", "paper", "ours", "verdict"], lines).replace("---:", "---")
     parts = [f"## {title(config.name)}: {config.title}\n"]
     parts += [f"![{title(config.name)}](figures/{name})\n" for name in config.figures]
-    parts.append(table)
+    parts += [table, remarks().get(config.name, "")]
     parts += [_printed(show) for show in config.show]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
-def _word(row: Row, why: str) -> str:
-    if row.own:
-        return f"ours, not counted: {row.own}"
-    if row.reached is None:
-        return "not run"
-    return "reached" if row.reached else f"**short**: {row.why or why or 'the reason is not known'}"
+def word(row: Row) -> str:
+    """Return the verdict of a row with its remark."""
+    verdict = "ours, not counted" if row.verdict == "ours" else row.verdict
+    verdict = f"**{verdict}**" if verdict == "short" else verdict
+    remark = row.remark or ("the reason is not known" if row.verdict == "short" else "")
+    return f"{verdict}: {remark}" if remark else verdict
+
+
+def remarks() -> dict[str, str]:
+    """Return what papers/remarks.md says of each table and figure."""
+    sections = REMARKS.read_text(encoding="utf-8").split("\n## ")[1:]
+    return {name: said for name, _, said in (section.partition("\n") for section in sections)}
 
 
 def title(name: str) -> str:

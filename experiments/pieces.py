@@ -2,26 +2,43 @@
 
 A script describes its run as a `Plan`: settings, and pieces that need nothing of each other but
 the results of earlier ones. `carry_out` computes each piece once and writes it to a file of its
-own. A later run takes it from there if the settings and the version of skout are the same.
+own. A later run takes it from there if the settings and the code of skout are the same.
+
+A run has one of three sizes: "full" is that of the committed record, "brief" shows the same in a
+few minutes with fewer draws, and "quick" is as small as tests want it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from common import HERE, as_json, clock, print_table, read_record, record_path, write_record
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-import skout
+from benchmarks.measure import code_version
+from experiments.common import (
+    HERE,
+    as_json,
+    clock,
+    kept_in,
+    print_table,
+    read_record,
+    record_path,
+    write_record,
+)
 
 PARTS = HERE / "cache" / "parts"
+#: Records and figures of brief runs.
+BRIEF = HERE.parent / "out" / "reproduce"
+Size = Literal["quick", "brief", "full"]
 Results = dict[str, Any]  # piece -> what it returned
 
 
@@ -55,22 +72,22 @@ class Plan:
 
     def key(self) -> dict[str, Any]:
         """Return what must be the same for a finished piece to count."""
-        return as_json({"settings": self.settings, "seed": self.seed, "skout": skout.__version__})
+        return as_json({"settings": self.settings, "seed": self.seed, "skout": code_version()})
 
 
 def carry_out(
     plan: Plan,
+    size: Size = "full",
     again: bool = False,
-    quick: bool = False,
     folder: Path = PARTS,
     only: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Compute the pieces that are not there yet; write the record unless it is that already.
 
-    With `quick` pieces are kept apart, and there is no record. With `only`, pieces whose names
-    begin so are computed and nothing else: several processes may share a run.
+    Pieces of each size are kept apart, and a quick run has no record. With `only`, pieces whose
+    names begin so are computed and nothing else: several processes may share a run.
     """
-    folder = folder / ("quick" if quick else "full") / plan.record
+    folder = folder / size / plan.record
     found = {} if again else finished(plan, folder)
     missing = [name for name in plan.pieces if name not in found]
     missing = [name for name in missing if not only or name.startswith(tuple(only))]
@@ -82,10 +99,11 @@ def carry_out(
         return []
     rows = as_json(plan.rows({name: found[name]["results"] for name in plan.pieces}))
     seconds = round(sum(found[name]["seconds"] for name in plan.pieces), 1)
-    if not quick and not _is_recorded(plan, rows):
-        write_record(plan.record, plan.settings, rows, plan.seed, wall_seconds=seconds)
-        if plan.draw is not None:
-            plan.draw(read_record(plan.record))
+    if size != "quick" and not _is_recorded(plan, rows):
+        load = max(found[name]["load"] for name in plan.pieces)
+        write_record(plan.record, plan.settings, rows, plan.seed, wall_seconds=seconds, load=load)
+    if size != "quick" and plan.draw is not None:
+        plan.draw(read_record(plan.record))
     return rows
 
 
@@ -125,15 +143,17 @@ def _compute(plan: Plan, missing: list[str], found: Results) -> Iterator[tuple[s
 def _timed(piece: Callable[[Results], Any], so_far: Results) -> Results:
     with clock() as spent:
         results = piece(so_far)
-    return {"seconds": spent.seconds, "results": as_json(results)}
+    load = round(os.getloadavg()[0], 1)
+    return {"seconds": spent.seconds, "load": load, "results": as_json(results)}
 
 
 def _is_recorded(plan: Plan, rows: list[dict[str, Any]]) -> bool:
-    """Tell whether the record on disk is of these very results."""
+    """Tell whether the record on disk is of these very results and this code."""
     if not record_path(plan.record).is_file():
         return False
     record = read_record(plan.record)
-    return record["settings"] == as_json(plan.settings) and record["results"] == rows
+    same = record["settings"] == as_json(plan.settings) and record["results"] == rows
+    return same and record.get("code") == code_version()
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Callable[[Results], Any]:
@@ -160,17 +180,19 @@ def run_script(
 ) -> None:
     """Do what every script does when it is called by itself; `data` is the data set of the page."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small, no record")
+    parser.add_argument("--size", choices=["quick", "brief", "full"], default="full")
+    parser.add_argument("--quick", action="store_const", const="quick", dest="size")
     parser.add_argument("--again", action="store_true", help="also what is finished")
     parser.add_argument("--draw", action="store_true", help="only draw the record again")
     parser.add_argument("--only", nargs="+", default=(), help="pieces whose names begin so")
     if data is not None:
         parser.add_argument("--data", default=data, help="another set, at hand or in SKOUT_DATA")
     options = parser.parse_args()
-    chosen = plan(options.quick) if data is None else plan(options.quick, options.data)
+    chosen = plan(options.size) if data is None else plan(options.size, options.data)
     if options.draw and chosen.draw is not None:
         chosen.draw(read_record(chosen.record))
         return
-    rows = carry_out(chosen, options.again, options.quick, only=options.only)
+    with contextlib.nullcontext() if options.size == "full" else kept_in(BRIEF):
+        rows = carry_out(chosen, options.size, options.again, only=options.only)
     if rows:
         print_table(rows, columns)

@@ -1,33 +1,36 @@
-"""Make the tables and figures of the papers again, and the page that shows them.
+"""Make tables and figures of the papers again, and say what they show.
 
-    make reproduce                           all that a CPU can do, about 42 minutes on two cores
+    make reproduce                           briefly, all that a CPU can do
     make reproduce ONLY=table-4.2            one of them, or several: ONLY=table-3.3,figure-4.2
-    python experiments/reproduce.py --list   their names
+    python -m experiments.reproduce --list   their names
+
+A brief run has fewer draws, takes at most five minutes on two cores, writes its records and figures
+to out/reproduce, and prints each statement of the paper with its verdict. `--full` makes the
+committed records and the page; `--quick` is as small as tests want it.
 
 What is finished is kept, in experiments/cache/parts, and taken from there while settings and the
-version of skout are the same: start again after an interruption, and it goes on. `--again` runs
-everything anew, `--quick` runs small versions that leave records and page alone. Data that are not
-at hand are named first, with what their download takes.
+code of skout are the same: start again after an interruption, and it goes on. `--again` runs
+everything anew. Data that are not at hand are named first, with what their download takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable
 from fnmatch import fnmatch
 from typing import Any
 
-from common import clock
-from page import write
-from papers import CONFIGS, Config, by_name
-from pieces import carry_out
 from tqdm import tqdm
 
-from skout.datasets.catalogue import CATALOGUE
-from skout.datasets.files import available
+from experiments.common import clock, kept_in
+from experiments.page import word, write
+from experiments.papers.entries import CONFIGS, Config, by_name
+from experiments.pieces import BRIEF, Plan, Size, carry_out
+from skout.datasets import CATALOGUE, available
 
 
-def reproduce(configs: list[Config], again: bool = False, quick: bool = False) -> dict[str, str]:
+def reproduce(configs: list[Config], size: Size = "brief", again: bool = False) -> dict[str, str]:
     """Run some configs; return what happened to each."""
     said: dict[str, str] = {}
     done: dict[Callable[..., Any], str] = {}  # configs of one script share its run
@@ -38,19 +41,18 @@ def reproduce(configs: list[Config], again: bool = False, quick: bool = False) -
             said[config.name] = "from the record, which needed a GPU"
             continue
         if config.plan not in done:
-            done[config.plan] = run(config, again, quick)
+            done[config.plan] = run(config.plan, size, again)
         said[config.name] = done[config.plan]
     return said
 
 
-def run(config: Config, again: bool, quick: bool) -> str:
-    """Run the plan of a config; without its data or packages, say so and go on."""
-    assert config.plan is not None
+def run(plan: Callable[[Size], Plan], size: Size, again: bool) -> str:
+    """Carry out a plan; without its data or packages, say so and go on."""
     with clock() as spent:
         try:
-            carry_out(config.plan(quick), again, quick)
+            carry_out(plan(size), size, again)
         except (OSError, ImportError) as error:
-            return f"NOT RUN, the page has the record: {error}"
+            return f"NOT RUN: {error}"
     return f"{spent.seconds:.0f} s"
 
 
@@ -77,7 +79,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--list", action="store_true", help="print the names")
     parser.add_argument("--again", action="store_true", help="also what is finished")
-    parser.add_argument("--quick", action="store_true", help="small, leaves records and page alone")
+    parser.add_argument("--size", choices=["quick", "brief", "full"], default="brief")
+    parser.add_argument("--full", action="store_const", const="full", dest="size")
+    parser.add_argument("--quick", action="store_const", const="quick", dest="size")
     options = parser.parse_args()
     if options.list:
         for config in CONFIGS:
@@ -89,10 +93,17 @@ def main() -> None:
         parser.error(str(error))
     for line in missing_data(configs):
         print("not at hand:", line)
-    for name, what in reproduce(configs, options.again, options.quick).items():
-        print(f"{name:12} {what}")
-    if not options.quick:
+    with contextlib.nullcontext() if options.size == "full" else kept_in(BRIEF):
+        said = reproduce(configs, options.size, options.again)
+        for config in configs:
+            print(f"\n{config.name}: {config.title} ({said[config.name]})")
+            if options.size == "brief" and said[config.name].endswith(" s"):
+                for row in config.verdict():
+                    print(f"  {row.what}: paper {row.paper}, ours {row.ours}: {word(row)}")
+    if options.size == "full":
         print("page:", write())
+    elif options.size == "brief":
+        print(f"\nrecords and figures: {BRIEF}")
 
 
 if __name__ == "__main__":

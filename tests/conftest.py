@@ -1,4 +1,8 @@
-"""Settings that every test module shares."""
+"""Settings that every test module shares.
+
+NumPy's default generator is seeded here: `np.random.default_rng()` without a seed gives the same
+draws at every run, and so does Hypothesis. `make test-unseeded` runs the tests without either.
+"""
 
 import dataclasses
 import gc
@@ -10,8 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+SEEDED = not os.environ.get("SKOUT_UNSEEDED")
 # The same examples at every run, and no deadline: the machines that run this are shared.
-settings.register_profile("skout", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("skout", deadline=None, derandomize=SEEDED, max_examples=40)
 settings.load_profile("skout")
 
 
@@ -42,7 +47,8 @@ def pytest_runtest_setup():
     """Begin to count seeds anew, so that other tests have no part in what a test draws."""
     global _seeds
     _seeds = itertools.count()
-    np.random.default_rng = _seeded
+    if SEEDED:
+        np.random.default_rng = _seeded
 
 
 def pytest_collection_finish():

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import decoding, kernels, losses, metrics, sketches, sources
+from . import decoding, kernels, kinds, losses, metrics, sketches, sources
 from .basis import KernelBasis
 from .decoding import CandidateSets
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
@@ -61,6 +61,7 @@ __all__ = [
     "graph_task_matrix",
     "iokr",
     "kernels",
+    "kinds",
     "load",
     "losses",
     "memory_limits",

@@ -9,7 +9,7 @@ from ._numerics.checkpoints import Checkpoint, digest
 from ._numerics.extras import axes, extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
-from ._numerics.objects import stack
+from ._numerics.objects import is_categorical, is_gap, stack
 from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
@@ -29,6 +29,7 @@ from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, in_memory, named
+from .rows.local import Local
 from .rows.stream import join
 from .solvers.folds import deal
 from .solvers.ridge import FoldMoments
@@ -40,6 +41,7 @@ __all__ = [
     "FileError",
     "FoldMoments",
     "LimitError",
+    "Local",
     "OnPages",
     "PartsByName",
     "Registry",
@@ -59,6 +61,8 @@ __all__ = [
     "extra",
     "frames_out",
     "in_memory",
+    "is_categorical",
+    "is_gap",
     "join",
     "map_blocks",
     "n_rows",

@@ -14,36 +14,53 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Wh
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import frames_out, resolve, spawn_seed
+from ._numerics.arrays import numpy_of
+from ._numerics.validation import PartsByName, frames_out, resolve, spawn_seed
 from .basis import KernelBasis
+from .decoding import EmbeddedPool
 from .decoding.base import (
     FittedOutputs,
+    able,
     as_decoder,
     fit_outputs,
     plain_outputs,
     relate_coordinates,
 )
-from .decoding.judging import COORDINATES, DecodedScore, can_be_scored, check_scoring
-from .decoding.predicting import DecodingPredictor, predicted
-from .decoding.shards import decode
+from .decoding.search import Found
+from .decoding.shards import decode, rank
 from .kernels import as_kernel
+from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.private import check_not_private
-from .rows import check_pair, encoded_weights, is_lazy, unpacked
+from .rows import check_pair, encoded_weights, is_lazy, source, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
 from .solvers.folds import Scorer, held_rows, squared_error
 
-__all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
+__all__ = [
+    "ObjectPredictor",
+    "StructuredPredictor",
+    "dsokr",
+    "iokr",
+    "sisokr",
+]
 
 
 def as_basis(spec: Any) -> Any:
@@ -53,8 +70,145 @@ def as_basis(spec: Any) -> Any:
     return KernelBasis(as_kernel(spec))
 
 
+class ObjectPredictor(PartsByName):
+    """Base of the predictors of objects, which hand rows on to an estimator inside."""
+
+    #: The parameter that is the estimator inside.
+    _inner: str
+    # A pipeline hands it on, also where it is None.
+    __metadata_request__score: ClassVar = {"sample_weight": None}
+
+    @abstractmethod
+    def _fitted_inner(self) -> Any:
+        """Return the estimator inside, fitted."""
+
+    @abstractmethod
+    def _seen_outputs(self) -> Any:
+        """Return a basis that was fitted on the training outputs."""
+
+    @abstractmethod
+    def _embedded(self, candidates: Any) -> Any:
+        """Return candidates that are embedded, to be searched more than once, if they can be."""
+
+    @abstractmethod
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Predict an object for each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+            What to choose from: one pool for all rows, or one set for each; default the distinct
+            training outputs. A pool of a StructuredPredictor may be a dask array: its shards are
+            searched where they lie.
+
+        Returns
+        -------
+        objects : n of them
+            For dask collections a dask array.
+        """
+
+    @abstractmethod
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+            Default the distinct training outputs.
+        k : int, default 10
+            How many to return; of a shared pool that has fewer, all.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the row's own set, best first; ties go to the lower
+            position. A set of fewer than k candidates is padded with -1.
+        scores : ndarray of shape (n, k)
+            Those of a StructuredPredictor are 2 <f(x), z(c)> - k(c, c); padded with -inf. Both are
+            dask arrays if X is one: compute them together.
+        """
+
+    @abstractmethod
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        ties : "average", "worst" or "best", default "average"
+            What to make of candidates that score as the truth does. With "average" a constant
+            score gets no credit.
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+
+    def score(self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None) -> float:
+        """Return how good predictions are, by the metric of their kind; 1 is perfect.
+
+        It depends on no parameter of the kernels, so that a grid search may tune all of them.
+
+        Parameters
+        ----------
+        X : what `predict` takes, n rows
+        Y : objects, n of them
+        candidates : as `predict` takes them, optional
+        scoring : None, str or callable (Y, predictions) -> float, default None
+            None is, with a candidate set for each query, the mean reciprocal rank of the truth;
+            else the metric of the kind that the output kernel compares (`skout.kinds`; vectors of
+            0 and 1 are label sets), R2 of vectors and of curves, and of other objects the share
+            of exact matches. Names are "mean_reciprocal_rank" and those of `skout.kinds.metrics`;
+            "kernel" is the similarity by the output kernel, to report but not to tune it.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        candidates = self._embedded(candidates)
+        return object_score(
+            scoring,
+            self._seen_outputs(),
+            Y,
+            candidates,
+            lambda: self.predict(X, candidates),
+            lambda: self.truth_ranks(X, Y, candidates),
+        )
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who takes which metadata: the estimator inside in fit, this one `candidates`."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(method_mapping=mapping, **{self._inner: getattr(self, self._inner)})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(getattr(self, self._inner)).input_tags
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X, if the estimator inside knows it."""
+        return self._fitted_inner().n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns of X, if the estimator inside saw any."""
+        return self._fitted_inner().feature_names_in_
+
+
 @frames_out
-class StructuredPredictor(DecodingPredictor):
+class StructuredPredictor(ObjectPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 
     Parameters
@@ -254,6 +408,50 @@ class StructuredPredictor(DecodingPredictor):
     def predict(self, X: Any, candidates: Any = None) -> Any:
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+        F = self.predict_coordinates(X)
+        return rank(self.decoder_, F, candidates, k)
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+            Arrays may be on disk.
+        path : path, optional
+            A .npy file to write the coordinates to, for more candidates than memory has room for.
+            It is searched block by block, and must stay as long as the pool is used.
+
+        Returns
+        -------
+        pool : EmbeddedPool
+        """
+        check_is_fitted(self)
+        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
+
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        F = self.predict_coordinates(X)
+        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
+        return decoder.truth_ranks(F, Y, candidates, ties=ties)
+
+
+def predicted(regressor: Any, X: Any) -> Any:
+    """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).load_for(regressor)
+    F = numpy_of(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
+
+
+def split_pipeline(model: Any) -> tuple[Pipeline | None, Any]:
+    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return model[:-1] if len(model) > 1 else None, model[-1]
 
 
 def _decoder(spec: Any, **params: Any) -> Any:

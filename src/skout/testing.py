@@ -1,13 +1,15 @@
-"""Conformance checks for kernels, sketches, losses and decoders, yours included.
+"""Conformance checks for kernels, sketches, losses, decoders and kinds of outputs, yours included.
 
-The test suite runs them over `KERNELS`, `SKETCHES`, `LOSSES` and `DECODERS`: registering is being
-tested.
+The test suite runs them over `KERNELS`, `SKETCHES`, `LOSSES`, `DECODERS` and `KINDS`: registering
+is being tested.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,16 @@ from sklearn.base import clone
 
 from ._numerics.arrays import float_dtype, is_tensor, n_rows, take
 from ._numerics.linalg import symmetric_eigenvalues
-from ._numerics.objects import Rows, to_device
+from ._numerics.objects import Objects, Rows, to_device
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
+from .kinds import Kind
+from .kinds.base import Cells
 from .losses import Loss, MarginLoss, as_loss
 from .sketches import Sketch, as_sketch
 
-__all__ = ["check_decoder", "check_kernel", "check_loss", "check_sketch"]
+__all__ = ["check_decoder", "check_kernel", "check_kind", "check_loss", "check_sketch"]
 
 # Samples behind each check of a loss, the difference quotients' step, and how near a kink is.
 _SAMPLES = 200
@@ -422,3 +426,55 @@ def check_decoder(decoder: Any, basis: KernelBasis, Y: Any, F: np.ndarray) -> No
     score = 2.0 * np.einsum("ij,ij->i", F, basis.transform(found)) - basis.kernel_.diag(found)
     slack = 1e-8 * (np.abs(best) + np.abs(norms).max())
     assert np.all(score >= best - slack), f"a training output is better by {(best - score).max():g}"
+
+
+def check_kind(
+    kind: Kind, Y: Objects, cells: Cells | None = None, columns: Sequence[str] = ("output",)
+) -> None:
+    """Check that a kind of output can be predicted, scored and shown, and be in tables.
+
+    Parameters
+    ----------
+    kind : Kind
+    Y : outputs of this kind, at least four, of which neighbours differ
+    cells : cells of a column of text, or numbers of shape (n, n_columns), optional
+    columns : names of their columns
+
+    Examples
+    --------
+    >>> from skout.kinds import Rankings
+    >>> from skout.testing import check_kind
+    >>> check_kind(Rankings(), [[0, 1], [1, 0], [0, 1], [1, 0]], ["a>b", "b > a"])
+    """
+    Y = kind.check(Y)
+    n = n_rows(kind.check(Y))
+    basis = kind.basis(Y, random_state=0)
+    F = np.asarray(basis.fit_transform(Y))
+    decoders = [decoder.fit(basis, Y) for decoder in kind.decoders(Y).values()]
+    best, other = kind.score(Y, Y), kind.score(Y, take(Y, np.roll(np.arange(n), 1)))
+    assert best > other, f"the truth must score more than other outputs. Got {best} and {other}"
+    scores = kind.decoded_scores(decoders, F, Y)
+    assert scores.shape == (len(decoders), n), "decoded_scores has a row for each decoder"
+    for decoder, row in zip(decoders, scores, strict=True):
+        assert_allclose(row, kind.row_scores(Y, decoder.decode(F)), atol=1e-6, err_msg="scores")
+    baseline = basis.transform(kind.baseline(Y))
+    assert baseline.shape == (1, F.shape[1]), "the baseline is one output, and has coordinates"
+    measures, evaluation = kind.measures(Y, Y), kind.evaluate(Y, Y)
+    assert {*measures} <= {*evaluation}, "evaluate has all measures"
+    assert all(rows.shape == (n,) for rows in measures.values()), "a measure has a number a row"
+    named = kind.named(kind.names(Y))
+    assert len(named.words(Y)) == len(named.write(Y)) == n, "words and texts of each output"
+    assert all(isinstance(named.picture(text), str) for text in named.write(Y)), "SVG, or empty"
+    if cells is None:
+        return
+    kind = kind.learn(cells, columns)
+    again = replace(kind, **json.loads(json.dumps(asdict(kind))))  # as its fields are in a file
+    is_text, objects = kind.reads_text(len(columns)), kind.read(cells)
+    written = kind.write if is_text else kind.to_columns
+    assert n_rows(objects) == len(cells), "an output for each cell"
+    same = again.read_candidates(written(objects))
+    assert_array_equal(written(same), written(objects), err_msg="what is written is read")
+    assert kind.unreadable(cells) == [], "candidates that can be read"
+    if is_text:
+        words = [sorted(one) for one in kind.words(objects)]
+        assert words == [sorted(one) for one in kind.split(cells)], "words are those of cells"

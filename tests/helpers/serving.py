@@ -19,6 +19,7 @@ from skout.apps.cli.serve import server
 from skout.apps.cli.settings import merge
 from skout.apps.cli.spectra.work import fit_library
 from skout.datasets import load
+from skout.kinds import Numbers
 from skout.molecules import MoleculePool
 
 N = 60
@@ -201,4 +202,4 @@ class Odd:
 
     class saved:
         class outputs:
-            kind = "numbers"
+            kind = Numbers()

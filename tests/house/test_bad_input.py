@@ -310,7 +310,7 @@ CASES += refused(
     "tuned:Y",
     of_outputs,
     ValueError,
-    "Y are texts: say which kind they are, classes, strings or smiles",
+    "Y may be classes, strings or smiles: say which",
     list=WORDS,
     objects=np.array(WORDS, dtype=object),
     pandas=pd.Series(WORDS),

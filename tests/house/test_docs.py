@@ -4,6 +4,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -99,27 +100,40 @@ def test_files_that_pages_link_to_exist(page):
 
 
 def test_the_tables_of_the_readme_are_those_of_the_records():
-    summary = script(ROOT / "benchmarks" / "summary.py")
+    from benchmarks import summary
+
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert summary.with_tables(text) == text, "run: python benchmarks/summary.py --write"
-    for name in re.findall(r"`(?:python )?((?:benchmarks|experiments)/\w+\.py)", text):
+    assert summary.with_tables(text) == text, "run: python -m benchmarks.summary --write"
+    for name in re.findall(r"`((?:benchmarks|experiments)/[\w/]+\.py)", text):
         assert (ROOT / name).exists(), f"{name} makes a number of the README"
 
 
-def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
+def test_the_page_beyond_the_papers_is_that_of_the_records():
     pytest.importorskip("psutil")  # of the experiments
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    beyond = script(ROOT / "experiments" / "beyond.py")
+    from experiments.ours import beyond
+
     text = (DOCS / "beyond.md").read_text(encoding="utf-8")
-    assert beyond.page_text() == text, "run: python experiments/beyond.py page"
+    assert beyond.page_text() == text, "run: python -m experiments.ours.beyond page"
 
 
-def test_the_page_of_costs_is_that_of_the_records(monkeypatch):
+def test_the_page_of_costs_is_that_of_the_records():
     pytest.importorskip("psutil")  # of the benchmarks
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    cost = script(ROOT / "benchmarks" / "cost.py")
+    from benchmarks import cost
+
     text = (DOCS / "scale.md").read_text(encoding="utf-8")
-    assert cost.page_text() == text, "run: python benchmarks/cost.py page"
+    assert cost.page_text() == text, "run: python -m benchmarks.cost page"
+
+
+def test_what_the_page_of_the_papers_names_is_there():
+    text = (DOCS / "papers.md").read_text(encoding="utf-8")
+    for name in re.findall(r"\{py:\w+\}`(?:[^`<]*<|~)([\w.]+)>?`", text):
+        pkgutil.resolve_name(name)
+    calls = re.findall(r"`(\w+)\(([^`]*)\)`", text)
+    calls = [(name, arguments) for name, arguments in calls if hasattr(skout, name)]
+    assert len(calls) > 5
+    for name, arguments in calls:
+        known = inspect.signature(getattr(skout, name)).parameters
+        assert set(re.findall(r"(\w+)=", arguments)) <= set(known), name
 
 
 def run_git(folder: Path, *arguments: str) -> None:
@@ -179,13 +193,15 @@ def test_the_records_of_experiments_are_those_that_their_page_names():
 
 
 def test_the_tested_versions_are_those_of_the_record():
-    versions = script(ROOT / "benchmarks" / "versions.py")
+    from benchmarks import versions
+
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     assert versions.with_sentence(text, versions.recorded()) == text, "run: make record-newest"
 
 
 def test_a_run_becomes_a_row_and_a_sentence(tmp_path):
-    versions = script(ROOT / "benchmarks" / "versions.py")
+    from benchmarks import versions
+
     report = tmp_path / "report.xml"
     report.write_text(
         '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3" '

@@ -105,7 +105,7 @@ def test_bibtex_with_the_f1_kernel_is_far_better():
 
 
 def test_yeast_is_better_than_one_classifier_a_label():
-    """experiments/multilabel.py: the best of scikit-learn's methods there has 66.6."""
+    """experiments/ours/multilabel.py: the best of scikit-learn's methods there has 66.6."""
     X, Y, X_test, Y_test = labels("yeast")
     scaler = StandardScaler().fit(X.toarray())
     model = iokr(Gaussian(0.0193), Tanimoto(), alpha=1e-3).fit(scaler.transform(X.toarray()), Y)

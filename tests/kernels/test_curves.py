@@ -9,8 +9,9 @@ import skout
 from skout import KernelBasis, iokr, sisokr
 from skout.decoding import GradientDecoder
 from skout.kernels import Curves, Gaussian, Normalized
+from skout.kinds.scoring import metric_of
 from skout.metrics import integrated_squared_error
-from skout.metrics.scoring import curve_r2, metric_of
+from skout.metrics.scoring import curve_r2
 from skout.sketches import SubSample
 from skout.testing import check_kernel
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skout
-from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr, correct_hubness
+from skout import ConformalSets, Ensemble, InducedMachine, correct_hubness, iokr, sisokr
 from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex
 from skout.kernels import Gaussian, Linear
 from skout.metrics import mean_reciprocal_rank
@@ -140,7 +140,9 @@ def test_rows_of_other_kinds():
     pandas = pytest.importorskip("pandas")
     model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(pandas.DataFrame(X), Y)
     pool = correct_hubness(model, pandas.DataFrame(X), Y, POOL, random_state=0)
-    other = correct_hubness(iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y), X, Y, POOL, random_state=0)
+    other = correct_hubness(
+        iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y), X, Y, POOL, random_state=0
+    )
     assert_allclose(pool.embedding, other.embedding)
 
 
@@ -208,8 +210,8 @@ def test_what_is_wrong_is_said(model, priced):
     with pytest.raises(ValueError, match="F has 1 coordinates, other than the candidates"):
         hubness_penalties(np.ones((4, 1)), pool)
     for prices in (np.zeros(3), np.full(100, np.nan)):
-        with pytest.raises(ValueError, match="prices must be 100 finite numbers"):
-            model.decoder_.priced(pool, prices)
+        with pytest.raises(ValueError, match="penalties must be 100 finite numbers"):
+            model.decoder_.penalized(pool, prices)
     with pytest.raises(ValueError, match="X and Y differ in length: 5 rows and 60 objects"):
         correct_hubness(model, X[:5], Y, POOL)
     with pytest.raises(ValueError, match=r"cv=5 folds need as many distinct outputs\. Got 2"):
@@ -218,7 +220,7 @@ def test_what_is_wrong_is_said(model, priced):
     with pytest.raises(ValueError, match="embedded by another model"):
         correct_hubness(other, X, Y, priced)
     labels = iokr(decoder="label_sets", output_kernel="f1").fit(X, (Y > 0).astype(int))
-    with pytest.raises(TypeError, match="needs a decoder with embed, matched, priced"):
+    with pytest.raises(TypeError, match="needs a decoder with embed, matched, penalized"):
         correct_hubness(labels, X, Y, POOL)
 
 
@@ -239,7 +241,9 @@ def test_a_pipeline_has_prices_as_its_parts_have():
 
 def test_an_ensemble_has_no_prices():
     model = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
-    with pytest.raises(TypeError, match=r"correct_hubness takes a StructuredPredictor.*Got Ensemble"):
+    with pytest.raises(
+        TypeError, match=r"correct_hubness takes a StructuredPredictor.*Got Ensemble"
+    ):
         correct_hubness(model, X, Y, POOL)
 
 

@@ -21,9 +21,9 @@ from skout import (
     KernelRidge,
     StructuredPredictor,
     TwoWay,
+    correct_hubness,
     iokr,
     sisokr,
-    correct_hubness,
 )
 from skout.decoding import FaissIndex
 from skout.kernels import Gaussian, NGram, Tanimoto

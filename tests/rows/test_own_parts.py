@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+import test_matrix
 from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -29,11 +32,12 @@ from skout import (
     KernelMachine,
     KernelRidge,
     StructuredPredictor,
+    correct_hubness,
     iokr,
     sisokr,
-    correct_hubness,
 )
 from skout.decoding import CandidateDecoder, Decoder
+from skout.dev import Local
 from skout.kernels import (
     Gaussian,
     Kernel,
@@ -268,8 +272,8 @@ class Searcher(BaseEstimator):
     def matched(self, Y, pool):
         return self.inner_.matched(Y, pool)
 
-    def priced(self, pool, prices):
-        return self.inner_.priced(pool, prices)
+    def penalized(self, pool, prices):
+        return self.inner_.penalized(pool, prices)
 
     def without_pool(self):
         light = Searcher()
@@ -287,6 +291,31 @@ class Careful(CandidateDecoder):
     def rank(self, F, candidates=None, k=10):
         indices, scores = super().rank(F, candidates, k)
         return indices, scores + self.bonus
+
+
+class Query(Local):
+    """Rows of a table in a database, which are read when they are asked for."""
+
+    reads_ahead = True
+
+    def __init__(self, path, rows):
+        self.path = path
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE data (row BLOB)")
+            database.executemany("INSERT INTO data VALUES (?)", [(row.tobytes(),) for row in rows])
+            database.commit()
+        self.like = self.take(slice(0, 1))
+
+    def __len__(self):
+        with closing(sqlite3.connect(self.path)) as database:
+            return database.execute("SELECT COUNT(*) FROM data").fetchone()[0]
+
+    def take(self, index):
+        numbers = 1 + np.arange(len(self))[index]
+        select = f"SELECT rowid, row FROM data WHERE rowid IN ({','.join(map(str, numbers))})"
+        with closing(sqlite3.connect(self.path)) as database:
+            rows = dict(database.execute(select))
+        return np.array([np.frombuffer(rows[number]) for number in numbers.tolist()])
 
 
 class Shift(TransformerMixin, BaseEstimator):
@@ -436,6 +465,16 @@ def said(model, rows):
     if hasattr(model, "decoder_") or hasattr(model, "members_"):
         found.append(np.asarray(model.predict(rows)))
     return found
+
+
+@pytest.mark.parametrize("name", test_matrix.ESTIMATORS)
+def test_a_source_of_ones_own_in_every_estimator(name, tmp_path):
+    make, y, _ = test_matrix.ESTIMATORS[name]
+    data = Query(tmp_path / "rows.db", X)
+    model = make().fit(data) if y is None else make().fit(data, y)
+    compare(answers(model, X[:20]), answers(test_matrix.in_memory(name), X[:20]))
+    if not isinstance(model, Ensemble):  # whose members each take them
+        compare(answers(model, data), answers(model, X))
 
 
 def objects_equal(found, expected):
@@ -612,7 +651,7 @@ def test_candidates_on_a_cluster(plain):
         ),
         (
             lambda model: correct_hubness(model, X, Y_SETS),
-            "correct_hubness needs a decoder with embed, matched, priced,",
+            "correct_hubness needs a decoder with embed, matched, penalized,",
         ),
         (lambda model: Ensemble.of([model]).predict(X), "needs a decoder with embed,"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from decimal import Decimal
 from numbers import Number
 from typing import Self
 
@@ -16,10 +17,13 @@ from .types import Array, DType, Index, Matrix, Objects, State, TorchDevice
 
 __all__ = [
     "Joint",
+    "Objects",
     "Ragged",
     "Rows",
     "as_objects",
     "column_of",
+    "is_categorical",
+    "is_gap",
     "moved",
     "pointers",
     "ranges",
@@ -274,6 +278,21 @@ def column_of(objects: Objects) -> Objects:
     column = np.asarray(objects)[:, 0]
     has_numbers = any(isinstance(item, Number) and item == item for item in column)  # but NaN
     return objects if has_numbers else column
+
+
+def is_gap(value: object) -> bool:
+    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | Decimal) and bool(value != value)
+
+
+def is_categorical(column: Objects) -> bool:
+    """Whether a column is of categories to its library: pandas, polars or pyarrow."""
+    if isinstance(column, np.ndarray | list):
+        return False
+    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
 def _are_texts_on_disk(objects: Objects) -> bool:

@@ -60,8 +60,8 @@ State: TypeAlias = dict[str, Any]
 TorchDevice: TypeAlias = Any
 #: None, the name of a metric, a metric, or a scorer of scikit-learn.
 Scoring: TypeAlias = Any
-#: One label per row: groups, strata; or None.
-Labels: TypeAlias = Sequence[Any] | NDArray[Any] | None
+#: A list or an array with one label per row, groups or strata; or None.
+Labels: TypeAlias = Any
 #: Positions of rows, a mask of them, or a slice.
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.

@@ -1,4 +1,4 @@
-"""Decode by a loss of the user's own: arg min over c of sum_j b_j(x) D(c, y_j) (2.30, 2.32)."""
+"""Decode by any loss: arg min over c of sum_j b_j(x) D(c, y_j) (2.30, 2.32)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..basis.weights import OutputWeights
 from ..rows import Source, limits
 from ..sketches import as_sketch
 from .candidates import CandidateDecoder
-from .pools import EmbeddedPool, check_one_for_each, one
+from .pools import EmbeddedPool, check_one_for_each, single
 
 __all__ = ["LossDecoder"]
 
-# Losses that are computed at a time.
+# Losses that are computed at a time: 8 MB.
 _LOSSES = 2**20
 
 
@@ -41,12 +41,12 @@ class LossDecoder(CandidateDecoder):
       weights with these indicators.
     - With an output sketch the known outputs are its landmarks, and b(x) are the weights of the
       projection of h(x) on their span, W' K~^+ W k(landmarks, y) a(x).
-    - Other regressors (forests, networks, other losses, a task matrix, a learnt metric) predict
+    - Other regressors (forests, networks, other losses, a task matrix, a learned metric) predict
       coordinates, and b(x) are the weights of least norm that have them.
 
     Where the kernel does not tell the known outputs apart, that is, its matrix has a lower rank,
     coordinates do not determine weights: in the last two cases a warning says so. For
-    D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel they need not, and the result is that of
+    D(c, y) = ||psi(c) - psi(y)||^2 and a normalized kernel they need not, and the result is that of
     `CandidateDecoder`.
 
     A candidate is embedded as the vector of its losses, and a prediction as one of weights: a
@@ -91,7 +91,7 @@ class LossDecoder(CandidateDecoder):
     #: the loss sees objects, which must be here
     takes_rows = False
     #: what candidates pay is for distances
-    priced = None  # type: ignore[assignment]
+    penalized = None  # type: ignore[assignment]
     #: it cannot do without the training outputs, even where they are no candidates
     drop_pool = None  # type: ignore[assignment]
 
@@ -154,13 +154,13 @@ class LossDecoder(CandidateDecoder):
         if np.any(place < 0):
             raise ValueError("Y must hold the outputs that the basis was fitted on.")
         self._known = take(Y, place)
-        first = self._losses()(take(self._known, slice(0, 1)))  # mistakes show before long work
+        first = self._losses()(take(self._known, slice(0, 1)))  # raises before long work
         _check_losses(first, (1, n_rows(self._known)), 0)
         _warn_if_undetermined(basis, rows)
         return super().fit(basis, Y, None, rows=rows)
 
     def _hold(self, rows: Rows, coordinates: np.ndarray | None) -> None:
-        """Do nothing: a loss may be slow, and waits until these are candidates."""
+        """Do nothing: losses may be slow, and are computed once these are candidates."""
 
     def _own_pool(self) -> EmbeddedPool:
         kept = getattr(self, "pool_", None)
@@ -213,7 +213,7 @@ class LossDecoder(CandidateDecoder):
 
         def of_pairs(candidates: Candidates) -> np.ndarray:
             pairs = [
-                [loss(one(candidates, i), one(known, j)) for j in range(n_rows(known))]
+                [loss(single(candidates, i), single(known, j)) for j in range(n_rows(known))]
                 for i in range(n_rows(candidates))
             ]
             return np.array(pairs, dtype=np.float64)
@@ -239,10 +239,10 @@ def _warn_if_undetermined(basis: Estimator, rows: Rows) -> None:
     if basis.rank_ < m:
         warnings.warn(
             f"The output kernel tells {basis.rank_} of {m} known outputs apart, up to rounding, so "
-            "that a prediction does not say how much each of them weighs: weights of least norm "
-            "are taken, which may misjudge a loss that is not the kernel's own. Use KernelRidge "
-            "without an output sketch, which predicts the weights of all outputs, or a kernel that "
-            "tells them apart, such as a narrower Gaussian.",
+            "that a prediction does not determine the weight of each of them: weights of least "
+            "norm are taken, which may be wrong for a loss other than the kernel's. Use "
+            "KernelRidge without an output sketch, which predicts the weights of all outputs, or a "
+            "kernel that tells them apart, such as a narrower Gaussian.",
             UserWarning,
             stacklevel=5,
         )

@@ -1,7 +1,7 @@
-"""What a decoder is, and the training outputs that it is fitted on, wherever they lie.
+"""The base class of decoders, and the training outputs that they are fitted on.
 
-Outputs are encoded once: for a basis that is fitted on them, for their coordinates, and to find the
-distinct ones, which are candidates where none are given.
+Outputs are encoded once: to fit a basis, for their coordinates, and to find the distinct ones,
+which are the default candidates.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ __all__ = [
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-# Distinct outputs that are kept, to be candidates where none are given.
+# Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
+# process.
 _MOST_OUTPUTS = 100_000
-# Rows whose k(c, c) is computed at a time.
+# Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
 _DIAGONAL = 2**16
 
 
@@ -154,8 +155,7 @@ class Decoder(ABC, PartsByName):
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
     """Return a decoder, or raise in the name of `by` where it has not all of these methods.
 
-    What a decoder can do is asked of it, not of its class: those that users write have the same
-    rights as ours.
+    Methods are tested, not classes, so that decoders of users work as ours do.
     """
     missing = [name for name in methods if not callable(getattr(decoder, name, None))]
     if missing:
@@ -187,7 +187,7 @@ def plain_outputs(Y: Objects, name: str = "Y") -> Objects:
 
 
 def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
-    """Give a regressor the task matrix of coordinates, if it has one of columns of the outputs.
+    """Turn the task matrix of a regressor from columns of the outputs to coordinates.
 
     The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
     """
@@ -204,7 +204,7 @@ def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
 
 @dataclass(frozen=True)
 class PendingOutputs:
-    """The distinct training outputs where they are not in memory: they are read when needed."""
+    """The distinct training outputs on a cluster, which are read when they are needed."""
 
     source: Source  # all outputs, as the user gave them
     positions: np.ndarray  # those that differ, in the order in which they appear
@@ -223,7 +223,7 @@ class KeepsOutputs(Decoder):
         See `CandidateDecoder`.
     """
 
-    _training: Any = None  # the training outputs as a pool, made when it is first searched
+    _training: Any = None  # the training outputs as a pool, embedded when it is first searched
     _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
     _dropped: int | None = None  # the most that are kept, where there were more
     #: `fit` takes encoded rows too, and outputs that are read when they are needed
@@ -282,14 +282,14 @@ class KeepsOutputs(Decoder):
 
     def _hold(self, rows: Matrix, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
-        own = np.empty((n_rows(rows), self.basis_.rank_ + 1))
-        self.embedding_ = self._fill(own, Memory(rows), lambda: self.pool_, coordinates)
+        embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
+        self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
         if self.index is not None:
-            self._own_pool()  # builds it now, not for the first query
+            self._own_pool()  # builds the index now, not for the first query
 
     @abstractmethod
     def _own_pool(self) -> Any:
-        """Return the training outputs as a pool, or say why they are no candidates."""
+        """Return the training outputs as a pool, or raise if they were not kept."""
 
     def _forget_pool(self) -> None:
         for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
@@ -304,16 +304,16 @@ class KeepsOutputs(Decoder):
             self.basis_.coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
-        # k(c, c), unless a basis of two ways has norms of its own
-        norms = getattr(self.basis_, "_norms", lambda some, _: self.basis_.kernel_.diag(some))
-        for some in row_slices(len(out), _DIAGONAL):
-            out[some, p] = -norms(rows.take(some), out[some, :p])
+        # k(c, c), unless the basis has norms of its own, as that of TwoWay
+        norms = getattr(self.basis_, "_norms", lambda part, _: self.basis_.kernel_.diag(part))
+        for part in row_slices(len(out), _DIAGONAL):
+            out[part, p] = -norms(rows.take(part), out[part, :p])
         return out
 
 
 @dataclass(frozen=True)
 class FittedOutputs:
-    """What a fit needs of the training outputs, beside the fitted basis."""
+    """The training outputs of a fit: objects, encoded rows and coordinates in a basis."""
 
     basis: Any
     outputs: Source  # the objects
@@ -323,7 +323,7 @@ class FittedOutputs:
     positions: np.ndarray | None = None
 
     def residual(self) -> Any:
-        """Return what the basis does not see of each output."""
+        """Return the squared norm of each output that is outside of the basis."""
         if self.rows is None:
             return self.basis.residual(self.outputs.load())
         return self.basis.engine_.residual(self.rows)
@@ -335,11 +335,11 @@ class FittedOutputs:
 
     @property
     def are_known(self) -> bool:
-        """Whether the distinct outputs are, or can be fetched, to be candidates."""
+        """Whether the distinct outputs are available as candidates."""
         return self.positions is not None or self.rows is None or self.objects is not None
 
     def subset(self, index: np.ndarray) -> FittedOutputs:
-        """Return what is known of some of the outputs, at increasing positions."""
+        """Return the same for the outputs at increasing positions."""
         outputs = self.outputs.subset(index)
         rows = None if self.rows is None else self.rows.subset(index)
         targets = self.targets
@@ -352,17 +352,17 @@ class FittedOutputs:
     def fitted(self, decoder: Estimator) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
         basis, Y = self.basis, self.objects
-        known = self.targets if isinstance(self.targets, np.ndarray) else None
-        takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
+        coordinates = self.targets if isinstance(self.targets, np.ndarray) else None
+        takes_rows = getattr(decoder, "takes_rows", False)  # encoded rows, or pending outputs
         if Y is not None or self.rows is None:
             Y = self.outputs.load() if Y is None else Y
             more = {"rows": self.rows.load()} if takes_rows and self.rows is not None else {}
-            return decoder.fit(basis, Y, known, **more)
+            return decoder.fit(basis, Y, coordinates, **more)
         if self.positions is None:
             return self._without_pool(decoder)
-        found = PendingOutputs(self.outputs, self.positions)
-        later = takes_rows and self.outputs.is_remote
-        return decoder.fit(basis, found if later else found.objects())
+        pending = PendingOutputs(self.outputs, self.positions)
+        is_later = takes_rows and self.outputs.is_remote
+        return decoder.fit(basis, pending if is_later else pending.objects())
 
     def shortened(self, regressor: Estimator, decoder: Estimator) -> tuple[Any, Any, Any]:
         """Return a fitted regressor, the basis, and the decoder fitted on it.

@@ -1,4 +1,4 @@
-"""Decode vectors by gradient: no candidates bound the answer where the kernel can be derived."""
+"""Decode vectors by gradient ascent, for kernels with gradients: not limited to candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .candidates import CandidateDecoder, best_positions
 
 __all__ = ["GradientDecoder"]
 
-# Change of the score, relative to it, at which a climb ends.
+# Relative change of the score, and gradient, at which an ascent ends; the defaults of SciPy, 2e-9
+# and 1e-5, leave fewer digits of the vector.
 _FTOL, _GTOL = 1e-12, 1e-8
 
 

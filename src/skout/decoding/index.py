@@ -18,7 +18,7 @@ from .search import Found, top_k
 
 __all__ = ["FaissIndex", "as_index", "index_recall"]
 
-_ADDED = 2**16
+_ADDED = 2**16  # rows that are copied to float32 at a time
 
 
 class FaissIndex(OnPages):
@@ -73,7 +73,7 @@ class FaissIndex(OnPages):
         return self
 
     def _set_n_probe(self, index: Estimator) -> None:
-        """Tell an index of cells how many to visit."""
+        """Set the number of cells that an IVF index visits."""
         check_number(self.n_probe, "n_probe", low=1, integer=True)
         try:
             _faiss().ParameterSpace().set_index_parameter(index, "nprobe", self.n_probe)
@@ -96,7 +96,7 @@ class FaissIndex(OnPages):
         return indices, scores
 
     def _search_block(self, queries: np.ndarray, k: int, n_found: int) -> Found:
-        """Score what faiss finds again, in float64: it gathers an array (b, n_found, p)."""
+        """Score the candidates of faiss again in float64; gathers an array (b, n_found, p)."""
         _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
         found = np.sort(found, axis=1)  # so that ties go to the lower position; -1: nothing found
         scores = np.einsum("ij,ikj->ik", queries, self.embedding_[found])

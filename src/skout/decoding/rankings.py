@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.types import Candidates, Objects
+from .._numerics.types import Array, Candidates, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
@@ -22,9 +22,9 @@ from .base import Decoder
 
 __all__ = ["RankingDecoder", "kemeny"]
 
-# Rows that the search over all orders takes at a time: few stay in cache, many spare calls.
+# Rows that the search over all orders takes at a time: more leave the cache, fewer cost calls.
 _SEARCH_ROWS = 512
-# Gains that are this small relative to the weights are rounding.
+# Gains below this, relative to the weights, are rounding.
 _ROUNDING = 1e-12
 
 

@@ -14,7 +14,7 @@ from .._numerics.arrays import has_rows, n_rows, row_slices, take
 from .._numerics.objects import Rows, column_of, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
-from .._numerics.types import Array, Candidates, Matrix, Objects, State
+from .._numerics.types import Array, Index, Matrix, Objects, State
 from .search import Found
 
 __all__ = ["CandidateSets", "PerQuery", "set_scores"]
@@ -69,9 +69,7 @@ class CandidateSets(PerQuery):
     ['CO', 'CCO']
     """
 
-    def __init__(
-        self, pool: Objects, indptr: Index, indices: Index
-    ) -> None:
+    def __init__(self, pool: Objects, indptr: Index, indices: Index) -> None:
         self.pool = pool
         self.indptr = _integers(indptr, "indptr")
         self.indices = _integers(indices, "indices")

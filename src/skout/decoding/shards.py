@@ -7,7 +7,7 @@ order of the shards, so that no machine holds the pool.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -20,7 +20,7 @@ from .._numerics.types import Array, Candidates, DType, Estimator, Objects, Rows
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
-from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree, Delayed
+from ..rows.tasks import Delayed, alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
@@ -84,8 +84,8 @@ def _as_array(objects: Objects) -> np.ndarray:
 def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
     """Return the decoder and the pool as they travel, and objects like those of the pool.
 
-    Objects take less room in a graph than their coordinates: one worker embeds them for all. A
-    decoder that cannot embed travels with all that it holds; what it finds is not known then.
+    Objects are smaller in a graph than their coordinates: one worker embeds them for all. A decoder
+    without `embed` is sent with its pool, and objects are None.
     """
     if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
         _refuse_sets(isinstance(candidates, CandidateSets))
@@ -190,9 +190,9 @@ def _by_shards(
     queries, sizes = blocks_of(F)
     blocks = []
     for block in queries:
-        found = [task(_search, block, light, shard, k) for shard in embedded]
-        blocks.append(task(finish, tree(found, _Merge(k))))
-    return as_lazy_as(from_blocks(blocks, sizes, tail, dtype), F)
+        parts = [task(_search, block, light, shard, k) for shard in embedded]
+        blocks.append(task(finish, tree(parts, _Merge(k))))
+    return as_lazy_as(from_blocks(blocks, sizes, tail, np.dtype(dtype)), F)
 
 
 @alone

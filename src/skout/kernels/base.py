@@ -110,8 +110,8 @@ class Kernel(ABC, PartsByName):
     runs_on_device: bool = False
     #: k(a x + b y, z) = a k(x, z) + b k(y, z): landmarks can be mixed instead of kernel values.
     is_linear: bool = False
-    #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs",
-    #: "spectra" or "curves". Predictions are measured accordingly, see `skout.metrics.scoring`.
+    #: What it compares: the name of a kind of output in `skout.kinds.KINDS`, by whose metric
+    #: predictions are scored; or "vectors", "curves" or "objects".
     compares: str = "objects"
     #: It learns from outputs before it is used, see `Learnt`.
     learns: bool = False

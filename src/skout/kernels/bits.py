@@ -64,7 +64,7 @@ class _SetKernel(VectorKernel):
     """
 
     runs_on_device = True
-    compares = "sets"
+    compares = "label_sets"
     #: (|a and b|, |a|, |b|) -> numerator and denominator
     _parts: Parts
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.objects import Objects
 from ._checks import as_real, check_rows_given, check_same_shape, weighted_mean
 
 __all__ = ["example_f1", "hamming_loss", "subset_accuracy"]
@@ -38,8 +39,8 @@ def example_f1(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     >>> example_f1([[1, 1, 0], [0, 0, 0]], [[0, 1, 1], [0, 0, 0]])
     0.75
     """
-    common, total, _ = _overlap(Y_true, Y_pred)
-    return weighted_mean(np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0), sample_weight)
+    common, total, _ = overlap(Y_true, Y_pred)
+    return weighted_mean(f1_scores(common, total), sample_weight)
 
 
 def hamming_loss(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -62,7 +63,7 @@ def hamming_loss(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     >>> hamming_loss([[1, 1, 0, 0], [0, 0, 0, 1]], [[0, 1, 1, 0], [0, 0, 0, 1]])
     0.25
     """
-    common, total, n_labels = _overlap(Y_true, Y_pred)
+    common, total, n_labels = overlap(Y_true, Y_pred)
     return weighted_mean((total - 2 * common) / n_labels, sample_weight)
 
 
@@ -86,11 +87,16 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> floa
     >>> subset_accuracy([[1, 1, 0], [0, 0, 1]], [[0, 1, 1], [0, 0, 1]])
     0.5
     """
-    common, total, _ = _overlap(Y_true, Y_pred)
+    common, total, _ = overlap(Y_true, Y_pred)
     return weighted_mean(total == 2 * common, sample_weight)
 
 
-def _overlap(Y_true: Any, Y_pred: Any) -> tuple[np.ndarray, np.ndarray, int]:
+def f1_scores(common: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Return 2 |a ∩ b| / (|a| + |b|) of each row, 1 for two empty sets."""
+    return np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0)
+
+
+def overlap(Y_true: Objects, Y_pred: Objects) -> tuple[np.ndarray, np.ndarray, int]:
     """Return |a ∩ b| and |a| + |b| of each row, and L."""
     true, pred = _label_sets(Y_true, "Y_true"), _label_sets(Y_pred, "Y_pred")
     check_same_shape(true, pred, ("Y_true", "Y_pred"))

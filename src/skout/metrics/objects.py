@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.objects import column_of
-from ..kernels import as_kernel
+from .._numerics.objects import Objects, column_of
+from ..kernels import Kernel, as_kernel
 from ..rows.encode import named
 from ._checks import weighted_mean
 
@@ -65,8 +65,12 @@ def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any 
     >>> kernel_similarity("tanimoto", [[1, 1, 0]], [[0, 1, 0]])
     0.5
     """
+    return weighted_mean(similarities(kernel, Y_true, Y_pred), sample_weight)
+
+
+def similarities(kernel: Kernel, Y_true: Objects, Y_pred: Objects) -> np.ndarray:
+    """Return k(y, y') / sqrt(k(y, y) k(y', y')) of each pair, shape (n,); 1 where both are 0."""
     cross, true, pred = _three_kernels(kernel, Y_true, Y_pred)
     norm = np.sqrt(true * pred)
     both_zero = (true == 0) & (pred == 0)
-    alike = np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)
-    return weighted_mean(alike, sample_weight)
+    return np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)

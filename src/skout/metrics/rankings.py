@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import row_slices
+from .._numerics.objects import Objects
 from .._numerics.validation import check_choice
 from ._checks import check_numbers, check_same_shape, weighted_mean
 
@@ -52,6 +53,11 @@ def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b", sample_weight: Any
     >>> kendall_tau([[0, 1, 1]], [[0, 5, 5]]), round(kendall_tau([[0, 1, 1]], [[0, 5, 5]], "a"), 4)
     (1.0, 0.6667)
     """
+    return weighted_mean(row_taus(R_true, R_pred, variant), sample_weight)
+
+
+def row_taus(R_true: Objects, R_pred: Objects, variant: str = "b") -> np.ndarray:
+    """Return Kendall's tau of each row, shape (n,), see `kendall_tau`."""
     check_choice(variant, "variant", ("b", "a"))
     true, pred = (
         check_numbers(R, name, "(n, d)") for R, name in ((R_true, "R_true"), (R_pred, "R_pred"))
@@ -68,7 +74,7 @@ def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b", sample_weight: Any
         else:
             norm = np.sqrt(true_pairs.astype(np.float64) * pred_pairs)
         taus[rows] = agreement / np.where(norm > 0.0, norm, 1.0)  # 0 / 1 where all is tied
-    return weighted_mean(taus, sample_weight)
+    return taus
 
 
 def _pair_counts(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

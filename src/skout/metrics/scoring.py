@@ -1,64 +1,36 @@
-"""What `score` of a predictor of objects measures: the metric of each kind of object."""
+"""What predicted objects are scored by: metrics with a name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import row_keys
-from .._numerics.objects import Rows
-from .._numerics.validation import resolve
-from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
+from .._numerics.objects import Objects
+from ..kernels import Kernel, as_kernel
 from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape, check_weights, weighted_mean
 from .labels import subset_accuracy
 from .objects import kernel_similarity
-from .rankings import kendall_tau
 
-__all__ = [
-    "METRICS",
-    "METRIC_OF_KIND",
-    "curve_r2",
-    "exact_matches",
-    "metric_of",
-    "r_squared",
-    "score_objects",
-]
-
-#: What predicted objects are measured by where nothing is asked for, by what their kernel compares
-#: (`Kernel.compares`). None depends on a parameter of the kernel, so that all can be tuned by it.
-#: Where each query has candidates of its own, it is the mean reciprocal rank of the truth.
-METRIC_OF_KIND: dict[str, str] = {
-    "sets": "example_f1",
-    "rankings": "kendall_tau",
-    "vectors": "r2",  # of 0 and 1 alone: example_f1, see `metric_of`
-    "strings": "ngram_similarity",
-    "graphs": "graph_similarity",
-    "spectra": "peak_similarity",
-    "curves": "curve_r2",
-    "objects": "exact_matches",
-}
+__all__ = ["METRICS", "curve_r2", "exact_matches", "r_squared"]
 
 
 def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the share of predictions that are the truth: of which a kernel makes equal rows.
-
-    Examples
-    --------
-    >>> from skout.metrics.scoring import exact_matches
-    >>> exact_matches("ngram", ["stone", "notes"], ["stone", "tones"])
-    0.5
-    """
-    kernel = as_kernel(kernel)
-    true, pred = row_keys(kernel.encode(Y_true)), row_keys(kernel.encode(Y_pred))
-    if not true:
+    """Return the share of predictions that are the truth: of which a kernel makes equal rows."""
+    matches = row_matches(as_kernel(kernel), Y_true, Y_pred)
+    if not len(matches):
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
-    matches = np.array([a == b for a, b in zip(true, pred, strict=True)])
     return weighted_mean(matches, sample_weight)
+
+
+def row_matches(kernel: Kernel, Y_true: Objects, Y_pred: Objects) -> np.ndarray:
+    """Return 1 where a kernel makes equal rows of truth and prediction, else 0, shape (n,)."""
+    true, pred = row_keys(kernel.encode(Y_true)), row_keys(kernel.encode(Y_pred))
+    return np.array([a == b for a, b in zip(true, pred, strict=True)], dtype=float)
 
 
 def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -66,12 +38,6 @@ def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
 
     This is `sklearn.metrics.r2_score` with multioutput="variance_weighted", for sparse matrices
     too. If all rows of `Y_true` are equal, it is 1 for these rows and 0 for any others.
-
-    Examples
-    --------
-    >>> from skout.metrics.scoring import r_squared
-    >>> r_squared([[0.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [2.0, 2.0]])
-    0.75
     """
     with named("Y_true"):
         true = check_matrix(Y_true)
@@ -79,14 +45,10 @@ def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
         pred = check_matrix(Y_pred)
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
     weights = check_weights(sample_weight, true.shape[0])
-    error = _sum_of_squares(true - pred, weights)
-    total = true.shape[0] if weights is None else weights.sum()
-    mean = np.asarray(true.mean(axis=0) if weights is None else weights @ true / total).ravel()
-    if sparse.issparse(true):
-        spread = _sum_of_squares(true, weights) - total * float(mean @ mean)
-    else:
-        spread = _sum_of_squares(true - mean, weights)
-    return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
+    true, pred = (one.toarray() if sparse.issparse(one) else one for one in (true, pred))
+    mean = np.average(true, axis=0, weights=weights)
+    error, spread = (np.average((true - f) ** 2, 0, weights).sum() for f in (pred, mean))
+    return float(1.0 - error / spread if spread > 0.0 else error == 0.0)
 
 
 def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -114,79 +76,12 @@ def _of_curves(kernel: Any) -> Any:
     return next((one for one in found if one is not None), None)
 
 
-def _sum_of_squares(values: Any, weights: np.ndarray | None) -> float:
-    if weights is not None:
-        squares = values.multiply(values) if sparse.issparse(values) else values**2
-        return float(weights @ np.asarray(squares.sum(axis=1)).ravel())
-    values = values.data if sparse.issparse(values) else np.asarray(values)
-    return float(np.vdot(values, values))
-
-
-def _by_rows(metric: Callable[..., float]) -> Callable[..., float]:
-    """Return a metric of outputs as one of a kernel and outputs."""
-    return lambda kernel, Y_true, Y_pred, **weights: metric(Y_true, Y_pred, **weights)
-
-
-def _by_kernel(kernel: Any) -> Callable[..., float]:
-    """Return the similarity by a kernel that does not change with the model's."""
-    return _by_rows(partial(kernel_similarity, kernel))
-
-
-#: Names that `scoring` takes: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater
-#: the better.
+#: Metrics of objects of any kind: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the
+#: greater the better. Each kind of output has its own beside them, see `skout.kinds.metrics`.
 METRICS: dict[str, Callable[..., float]] = {
-    "example_f1": _by_kernel(F1()),  # which takes counts and packed bits, too
-    "subset_accuracy": _by_rows(subset_accuracy),
-    "kendall_tau": _by_rows(kendall_tau),
-    "r2": _by_rows(r_squared),
-    "ngram_similarity": _by_kernel(NGram((1, 2, 3), short="keep")),
-    "graph_similarity": _by_kernel(WeisfeilerLehman()),
-    "peak_similarity": _by_kernel(PeakCosine()),
+    "subset_accuracy": lambda kernel, *outputs, **weights: subset_accuracy(*outputs, **weights),
+    "r2": lambda kernel, *outputs, **weights: r_squared(*outputs, **weights),
     "curve_r2": curve_r2,
     "exact_matches": exact_matches,
     "kernel": kernel_similarity,
 }
-
-
-def metric_of(kernel: Any, rows: Any) -> str:
-    """Return the name of the metric that belongs to what a kernel compares.
-
-    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Gaussian
-    >>> from skout.metrics.scoring import metric_of
-    >>> metric_of(Gaussian(), np.array([[0.0, 1.0], [1.0, 1.0]]))
-    'example_f1'
-    """
-    kind = kernel.compares
-    return METRIC_OF_KIND["sets" if kind == "vectors" and _is_binary(rows) else kind]
-
-
-def _is_binary(rows: Any) -> bool:
-    if isinstance(rows, Rows):
-        return False
-    values = rows.data if sparse.issparse(rows) else rows
-    return bool(np.all((values == 0) | (values == 1)))
-
-
-def score_objects(scoring: Any, kernel: Any, rows: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return how good predicted objects are, by the name of a metric or a function of both.
-
-    None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Tanimoto
-    >>> from skout.metrics.scoring import score_objects
-    >>> Y, P = np.array([[1, 1, 0]]), np.array([[0, 1, 0]])
-    >>> [round(score_objects(name, Tanimoto(), Y, Y, P), 2) for name in (None, "kernel")]
-    [0.67, 0.5]
-    """
-    if callable(scoring):
-        return float(scoring(Y_true, Y_pred))
-    name = metric_of(kernel, rows) if scoring is None else scoring
-    return resolve(name, METRICS, "scoring")(kernel, Y_true, Y_pred)

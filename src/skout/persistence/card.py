@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..kinds import KINDS
 from . import describe, save
 
 __all__ = ["model_card"]
@@ -16,7 +18,6 @@ __all__ = ["model_card"]
 # Characters that are shown of a value, and columns that are named.
 _LONGEST, _MOST_NAMES = 300, 40
 _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "`": "'", "[": "&#91;"})
-_KINDS = {"label_sets": "label sets", "smiles": "molecules"}
 
 
 def model_card(
@@ -65,37 +66,36 @@ def model_card(
     # slope
     """
     if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        return _Card(describe(path), name or path.stem, path.name, data, license, evaluation).text()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.skout"
-        save(model, path)
-        known = describe(path)
-    kind = type(model).__name__
-    return _Card(known, name or kind, path.name, data, license, evaluation).text()
+        found, file, title = describe(model), Path(model).name, Path(model).stem
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.skout"
+            save(model, path)
+            found, file, title = describe(path), path.name, type(model).__name__
+    return _Card(found, name or title, file, data, license, evaluation or {}).text()
 
 
+@dataclass
 class _Card:
     """The parts of a card, from what `describe` says; a file may have anything in its notes."""
 
-    def __init__(
-        self,
-        found: dict[str, Any],
-        name: str,
-        file: str,
-        data: str | None,
-        license: str | None,
-        evaluation: Mapping[str, Any] | None,
-    ) -> None:
-        self.found, self.about, self.name, self.file = found, found["about"], name, file
-        self.data, self.license, self.evaluation = data, license, evaluation or {}
+    found: dict[str, Any]
+    name: str
+    file: str
+    data: str | None
+    license: str | None
+    evaluation: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self.about = self.found["about"]
         notes = _dict(self.about.get("metadata"))
         self.notes = {key: value for key, value in notes.items() if key != "command_line"}
         self.fit = _dict(notes.get("command_line"))  # what `skout fit` noted
         self.validation = _dict(self.fit.get("validation"))
         outputs = _dict(self.fit.get("outputs"))
         kind = outputs.get("kind")
-        self.kind = _KINDS.get(kind, kind) if isinstance(kind, str) else None
+        kind = kind if isinstance(kind, str) else ""
+        self.kind = KINDS[kind].plural if kind in KINDS else kind
         self.targets = _names(outputs.get("columns"))
         self.inputs = _names(_dict(self.fit.get("inputs")).get("columns"))
 

@@ -26,6 +26,7 @@ from . import scikit
 from .files import FileError, Value
 
 __all__ = [
+    "RENAMED",
     "class_of",
     "function_name",
     "has_state",
@@ -44,9 +45,15 @@ __all__ = [
 # Packages that classes of skout in files are attributes of. Modules inside of these may change, and
 # are named in no file.
 _MODULES = re.compile(
-    r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|predictors"
+    r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|kinds|predictors"
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
+#: Classes of skout that files name as they were called before.
+RENAMED = {
+    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
+    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
+    "LearntScore": "LearnedScore",
+}
 _BUILTINS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -81,6 +88,9 @@ _ADVICE = {
 def class_of(name: str) -> type:
     """Return the class of skout or scikit-learn that a file names, importing its module."""
     module, _, last = name.rpartition(".")
+    if module.startswith("skout"):
+        last = RENAMED.get(last, last)
+        name = f"{module}.{last}"
     kind: Any = None
     try:
         if _MODULES.fullmatch(module):

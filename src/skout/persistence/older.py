@@ -22,6 +22,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
 from .._numerics.types import Estimator, Json, Objects, State
+from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
 
@@ -30,14 +31,10 @@ __all__ = ["Bins", "BoostedTrees", "converted"]
 # Where classes of version 1 are now: the first that has one of the name.
 _ROOMS = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
-    *(".regressors", "._numerics", ".persistence.older", ".apps.tuning", ".apps.tables"),
+    *(".regressors", "._numerics", ".persistence.older", ".kinds", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
-_RENAMED = {
-    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
-    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
-}
 # What `Kept` calls the private attributes that a `KernelRidge` had.
 _KEPT = {
     **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},
@@ -218,7 +215,7 @@ def class_name(name: str) -> str:
         return name if public == name else f"{public}.{last}"
     if package != "skout":
         return name
-    last = _RENAMED.get(last, last)
+    last = RENAMED.get(last, last)
     for room in [".deep"] if last in _NETWORKS else _ROOMS:
         kind = getattr(import_module(f"skout{room}"), last, None)
         if isinstance(kind, type):

@@ -409,7 +409,7 @@ def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np
     ahead, back = decoder.queries(unit, pool) - origin, decoder.queries(-unit, pool) - origin
     if not np.allclose(ahead, -back):
         raise TypeError(
-            "Prices of candidates, see `correct_hubness`, have no form in ONNX: give the candidates "
+            "Hubness penalties, see `correct_hubness`, have no form in ONNX: give the candidates "
             "themselves."
         )
     embedding = pool.embedding[pool.inverse]  # of copies as well

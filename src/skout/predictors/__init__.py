@@ -1,4 +1,4 @@
-"""What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices."""
+"""Wrappers of predictors: ensembles, two-way models, re-ranking, prediction sets, hubness."""
 
 from .answers import Answers
 from .conformal import ConformalSets

@@ -1,4 +1,4 @@
-"""Several structured predictors that vote: mean of scores, best score, mean of ranks (5.19, 5.23).
+"""Ensembles of structured predictors: mean of scores, best score, mean of ranks (5.19, 5.23).
 
 A sketched predictor depends on the draw of its sketches, a network on its seed. Members that differ
 by draw see the same candidates in coordinates of their own; what they share is the score of a
@@ -8,7 +8,7 @@ candidate, 2 <f(x), z(c)> - k(c, c), an estimate of k(c, c) - ||h(x) - psi(c)||^
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence, Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -38,15 +38,15 @@ __all__ = ["Ensemble"]
 
 @frames_out
 class Ensemble(RankingPredictor):
-    """Structured predictors that differ by seed, and choose candidates together.
+    """Structured predictors that differ by seed, and rank candidates together.
 
     Searches are exact, whatever the `index` of the members' decoders.
 
     Parameters
     ----------
     predictor : StructuredPredictor
-        Which ranks candidates. Every `random_state` in it is set anew for each member, and the
-        number of the member is added to the path of a network's checkpoint.
+        Which ranks candidates. Every `random_state` in it is drawn again for each member, and the
+        number of the member is appended to the path of a checkpoint.
     n_members : int, default 3
     combine : "mean", "max" or "rank", default "mean"
         A candidate's score is the weighted mean of the members' scores, the largest of them
@@ -173,13 +173,13 @@ class Ensemble(RankingPredictor):
         parts = self._parts(X, Y, rng) if self.split else [None] * self.n_members
         models = []
         for t, part in enumerate(parts):
-            own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
-            own |= {name: f"{path}.{t}" for name, path in paths.items()}
+            changed: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
+            changed |= {name: f"{path}.{t}" for name, path in paths.items()}
             rows, objects, more = X, Y, fit_params
             if part is not None:
                 rows, objects = take(X, part), take(Y, part)
                 more = params_of_rows(fit_params, part, n_rows(Y))
-            models.append(clone(self.predictor).set_params(**own).fit(rows, objects, **more))
+            models.append(clone(self.predictor).set_params(**changed).fit(rows, objects, **more))
         return self._ready(models, weights)
 
     def _parts(self, X: Objects, Y: Objects, rng: np.random.Generator) -> list[np.ndarray]:
@@ -269,16 +269,16 @@ class Ensemble(RankingPredictor):
     def _selected(
         self, name: str, quality: Callable[[str, np.ndarray], float], n_steps: int
     ) -> tuple[np.ndarray, float]:
-        """Return the best weights on the way of ensemble selection, and their quality."""
+        """Return the best weights of ensemble selection, and their quality."""
         T = len(self.members_)
         best = np.full(T, 1.0 / T)
         best_quality = quality(name, best)
         counts = np.zeros(T)
         for step in range(1, n_steps + 1 if T > 1 else 1):
-            tried = [quality(name, (counts + one) / step) for one in np.eye(T)]
-            counts[np.argmax(tried)] += 1.0
-            if max(tried) > best_quality:
-                best, best_quality = counts / step, max(tried)
+            qualities = [quality(name, (counts + member) / step) for member in np.eye(T)]
+            counts[np.argmax(qualities)] += 1.0
+            if max(qualities) > best_quality:
+                best, best_quality = counts / step, max(qualities)
         return best, best_quality
 
     def embed(self, candidates: Candidates) -> EmbeddedPools:
@@ -293,25 +293,25 @@ class Ensemble(RankingPredictor):
                 "ensemble.embed(pool.objects)."
             )
         if not isinstance(candidates, EmbeddedPools):
-            return EmbeddedPools.of([one.embed(candidates) for one in self.members_])
+            return EmbeddedPools.of([member.embed(candidates) for member in self.members_])
         if len(candidates.parts) != len(self.members_):
             raise ValueError(
                 f"candidates were embedded by {len(candidates.parts)} members, and this ensemble "
                 f"has {len(self.members_)}. Embed them with it: ensemble.embed(pool.objects)."
             )
-        for one, part in zip(self.members_, candidates.parts, strict=True):
-            one.embed(part)  # raises where the part is of another model
+        for member, part in zip(self.members_, candidates.parts, strict=True):
+            member.embed(part)  # raises where the part is of another model
         return candidates
 
     def _default_pools(self) -> EmbeddedPools:
         """Return the training outputs, which must be those of all members."""
-        pools = [one.embed(None) for one in self.members_]
+        pools = [member.embed(None) for member in self.members_]
         if self.split:
             objects = [pool.objects for pool in pools]
             are_lists = isinstance(objects[0], list)
             return self.embed([*chain(*objects)] if are_lists else stack(objects))
-        for one, pool in zip(self.members_[1:], pools[1:], strict=True):
-            if not _same_objects(one, pools[0].objects, pool):
+        for member, pool in zip(self.members_[1:], pools[1:], strict=True):
+            if not _same_objects(member, pools[0].objects, pool):
                 raise ValueError(
                     "The members were fitted on different outputs, so that there is no default "
                     "pool. Give candidates."
@@ -330,7 +330,7 @@ class Ensemble(RankingPredictor):
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
     def matched(self, Y: Objects, candidates: Candidates = None) -> np.ndarray:
-        """Return the distinct candidate that each object is to all members.
+        """Return the number of the candidate that equals each object, according to all members.
 
         Parameters
         ----------
@@ -361,19 +361,19 @@ class Ensemble(RankingPredictor):
     def _queries(self, X: Objects, pools: EmbeddedPools) -> list[np.ndarray]:
         """Return [2 f, 1] of each member."""
         return [
-            _searcher(one, "queries").queries(one.predict_coordinates(X), part)
-            for one, part in zip(self.members_, pools.parts, strict=True)
+            _searcher(member, "queries").queries(member.predict_coordinates(X), part)
+            for member, part in zip(self.members_, pools.parts, strict=True)
         ]
 
     def _truth(self, Y: Objects, pools: EmbeddedPools, n: int) -> np.ndarray:
-        """Return the distinct candidate that each true object is to all members, or -1."""
-        found = [
-            truth_in(part, _searcher(one, "matched"), Y, n)
-            for one, part in zip(self.members_, pools.parts, strict=True)
+        """Return the candidate that equals each true object according to all members, or -1."""
+        numbers = [
+            truth_in(part, _searcher(member, "matched"), Y, n)
+            for member, part in zip(self.members_, pools.parts, strict=True)
         ]
         if pools.table is None:
-            return np.where(np.all(found == found[0], axis=0), found[0], -1)
-        return in_own_set(match(np.column_stack(found), pools.table), pools.pool)
+            return np.where(np.all(numbers == numbers[0], axis=0), numbers[0], -1)
+        return in_own_set(match(np.column_stack(numbers), pools.table), pools.pool)
 
 
 def _check_predictor(model: Estimator, name: str) -> None:
@@ -390,7 +390,7 @@ def _searcher(model: Estimator, method: str) -> Any:
 
 
 def _is_seed(name: str, params: State) -> bool:
-    """Whether a parameter is a seed, but for those of parts by name, which are exact bases."""
+    """Whether a parameter is a seed; not of parts given by name, which are exact bases."""
     owner, _, last = name.rpartition("__")
     return last == "random_state" and not isinstance(params.get(owner), str)
 
@@ -401,7 +401,7 @@ def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> boo
     if n != len(pool):
         return False
     try:
-        found = truth_in(pool, _searcher(model, "matched"), objects, n)
+        numbers = truth_in(pool, _searcher(model, "matched"), objects, n)
     except (TypeError, ValueError):  # of another kind, or another number of features
         return False
-    return bool(np.array_equal(found, np.arange(n)))
+    return bool(np.array_equal(numbers, np.arange(n)))

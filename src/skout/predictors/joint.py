@@ -1,11 +1,11 @@
-"""Two ways in one vector: [f(x), z_x(x)] of an input, [z(y), g(y)] of an output.
+"""Both directions of `TwoWay` in one vector: [f(x), z_x(x)] of inputs, [z(y), g(y)] of outputs.
 
 A backward map f predicts the coordinates z(y) of an output, a forward map g those of the input,
 z_x(x). With s = sqrt(weight) the score of a candidate is one inner product and one norm,
 
     2 <[f(x), s z_x(x)], [z(c), s g(c)]> - (k(c, c) + weight ||g(c)||^2)
 
-so that a decoder that knows one basis searches both ways.
+so that a decoder of one basis searches both at once.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
 from .._numerics.types import Estimator, Matrix, Objects
 from ..decoding.base import plain_outputs
-from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
+from ..predictor import predicted
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
 __all__ = ["JointBasis", "JointRegressor", "OverBasis", "forward_scores"]
 
-# Rows whose coordinates the forward map predicts at a time.
+# Rows whose coordinates the forward model predicts at a time.
 _ROWS = 2**13
 
 
 class OverBasis(TransformerMixin, BaseEstimator):
-    """A basis made of `outputs`, a fitted one, whose kernel and landmarks it has."""
+    """A basis that changes the coordinates of `outputs`, a fitted basis."""
 
     outputs: Any
 
@@ -61,7 +61,7 @@ class OverBasis(TransformerMixin, BaseEstimator):
         return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
 
     def residual(self, Y: Objects) -> np.ndarray:
-        """Return what the basis below cannot see of each output."""
+        """Return the residual of each output in the basis `outputs`."""
         return self.outputs.residual(Y)
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
@@ -69,7 +69,7 @@ class OverBasis(TransformerMixin, BaseEstimator):
 
 
 class JointBasis(OverBasis):
-    """Coordinates of outputs by both ways, [z(y), sqrt(weight) g(y)], of fitted parts.
+    """Coordinates of outputs in both directions, [z(y), sqrt(weight) g(y)], of fitted parts.
 
     The regressor g was fitted on outputs as the kernel encodes them and on the `n_forward`
     coordinates of inputs; with `cosine` its predictions are scaled to a length of 1. At a weight of
@@ -87,7 +87,7 @@ class JointBasis(OverBasis):
 
     @property
     def rank_backward(self) -> int:
-        """How many of the coordinates are the backward way's."""
+        """The number of coordinates of the backward model."""
         return 0 if np.isinf(self.weight) else self.outputs.rank_
 
     @property
@@ -100,9 +100,9 @@ class JointBasis(OverBasis):
         if p:
             self.outputs.coordinates(rows, out=out[:, :p])
         if self.weight > 0.0:
-            for some in row_slices(len(rows), _ROWS):
-                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))
-                out[some, p:] = scaled(G, self.weight, self.cosine)
+            for part in row_slices(len(rows), _ROWS):
+                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(part)))
+                out[part, p:] = scaled(G, self.weight, self.cosine)
         return out
 
     def _norms(self, rows: Matrix, coordinates: np.ndarray) -> np.ndarray:
@@ -114,13 +114,13 @@ class JointBasis(OverBasis):
             forward = 1.0 if np.isinf(self.weight) else self.weight
         else:
             forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
-        own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
-        return own + forward
+        backward = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
+        return backward + forward
 
     def scores_by_direction(
         self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return "backward", "forward" and "cosine", as far as there are such, with weight 1.
+        """Return the scores "backward", "forward" and "cosine" that apply, with weight 1.
 
         Each has a score for each candidate; those of query i are numbers[indptr[i]:indptr[i + 1]].
         """
@@ -133,20 +133,20 @@ class JointBasis(OverBasis):
         def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
             return set_scores(A, B, indptr, place)
 
-        found = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
+        scores = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
         if not self.cosine:
             lengths, squares = parts.lengths[query], parts.squares[place]
             pairs = forward_scores(products(parts.zx, parts.g), lengths, squares)
-            found = dict(zip(("forward", "cosine"), pairs, strict=True))
+            scores = dict(zip(("forward", "cosine"), pairs, strict=True))
         if self.rank_backward:
             back = products(2.0 * parts.f, parts.z) - parts.norms[place]
-            found = {"backward": back, **found}
-        return found
+            scores = {"backward": back, **scores}
+        return scores
 
     def parts(self, F: np.ndarray, embedding: np.ndarray) -> JointParts:
-        """Return what the scores of both ways are made of.
+        """Return the terms of the scores in both directions.
 
-        F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with prices.
+        F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with hubness penalties.
         """
         p, end = self.rank_backward, self.rank_
         weight = 1.0 if np.isinf(self.weight) else self.weight
@@ -158,7 +158,7 @@ class JointBasis(OverBasis):
 
 
 class JointRegressor(BaseEstimator):
-    """Predictions for both ways, [f(x), sqrt(weight) z_x(x)], of fitted parts.
+    """Predictions in both directions, [f(x), sqrt(weight) z_x(x)], of fitted parts.
 
     A clone can be fitted on other rows, with the same coordinates of inputs.
     """
@@ -196,8 +196,8 @@ class JointRegressor(BaseEstimator):
         n_forward = self.inputs.rank_ if self.weight > 0.0 else 0
         T = np.reshape(T, (len(T), -1))
         T = T[:, : T.shape[1] - n_forward]
-        own = X if getattr(self.regressor, "takes_sources", False) else source(X).load()
-        self.regressor.fit(own, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
+        rows = X if getattr(self.regressor, "takes_sources", False) else source(X).load()
+        self.regressor.fit(rows, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
         return self
 
     def predict(self, X: Objects) -> Any:
@@ -221,7 +221,7 @@ def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
 
 
 class JointParts(NamedTuple):
-    """What the scores of n queries and c candidates by both ways are made of, for a weight of 1.
+    """The terms of the scores of n queries and c candidates in both directions, with weight 1.
 
     Backward 2 <f, z> - norms, forward 2 <zx, g> - squares, and by cosines
     2 <zx, g> / (lengths sqrt(squares)) - 1.
@@ -250,7 +250,7 @@ def _beside(*parts: np.ndarray) -> np.ndarray:
 
 
 def _as_inputs(regressor: Estimator, rows: Matrix) -> Any:
-    """Return encoded outputs as inputs: regressors of others want packed bits as an array."""
+    """Return encoded outputs as inputs; other libraries take packed bits as arrays."""
     if getattr(regressor, "takes_sources", False):
         return Memory(rows)
     return np.asarray(rows) if isinstance(rows, Rows) and rows.ndim == 2 else rows

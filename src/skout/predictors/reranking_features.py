@@ -17,9 +17,9 @@ from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects
 from ..decoding.base import able
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
-from ..decoding.predicting import split_pipeline
 from ..decoding.search import TIE
 from ..decoding.sets import set_scores
+from ..predictor import split_pipeline
 from ..rows import source
 from .hubness import hubness_penalties
 from .lists import Lists, in_pool
@@ -110,9 +110,7 @@ class _PredictorResults(QueryResults):
         basis = self.decoder.basis_
         if not hasattr(basis, "scores_by_direction"):
             return {}
-        return basis.scores_by_direction(
-            self.F, self.pool.embedding, listed.indptr, listed.number
-        )
+        return basis.scores_by_direction(self.F, self.pool.embedding, listed.indptr, listed.number)
 
     def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
         if references is None:
@@ -211,7 +209,9 @@ def reranking_features(
         if name in names:
             is_hubness = name == "hubness"
             scores = (
-                results.hubness(listed, references) if is_hubness else getattr(results, name)(listed)
+                results.hubness(listed, references)
+                if is_hubness
+                else getattr(results, name)(listed)
             )
             if not scores and name in features:
                 raise ValueError(_missing(name, results.model))
@@ -263,7 +263,9 @@ def _called(
     name = getattr(function, "__name__", repr(function))
     for part in row_slices(len(query), _PAIRS):
         at = in_pool(listed.place[part], pool, query[part])
-        values = np.asarray(function(rows.take(query[part]), taken(pool.pool, at)), dtype=np.float64)
+        values = np.asarray(
+            function(rows.take(query[part]), taken(pool.pool, at)), dtype=np.float64
+        )
         values = values[:, None] if values.ndim == 1 else values
         if values.ndim != 2 or len(values) != len(at):
             raise ValueError(

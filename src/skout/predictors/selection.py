@@ -1,4 +1,4 @@
-"""Which best answers to trust: conformal selection, of which few are wrong on average."""
+"""Conformal selection: accept best candidates such that few of them are wrong on average."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
 
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
-# Spread, relative to it, of a feature that does not vary: nothing is learnt from it.
+# Relative standard deviation below which a feature is constant, and is not used.
 _TINY = 1e-9
-# Queries from which on squares of features are learnt, too.
+# Queries from which on squares of features are used, too.
 _MANY = 500
 
 
@@ -41,8 +41,8 @@ class AnswerConfidence:
     coef: np.ndarray = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
 
     @classmethod
-    def learnt(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
-        """Learn them from queries whose true entry is known, and that count by their weights."""
+    def learned(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
+        """Learn the log odds from queries with their true entries, which count by their weights."""
         softmax = fit_softmax(lists, weights)
         features = _features(lists, softmax)
         centre = np.average(features, axis=0, weights=weights)
@@ -99,7 +99,7 @@ class ConformalSelection(Calibrated):
     prior : bool, default False
         Whether confidence may count how often a candidate was among the training outputs.
     share : float, default 0.3
-        Part of the calibration rows that confidence is learnt on, without `cv`.
+        Part of the calibration rows that confidence is learned on, without `cv`.
     random_state : None, int or Generator
         Seed of that split, or of the folds.
 
@@ -165,7 +165,7 @@ class ConformalSelection(Calibrated):
         groups: Labels = None,
         cv: int | None = None,
     ) -> ConformalSelection:
-        """Learn how sure answers are, and how sure the wrong ones look.
+        """Learn the confidence of answers, and measure that of wrong ones.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class ConformalSelection(Calibrated):
             Rows of one label, such as spectra of one molecule, count as one row together.
         cv : int, optional
             Number of folds: the rows are those to fit on, too. A copy of the model is fitted
-            without each fold, groups together, and kept; confidence is learnt from out-of-fold
+            without each fold, groups together, and kept; confidence is learned from out-of-fold
             candidates of the other folds. A new query gets the answer that the models of the folds
             are surest of together, and the median of their log odds is compared with those of all
             out-of-fold answers that were wrong; a model that has another answer counts as least
@@ -197,10 +197,10 @@ class ConformalSelection(Calibrated):
             self._made_by, self._outputs = ranker.made_by, None
         else:
             check_predictor(self.model)
-            rehearsal = OutOfFold(self.model, X, Y, groups, candidates)
-            parts = self._by_folds(rehearsal, cv, rng)
+            data = OutOfFold(self.model, X, Y, groups, candidates)
+            parts = self._by_folds(data, cv, rng)
             self._made_by = None
-            self._outputs = rehearsal.outputs.load() if candidates is None else None
+            self._outputs = data.outputs.load() if candidates is None else None
         rows, log_odds, is_wrong = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("rows", "log_odds", "is_wrong")
@@ -307,22 +307,22 @@ class ConformalSelection(Calibrated):
         truth = ranker.matched(Y, pool, n)
         learning, _ = drawn(unit, self.share, pool, rng)
         lists = ranker.lists(X, pool, learning, prior=self.prior, truth=truth)
-        confidence = AnswerConfidence.learnt(Lists.joined(list(lists)), masses(unit[learning]))
+        confidence = AnswerConfidence.learned(Lists.joined(list(lists)), masses(unit[learning]))
         rows = np.flatnonzero(~np.isin(unit, unit[learning]))
         log_odds, place = _best(confidence, ranker.lists(X, pool, rows, prior=self.prior))
         is_wrong = plain_pool(pool).inverse[place] != truth[rows]
         return Measured(None, confidence, rows, log_odds, is_wrong)
 
-    def _by_folds(self, rehearsal: OutOfFold, cv: int, rng: np.random.Generator) -> list[Measured]:
+    def _by_folds(self, data: OutOfFold, cv: int, rng: np.random.Generator) -> list[Measured]:
         """Fit the model without each fold, and measure its answers to the rows of the fold."""
-        held = list(held_out(rehearsal, cv, rng, type(self).__name__))
-        lists, unit, fold = held_lists(held, rehearsal.units, self.prior)
+        held = list(held_out(data, cv, rng, type(self).__name__))
+        lists, unit, fold = held_lists(held, data.units, self.prior)
         parts = []
         for k, part in enumerate(held):
-            own, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-            confidence = AnswerConfidence.learnt(lists.of(others), masses(unit[others]))
-            if len(own) == len(part.rows):  # all were ranked already
-                blocks: Iterable[Lists] = [lists.of(own)]
+            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            confidence = AnswerConfidence.learned(lists.of(others), masses(unit[others]))
+            if len(inside) == len(part.rows):  # all were ranked already
+                blocks: Iterable[Lists] = [lists.of(inside)]
             else:
                 blocks = part.ranker.lists(part.X, part.pool, prior=self.prior)
             log_odds, place = _best(confidence, blocks)
@@ -353,14 +353,14 @@ class ConformalSelection(Calibrated):
         who = type(self).__name__
         rankers = [first, *(Ranker(model, who) for model in self._models[1:])]
         each = [
-            _best(confidence, ranker.lists(X, own, prior=self.prior))
-            for ranker, confidence, own in zip(
+            _best(confidence, ranker.lists(X, embedded, prior=self.prior))
+            for ranker, confidence, embedded in zip(
                 rankers, self._confidences, pools_of(self._models, pool, who), strict=True
             )
         ]
         log_odds, place = (np.array(values) for values in zip(*each, strict=True))  # (k, n)
         number, sure = plain_pool(pool).inverse[place], expit(log_odds)
-        votes = np.array([np.sum(sure * (number == own), axis=0) for own in number])
+        votes = np.array([np.sum(sure * (number == n), axis=0) for n in number])
         best = np.argmax(votes, axis=0), np.arange(place.shape[1])
         log_odds = np.where(number == number[best], log_odds, -np.inf)
         median = np.sort(log_odds, axis=0)[(len(votes) - 1) // 2]  # the lower one of two

@@ -24,8 +24,8 @@ from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
 from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel
+from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
-from ..metrics.scoring import METRICS, score_objects
 from ..rows.encode import named
 from ..sketches import PivotedCholesky, Sketch, as_sketch
 from .leverage import coordinates
@@ -249,7 +249,7 @@ def _scorer(
     """Return the function from a basis and coordinates to the score of what they decode to."""
     if metric != "mrr" and not callable(metric):
         metric = "kernel" if metric == "similarity" else metric
-        resolve(metric, METRICS, "metric")
+        resolve(metric, metrics(), "metric")
 
     def score(basis: KernelBasis, F: np.ndarray) -> float:
         decoder = CandidateDecoder().fit(basis, pool)

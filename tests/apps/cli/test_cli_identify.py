@@ -19,9 +19,10 @@ pytest.importorskip("pyarrow")
 
 import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
-from skout.apps.cli.spectra.drawings import molecule_svg, spectrum_svg  # noqa: E402
+from skout.apps.cli.spectra.drawings import spectrum_svg  # noqa: E402
 from skout.apps.spectra.identify.peaks import explain_peaks  # noqa: E402
 from skout.datasets import load  # noqa: E402
+from skout.kinds import Smiles  # noqa: E402
 from skout.molecules import MoleculePool  # noqa: E402
 from skout.readers import read_mgf, read_msp  # noqa: E402
 
@@ -391,8 +392,8 @@ def test_the_page_needs_nothing_else_and_escapes_names(page):
 
 
 def test_drawings():
-    assert molecule_svg("C1CC") == ""
-    ethanol = molecule_svg("CCO")
+    assert Smiles().picture("C1CC") == ""
+    ethanol = Smiles().picture("CCO")
     assert ethanol.startswith("<svg")
     assert ethanol.endswith("</svg>\n")
     assert ethanol.count("stroke='#") >= 2

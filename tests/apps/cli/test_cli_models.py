@@ -121,7 +121,7 @@ KINDS = {
     "joined labels": ("label_sets", "tags", "f1", BITS, [], tags),
     "every label set": ("label_sets", "tags", "f1", BITS, ["--decoder", "label_sets"], tags),
     "joined order": ("rankings", "order", "kendall", RANKS, [], letters),
-    "string": ("strings", "word", Normalized(NGram(3, short="keep")), WORDS, [], list),
+    "string": ("strings", "word", Normalized(NGram((1, 2, 3), short="keep")), WORDS, [], list),
     "smiles": ("smiles", "mol", Mapped(fingerprints, "tanimoto"), MOLECULES, [], list),
     "graphs": ("smiles", "mol", Normalized(WeisfeilerLehman(2)), MOLECULES, [], list),
 }
@@ -190,7 +190,7 @@ def test_metrics_are_those_of_python(tables, tmp_path, call):
     same = np.mean([a == b for a, b in zip(guess.predict(X[test]), MOLECULES[test], strict=True)])
     expected = {
         "exact_matches": same,
-        "kernel_similarity": guess.score(X[test], MOLECULES[test], scoring="kernel"),
+        "fingerprint_similarity": guess.score(X[test], MOLECULES[test], scoring="kernel"),
     }
     assert evaluated("mol", "smiles") == pytest.approx(expected)
 
@@ -261,7 +261,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
     monkeypatch.setattr("skout.apps.cli.using.describe", lambda path, parts: {"about": about})
-    assert open_model(path).outputs.kind == kind
+    assert open_model(path).outputs.kind.name == kind
 
 
 def test_rank_writes_a_row_a_query_and_rank(labels_model, tables, tmp_path, call):
@@ -281,6 +281,19 @@ def test_rank_writes_a_row_a_query_and_rank(labels_model, tables, tmp_path, call
     assert_allclose([row["score"] for row in found], scores.ravel(), rtol=1e-9)
     assert [row["rank"] for row in found[:4]] == [1, 2, 3, 1]
     assert [row["query"] for row in found] == np.repeat(range(1, N - N_TRAIN + 1), 3).tolist()
+
+
+def test_a_model_that_builds_its_outputs_takes_no_candidates(tables, tmp_path, call):
+    path, pool = tmp_path / "model.skout", tmp_path / "pool.csv"
+    words = ["--target", "tags", "--output", "label_sets", "--inputs", "x*", *SKETCHED, "-o", path]
+    assert call("fit", tables / "train.csv", *words, "--decoder", "label_sets")[0] == 0
+    pool.write_text("tags\nt0\nt1;t2\n")
+    code, _, err = call("rank", path, tables / "test.csv", "--candidates", pool)
+    assert code == 1
+    assert "embed needs a decoder with embed, and LabelSetDecoder has none" in err
+    code, _, err = call("rank", path, tables / "test.csv")
+    assert code == 1
+    assert "LabelSetDecoder builds objects instead of ranking candidates" in err
 
 
 def test_rank_without_candidates_takes_training_outputs(labels_model, tables, call):
@@ -438,7 +451,7 @@ FIT = ["--target", "y", "-o", "model.skout"]
         (
             "x,a,b\n1,0,2\n",
             ["--target", "a,b", "--output", "label_sets", "-o", "m"],
-            "'b' has 2 in",
+            "row 1 has 2 for 'b'. It must be",
         ),
         ("x,a,b\n1,0,2\n", ["--target", "a,b", "--output", "rankings", "-o", "m"], "no ranking of"),
         ("x,r\n1,a>b\n2,a>c\n", ["--target", "r", "--output", "rankings", "-o", "m"], "row 2 has"),

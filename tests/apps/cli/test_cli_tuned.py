@@ -82,7 +82,7 @@ METRICS = {
     "label_sets": "example_f1",
     "rankings": "kendall_tau",
     "strings": "ngram_similarity",
-    "smiles": "kernel",
+    "smiles": "fingerprint_similarity",
     "numbers": "r2",
 }
 
@@ -223,7 +223,7 @@ def test_mistakes_are_one_line(words, message, table, call):
     ("column", "cells", "words", "said"),
     [
         ("few", WHICH, [], "few: taken for numbers. If not, say --output classes."),
-        ("bit_*", BITS, [], "bit_1, bit_2: taken for numbers. If not, say --output label_sets."),
+        ("bit_*", BITS, [], "bit_1, bit_2: taken for label_sets. If not, say --output numbers."),
         ("few", WHICH, ["--output", "numbers"], ""),
         ("many", range(N), [], ""),
         (

@@ -19,18 +19,19 @@ from serving import COLUMNS, N, fit
 
 import skout
 from skout.apps import cli
-from skout.apps.cli.baselines import baseline_of, baseline_output
-from skout.apps.cli.columns import LabelSets, Numbers, Rankings, Texts
+from skout.apps.cli.columns import Outputs
 from skout.apps.cli.report import model_report
 from skout.apps.cli.report import sources as where_scores_come_from
 from skout.apps.cli.report.measure import _grouped
 from skout.apps.cli.report.sources import _shuffled
 from skout.apps.cli.results import write_rows
-from skout.apps.cli.scoring import new_score
+from skout.apps.cli.using import Scores
+from skout.kinds import LabelSets, Numbers, Rankings, Strings
 
 pd, pl, pa = extra("pandas"), extra("polars"), extra("pyarrow")
 
 EVIL = "<script>alert('x')</script>&\""
+SETS = Outputs(["t"], LabelSets(["p", "q"]))
 CLASSES = {"target": "word", "output": "classes", "inputs": "x*", "input_sketch": "subsample:20"}
 SHOWN = ["label sets", "columns of labels", "rankings", "columns of ranks", "strings", "molecules"]
 SHOWN += ["numbers", "tuned", "classes"]
@@ -130,12 +131,8 @@ def test_standard_error_of_numbers_is_that_of_many_tables():
     truth = rng.standard_normal((400, 40, 1))
     found = truth + 0.5 * rng.standard_normal(truth.shape)
     for one in zip(truth, found, strict=True):
-        score = new_score("numbers", None)
-        score.add(*one)
-        errors.append(list(score.result().values()))
-    guesses = [
-        list(new_score("numbers", None).errors(truth[i], found[i], 40).values()) for i in range(15)
-    ]
+        errors.append(list(Scores(Numbers(), *one).metrics.values()))
+    guesses = [list(Scores(Numbers(), truth[i], found[i]).errors(40).values()) for i in range(15)]
     assert_allclose(np.mean(guesses, axis=0), np.std(errors, axis=0), rtol=0.15)
 
 
@@ -156,26 +153,35 @@ def test_baselines_are_the_constant_predictions_of_training(models, folder, tmp_
 @pytest.mark.parametrize(
     ("outputs", "Y", "cells"),
     [
-        (Numbers(["a", "b"]), np.array([[1.0, 2], [3, 6]]), {"a": 2.0, "b": 4.0}),
-        (LabelSets(["t"], ["p", "q"]), sparse.csr_matrix([[1.0, 0], [0, 1], [0, 1]]), {"t": "q"}),
-        (LabelSets(["t"], ["p", "q"]), sparse.csr_matrix((2, 2)), {"t": ""}),
-        (LabelSets(["p", "q"]), sparse.csr_matrix([[1.0, 1]]), {"p": 1, "q": 1}),
-        (Rankings(["r"], ["p", "q"]), np.array([[0.0, 1], [1, 0], [0, 1]]), {"r": "p>q"}),
-        (Rankings(["p", "q"], first=1), np.array([[1.0, 0]]), {"p": 2, "q": 1}),
-        (Texts(["w"]), ["b", "a", "a"], {"w": "a"}),
+        (Outputs(["a", "b"], Numbers()), np.array([[1.0, 2], [3, 6]]), {"a": 2.0, "b": 4.0}),
+        (SETS, sparse.csr_matrix([[1.0, 0], [0, 1], [0, 1]]), {"t": "q"}),
+        (SETS, sparse.csr_matrix((2, 2)), {"t": ""}),
+        (
+            Outputs(["p", "q"], LabelSets(["p", "q"])),
+            sparse.csr_matrix([[1.0, 1]]),
+            {"p": 1, "q": 1},
+        ),
+        (
+            Outputs(["r"], Rankings(["p", "q"])),
+            np.array([[0.0, 1], [1, 0], [0, 1]]),
+            {"r": "p>q"},
+        ),
+        (Outputs(["p", "q"], Rankings(["p", "q"], 1)), np.array([[1.0, 0]]), {"p": 2, "q": 1}),
+        (Outputs(["w"], Strings()), ["b", "a", "a"], {"w": "a"}),
     ],
 )
 def test_a_baseline_survives_the_file(outputs, Y, cells):
-    record = json.loads(json.dumps(baseline_of([Y], outputs)))
+    record = json.loads(json.dumps(outputs.baseline(Y)))
     assert record["cells"] == cells
-    _, output = baseline_output(record, outputs, None)
+    _, output = outputs.baseline_output(record)
     assert outputs.cells(output) == {name: [value] for name, value in cells.items()}
 
 
 def test_old_files_have_no_baseline_and_damaged_ones_say_so():
-    assert baseline_output(None, Numbers(["a"]), None) is None
+    outputs = Outputs(["a"], Numbers())
+    assert outputs.baseline_output(None) is None
     with pytest.raises(ValueError, match="baseline in the model's file"):
-        baseline_output({"name": "the mean", "cells": {"b": 1.0}}, Numbers(["a"]), None)
+        outputs.baseline_output({"name": "the mean", "cells": {"b": 1.0}})
 
 
 def test_names_are_escaped(tmp_path, call):

@@ -36,11 +36,12 @@ from serving import (
 
 from skout.apps import cli
 from skout.apps.cli.serve import server as server_module
-from skout.apps.cli.serve.drawing import Picture, draw_molecules, picture_of
+from skout.apps.cli.serve.drawing import Picture, draw_all, picture_of
 from skout.apps.cli.serve.limits import Deadline, Gate, Limits, Refused
 from skout.apps.cli.serve.models import Models
 from skout.apps.cli.serve.tables import table_of_records, table_of_text
 from skout.apps.tables.files import Reading
+from skout.kinds import Smiles
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
@@ -125,7 +126,7 @@ def test_molecules_are_drawn_when_asked(folder):
     for one in drawn["rows"][0]["candidates"]:
         assert one["svg"].startswith("<svg")
         assert "<script" not in one["svg"]
-    bad = draw_molecules(["C1CC", "C" * 9999, "CCO"], Deadline(30.0))
+    bad = draw_all(Smiles().picture, ["C1CC", "C" * 9999, "CCO"], Deadline(30.0))
     assert [bool(svg) for svg in bad.values()] == [False, False, True]
 
 

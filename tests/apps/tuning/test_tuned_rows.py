@@ -21,19 +21,17 @@ from skout._numerics import checkpoints
 from skout.apps.tuning import (
     MAPS,
     ByOutput,
-    ClassCodes,
-    LabelFeatures,
     LeafForest,
     Map,
     PrincipalOutputs,
     Sample,
 )
 from skout.apps.tuning.folds import make_folds
-from skout.apps.tuning.kinds import KINDS, guess_kind
+from skout.apps.tuning.scoring import OutputScoring
 from skout.apps.tuning.search import ModelSearch
 from skout.kernels import Gaussian
+from skout.kinds import KINDS, ClassCodes, LabelFeatures, guess_kind, metrics
 from skout.metrics import r2
-from skout.metrics.scoring import METRICS
 from skout.sources import Blocks
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -49,6 +47,7 @@ OUTPUTS = {
     "classes": np.array(["ab", "b", "c", "d"])[SCORES.argmax(axis=1)],
     "strings": ["".join("ab"[int(s > 0)] for s in row) for row in SCORES],
 }
+CHAINS = ["C" * (1 + i % 5) + "O" * (i % 3) for i in range(N)]
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 COUNTS = RNG.integers(1, 4, N)  # weights that rows can be repeated by
 COPIES = np.repeat(np.arange(N), COUNTS)
@@ -180,9 +179,9 @@ def test_judges_of_integer_weights_are_those_of_repeated_rows(kind, scoring):
 
     if kind == "classes" and scoring == "kernel":
         pytest.skip("classes have no kernel")
-    judged = KINDS[kind](own if scoring == "own" else scoring)
-    Y = judged.checked(OUTPUTS[kind])
-    basis = judged.basis(Y, 0)
+    judged = OutputScoring(KINDS[kind], own if scoring == "own" else scoring)
+    Y = judged.check(OUTPUTS[kind])
+    basis = KINDS[kind].basis(Y, 0)
     T = basis.fit_transform(Y)
     splits = [(np.arange(N), held) for _, held in KFold(5).split(X)]
     folds = make_folds(N, 0, cv=splits, weights=COUNTS.astype(float))
@@ -192,16 +191,16 @@ def test_judges_of_integer_weights_are_those_of_repeated_rows(kind, scoring):
         cv=[(np.arange(len(COPIES)), np.flatnonzero(np.isin(COPIES, h))) for _, h in splits],
     )
     F = (T + 0.5 * np.random.default_rng(3).standard_normal(T.shape)).astype(np.float32)
-    weighted = judged.judge(basis, Y, folds)(F[folds.held])
-    repeated = judged.judge(basis, take(Y, COPIES), again)(F[COPIES[again.held]])
+    weighted = judged.on_folds(basis, Y, folds)(F[folds.held])
+    repeated = judged.on_folds(basis, take(Y, COPIES), again)(F[COPIES[again.held]])
     assert_allclose(weighted, repeated, atol=1e-6)
     assert_allclose(folds.weights, again.weights)
-    plain = judged.judge(basis, Y, make_folds(N, 0, cv=splits))(F[folds.held])
+    plain = judged.on_folds(basis, Y, make_folds(N, 0, cv=splits))(F[folds.held])
     if kind != "numbers" or scoring != "own":  # no number is met
         assert np.abs(weighted - plain).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", metrics())
 def test_named_metrics_of_integer_weights(name):
     """Each metric of a name: weights are repetitions."""
     values = {
@@ -209,24 +208,26 @@ def test_named_metrics_of_integer_weights(name):
         "subset_accuracy": OUTPUTS["label_sets"],
         "kendall_tau": OUTPUTS["rankings"],
         "ngram_similarity": OUTPUTS["strings"],
-        "graph_similarity": ["C" * (1 + i % 5) + "O" * (i % 3) for i in range(N)],
+        "accuracy": OUTPUTS["classes"],
+        "graph_similarity": CHAINS,
+        "fingerprint_similarity": CHAINS,
         "peak_similarity": [(np.arange(1, 4 + i % 3) * 50.0, np.ones(3 + i % 3)) for i in range(N)],
     }
-    if name == "graph_similarity":
+    if name in ("graph_similarity", "fingerprint_similarity"):
         extra("rdkit")
     kernel = skout.kernels.Curves() if name == "curve_r2" else Gaussian(0.5)
     true = values.get(name, OUTPUTS["numbers"].round())
     pred = take(true, (np.arange(N) + np.arange(N) % 2) % N)  # every other one is right
-    weighted = METRICS[name](kernel, true, pred, sample_weight=COUNTS.astype(float))
-    assert_allclose(weighted, METRICS[name](kernel, take(true, COPIES), take(pred, COPIES)))
-    assert abs(weighted - METRICS[name](kernel, true, pred)) > 1e-4
+    weighted = metrics()[name](kernel, true, pred, sample_weight=COUNTS.astype(float))
+    assert_allclose(weighted, metrics()[name](kernel, take(true, COPIES), take(pred, COPIES)))
+    assert abs(weighted - metrics()[name](kernel, true, pred)) > 1e-4
 
 
 def test_r2_of_sparse_rows_is_weighted():
     true, pred = OUTPUTS["label_sets"], OUTPUTS["label_sets"][::-1]
     expected = r2_score(true, pred, sample_weight=WEIGHTS, multioutput="variance_weighted")
     for make in (np.asarray, sparse.csr_matrix):
-        found = METRICS["r2"](None, make(true), make(pred), sample_weight=WEIGHTS)
+        found = metrics()["r2"](None, make(true), make(pred), sample_weight=WEIGHTS)
         assert_allclose(found, expected)
 
 
@@ -497,9 +498,9 @@ def test_a_column_with_gaps_counts_as_much_as_others():
     Y[: N // 2, 0] = np.nan
     truth, F = Y[make_folds(N, 0, cv=2).held], np.zeros((N, 2))
     folds = make_folds(N, 0, cv=2, weights=WEIGHTS)
-    judged = KINDS["numbers"]()
-    basis = judged.basis(Y, 0).fit(Y)
-    total = judged.judge(basis, Y, folds)(F)[0] @ folds.weights
+    judged = OutputScoring(KINDS["numbers"])
+    basis = KINDS["numbers"].basis(Y, 0).fit(Y)
+    total = judged.on_folds(basis, Y, folds)(F)[0] @ folds.weights
     mean = np.tile(np.nanmean(Y, axis=0), (N, 1))
     assert_allclose(total, r2(truth, mean, WEIGHTS[folds.held]))
 
@@ -518,7 +519,7 @@ def test_own_metrics_get_gaps():
 @pytest.mark.parametrize("kind", ["label_sets", "rankings"])
 def test_gaps_are_of_numbers_alone(kind):
     Y = holed(OUTPUTS[kind].astype(float), 0.05)
-    with pytest.raises(ValueError, match='leave rows with gaps out, or say kind="numbers"'):
+    with pytest.raises(ValueError, match=f"Y may be {kind} or numbers: say which"):
         quick().fit(X, Y)
     with pytest.raises(ValueError, match=r"[Nn]a[Nn]"):
         quick(kind).fit(X, Y)

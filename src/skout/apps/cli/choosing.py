@@ -2,14 +2,18 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..tables.files import Table, listed, select
+import numpy as np
+
+from skout.kinds import KINDS, Numbers, either, kinds_of
+
+from ..tables.files import Reading, Table, listed, select
 from ..tables.kinds import Content, is_row_number, may_be_id
 from ..tables.numerals import PLAIN
-from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
+from .columns import Inputs, Outputs, first_rows, known_kind
 from .progress import progress
 from .settings import Settings
 
@@ -25,8 +29,10 @@ def choose_columns(
     """
     target = _target(table, settings)
     asked = _asked(table, settings, target)
-    seen = _look(table, [*target, *asked] if settings.output in (None, "numbers") else asked)
-    outputs = _outputs(target, settings, seen)
+    output = settings.output
+    are_texts = output is not None and known_kind(output).reads_text(len(target))
+    seen = _look(table, asked if are_texts else [*target, *asked])
+    outputs = _outputs(table, target, settings, seen)
     if mixed and settings.inputs is None:
         columns = [name for name in asked if not is_row_number(name)]
     else:
@@ -37,7 +43,8 @@ def choose_columns(
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
-    unused = {name: _why(name, seen[name]) for name in asked if name not in used}
+    left = [name for name in asked if name not in used]
+    unused = {name: "id" if is_row_number(name) else str(seen[name]) for name in left}
     return inputs, outputs, unused
 
 
@@ -77,28 +84,37 @@ def _writings(names: Sequence[str], seen: dict[str, Content]) -> dict[str, dict[
     return {name: asdict(one) for name, one in found.items() if one != PLAIN}
 
 
-def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Outputs:
+def _outputs(
+    table: Table, columns: list[str], settings: Settings, seen: dict[str, Content]
+) -> Outputs:
     """Return the columns to predict, and what kind of objects they hold."""
-    kind = settings.output
-    if kind is None:
-        empty = next((name for name in columns if seen[name].kind == "empty"), None)
-        if empty is not None:
-            raise ValueError(f"--target: the column {empty!r} has no values.")
-        text = next((name for name in columns if seen[name].kind != "number"), None)
-        if text is not None:
-            raise ValueError(
-                f"--output is missing: {text!r} is text, so say what it holds: label_sets, "
-                "rankings, classes, strings or smiles."
-            )
-        kind = "numbers"
-    kind = OUTPUTS.spelled(kind)
-    if kind in ("strings", "smiles", "classes"):
-        if len(columns) > 1:
-            raise ValueError(f"--output {kind} takes one column. Got {', '.join(columns)}.")
-        return OUTPUTS[kind](columns) if kind == "classes" else Texts(columns, kind)
-    if kind == "label_sets":
-        return LabelSets(columns, separators=settings.separators)
-    return OUTPUTS[kind](columns)
+    names = [settings.output] if settings.output else _guesses(table, columns, seen)
+    kind: Any = known_kind(names[0])
+    if kind.reads_text(len(columns)) and len(columns) > 1:
+        raise ValueError(f"--output {kind.name} takes one column. Got {', '.join(columns)}.")
+    if hasattr(kind, "separators"):
+        kind = replace(kind, separators=settings.separators)
+    return Outputs(columns, kind, names[1:])
+
+
+def _guesses(table: Table, columns: list[str], seen: dict[str, Content]) -> list[str]:
+    """Return the kind that columns of numbers are of, and those that they may be of instead.
+
+    Where `skout.kinds.guess_kind` would ask, they are numbers.
+    """
+    empty = next((name for name in columns if seen[name].kind == "empty"), None)
+    if empty is not None:
+        raise ValueError(f"--target: the column {empty!r} has no values.")
+    text = next((name for name in columns if seen[name].kind != "number"), None)
+    if text is not None:
+        choices = either(name for name, kind in KINDS.items() if kind.reads_text(1))
+        raise ValueError(f"--output is missing: {text!r} is text, so say what it holds: {choices}.")
+    reading = Reading(writings={name: seen[name].writing for name in columns})
+    values = first_rows(part.numbers for part in table.parts(columns, (), reading))
+    values = values[:, 0] if len(columns) == 1 else values
+    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
+    kinds = kinds_of(whole)
+    return list(dict.fromkeys([*(kinds if len(kinds) == 1 else []), Numbers.name, *kinds]))
 
 
 def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[str]:
@@ -152,7 +168,3 @@ def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:
                 f"rows. If it is one, leave it out: --drop {name!r}.",
                 stacklevel=2,
             )
-
-
-def _why(name: str, content: Content) -> str:
-    return "id" if is_row_number(name) else str(content)

@@ -4,53 +4,29 @@ What is learned from the training table (label names, means) is plain data: it t
 metadata of the model's file.
 """
 
-import re
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from skout.dev import Registry
-from skout.kernels.smiles import molecules
+from skout.dev import join, n_rows, resolve
+from skout.kinds import KINDS, Kind, either
 
-from ..tables.files import Part, Reading, Table
+from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-__all__ = [
-    "NOT_CHOSEN",
-    "OUTPUTS",
-    "Inputs",
-    "LabelSets",
-    "Numbers",
-    "Outputs",
-    "Rankings",
-    "Texts",
-]
+__all__ = ["Inputs", "Outputs", "first_rows", "known_kind"]
 
-
-class _Columns:
-    """Columns that are read as numbers, or as text."""
-
-    columns: list[str]
-    is_text: Any
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
+# Training outputs that are looked at, for their kind and a baseline.
+_MOST_ROWS = 100_000
 
 
 @dataclass
-class Inputs(_Columns):
+class Inputs:
     """Columns of numbers, or one of text or SMILES."""
 
     columns: list[str]
@@ -67,15 +43,13 @@ class Inputs(_Columns):
     @property
     def numbers(self) -> list[str]:
         """The columns to be read as numbers."""
-        if not self.is_table:
-            return super().numbers
-        words = set(self.words)
-        return [name for name in self.columns if name not in words]
+        texts = set(self.texts)
+        return [name for name in self.columns if name not in texts]
 
     @property
     def texts(self) -> list[str]:
         """The columns to be read as text."""
-        return self.words if self.is_table else super().texts
+        return self.words if self.is_table else self.columns if self.is_text else []
 
     @property
     def gaps(self) -> list[str]:
@@ -104,7 +78,11 @@ class Inputs(_Columns):
     def read(self, table: Table, part: Part) -> Any:
         """Return the X of some rows; the inputs are the first of the part's numbers."""
         if self.is_text:
-            return _filled(table, part, self.columns[0])
+            cells = part.texts[self.columns[0]]
+            empty = next((i for i, cell in enumerate(cells) if not cell.strip()), None)
+            if empty is not None:
+                raise table.missing(self.columns[0], part.start + empty)
+            return cells
         if self.is_table:
             return self._columns_of(part)
         X = part.numbers[:, : len(self.columns)]
@@ -128,297 +106,121 @@ class Inputs(_Columns):
         return replace(self, is_table=False, words=[], missing="error")
 
 
-class Outputs(_Columns, ABC):
-    """Columns that hold the objects to predict."""
+@dataclass
+class Outputs:
+    """Columns that hold the objects to predict, and their kind with what it learned of them."""
 
-    kind: str
-    glue = ""  # between the words of an object
+    columns: list[str]
+    kind: Kind
+    others: list[str] = field(default_factory=list)  # kinds that may be meant instead of a guess
 
     @property
     def is_text(self) -> bool:
         """Whether its columns are read as text."""
-        return False
+        return self.kind.reads_text(len(self.columns))
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
+
+    def cells_of(self, part: Part) -> list[str] | np.ndarray:
+        """Return the cells of some rows: texts, or numbers, which are the last of the part's."""
+        if self.is_text:
+            return part.texts[self.columns[0]]
+        return part.numbers[:, part.numbers.shape[1] - len(self.columns) :]
 
     def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
+        self.kind = self.kind.learn(self.cells_of(part), self.columns)
 
-    @property
-    def doubt(self) -> str:
-        """What may not be meant, of what was learnt; empty if nothing."""
-        return ""
+    def read(self, table: Table, part: Part, candidates: bool = False) -> Any:
+        """Return the objects of some rows, or candidates, which the model must be able to predict.
 
-    @abstractmethod
-    def read(self, table: Table, part: Part) -> Any:
-        """Return the objects of some rows; numbers are the last of the part's."""
+        An error names the row.
+        """
+        cells = self.cells_of(part)
+        read = self.kind.read_candidates if candidates else self.kind.read
+        try:
+            return read(cells)
+        except ValueError as error:
+            i = next((i for i in range(len(cells)) if _fails(read, cells[i : i + 1])), 0)
+            hint = " --skip-invalid leaves such candidates out." if candidates else ""
+            raise ValueError(f"{table.path}: row {part.start + i} has {error}{hint}") from error
 
-    def candidates(self, table: Table, part: Part) -> Any:
-        """Return the objects of some rows, which the model must be able to predict."""
-        return self.read(table, part)
-
-    def unfit(self, part: Part) -> list[int]:
-        """Return the rows, from 0 in this part, whose objects can be no candidates."""
-        return []
-
-    @abstractmethod
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         """Return the columns of predicted objects."""
+        if self.is_text:
+            return {self.columns[0]: self.kind.write(objects)}
+        values = self.kind.to_columns(objects)
+        return dict(zip(self.columns, values.T.tolist(), strict=True))
 
-    def lists(self, objects: Any) -> list[list[str]]:
-        """Return each object as words: labels, items best first, numbers, or one text."""
-        return [[str(word)] for word in objects]
+    def baseline(self, Y: Any) -> dict[str, Any]:
+        """Return the best constant prediction of outputs: its "name" and the "cells" of a row."""
+        cells = self.cells(self.kind.baseline(Y))
+        first = {name: column[0] for name, column in cells.items()}
+        return {"name": self.kind.baseline_name, "cells": first}
 
-    def words(self, objects: Any) -> list[str]:
-        """Return each object as one text."""
-        return [self.glue.join(words) for words in self.lists(objects)]
+    def baseline_output(self, record: Any) -> tuple[str, Any] | None:
+        """Return the name and the output of what `baseline` returned; None if a file has none."""
+        if not isinstance(record, dict):
+            return None
+        try:
+            row = [record["cells"][name] for name in self.columns]
+            cells = [str(row[0])] if self.is_text else np.array([row], dtype=float)
+            return str(record["name"]), self.kind.read(cells)
+        except (KeyError, TypeError, ValueError) as error:
+            text = f"The baseline in the model's file cannot be read: {error}."
+            raise ValueError(text) from error
+
+    def notes(self) -> list[str]:
+        """Return what may not be meant, of what was guessed and learned."""
+        guess = f"{listed(self.columns)}: taken for {self.kind.name}. If not, say --output "
+        guesses = [f"{guess}{either(self.others)}."] if self.others else []
+        return [*guesses, *([self.kind.notice()] if self.is_text and self.kind.notice() else [])]
 
     def saved(self) -> dict[str, Any]:
         """Return what a file keeps."""
-        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+        return {"kind": self.kind.name, "columns": self.columns, **asdict(self.kind)}
 
-    def _numbers(self, part: Part) -> np.ndarray:
-        return part.numbers[:, part.numbers.shape[1] - len(self.columns) :]
-
-
-@dataclass
-class LabelSets(Outputs):
-    """A column of labels with separators between them, or a column of 0 and 1 for each label."""
-
-    columns: list[str]
-    labels: list[str] = field(default_factory=list)
-    separators: str = ";|"
-    kind = "label_sets"
-
-    def __post_init__(self) -> None:
-        if not self.is_text:
-            self.labels = self.columns
-
-    @property
-    def is_text(self) -> bool:
-        return len(self.columns) == 1
-
-    def learn(self, part: Part) -> None:
-        if self.is_text:
-            self.labels = sorted({*self.labels, *(w for row in self.sets(part) for w in row)})
-
-    @property
-    def doubt(self) -> str:
-        parts = {word.strip() for label in self.labels for word in label.split(",")}
-        if not self.is_text or len(parts) >= len(self.labels):
-            return ""
-        odd = next(label for label in self.labels if "," in label)
-        return f"{odd!r} is taken for one label; --separators ',' makes several of it."
-
-    def sets(self, part: Part) -> list[list[str]]:
-        """Return the labels of each row, of one column of text."""
-        split = re.compile(f"[{re.escape(self.separators)}]").split
-        cells = part.texts[self.columns[0]]
-        return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
-
-    def read(self, table: Table, part: Part) -> Any:
-        """Return a CSR matrix; labels that the model does not know get columns of their own."""
-        if not self.is_text:
-            return sparse.csr_matrix(_checked_bits(table, part, self._numbers(part), self.columns))
-        number = {label: j for j, label in enumerate(self.labels)}
-        sets = [[number.setdefault(w, len(number)) for w in row] for row in self.sets(part)]
-        indptr = np.cumsum([0, *map(len, sets)])
-        indices = np.fromiter((j for row in sets for j in row), np.int64, count=indptr[-1])
-        shape = (len(sets), len(number))
-        found = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
-        found.sort_indices()
-        return found
-
-    def candidates(self, table: Table, part: Part) -> Any:
-        unknown = self.unfit(part) if self.is_text else []
-        if unknown:
-            raise ValueError(
-                f"{table.path}: row {part.start + unknown[0]} has a label that the model was not "
-                "trained with. --skip-invalid leaves such candidates out."
-            )
-        return self.read(table, part)
-
-    def unfit(self, part: Part) -> list[int]:
-        if not self.is_text:
-            return np.flatnonzero(_no_bits(self._numbers(part)).any(axis=1)).tolist()
-        known = set(self.labels)
-        return [i for i, row in enumerate(self.sets(part)) if not known.issuperset(row)]
-
-    def cells(self, objects: Any) -> dict[str, list[Any]]:
-        rows = sparse.csr_matrix(objects)
-        if not self.is_text:
-            return dict(zip(self.columns, rows.toarray().astype(int).T.tolist(), strict=True))
-        return {self.columns[0]: self.words(rows)}
-
-    @property
-    def glue(self) -> str:  # type: ignore[override]
-        return self.separators[0]
-
-    def lists(self, objects: Any) -> list[list[str]]:
-        rows = sparse.csr_matrix(objects, copy=True)
-        rows.eliminate_zeros()
-        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-        return [[self.labels[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
+    @classmethod
+    def opened(cls, record: Mapping[str, Any]) -> "Outputs":
+        """Return what `saved` returned."""
+        fields = dict(record)
+        kind, columns = known_kind(str(fields.pop("kind"))), fields.pop("columns")
+        return cls(columns, replace(kind, **fields))
 
 
-@dataclass
-class Rankings(Outputs):
-    """A column such as a>b>c, or a column of ranks for each item; the best has the least."""
-
-    columns: list[str]
-    items: list[str] = field(default_factory=list)
-    first: int = 0  # the rank of the best, in columns of ranks
-    kind, glue = "rankings", ">"
-
-    def __post_init__(self) -> None:
-        if not self.is_text:
-            self.items = self.columns
-
-    @property
-    def is_text(self) -> bool:
-        return len(self.columns) == 1
-
-    def learn(self, part: Part) -> None:
-        if self.is_text and not self.items:
-            self.items = sorted(set(_order(part.texts[self.columns[0]][0])))
-        elif not self.is_text and part.start == 1:
-            self.first = int(self._numbers(part)[0].min())
-
-    def read(self, table: Table, part: Part) -> np.ndarray:
-        wrong = self.unfit(part)
-        if wrong:
-            self._refuse(table, part, wrong[0])
-        if not self.is_text:
-            ranks = self._numbers(part)
-            return ranks - ranks.min(axis=1, keepdims=True)  # those of candidates may count anew
-        orders = self._orders(part)
-        number = {item: j for j, item in enumerate(self.items)}
-        ranks = np.empty((len(orders), len(self.items)))
-        for row, order in zip(ranks, orders, strict=True):
-            row[[number[item] for item in order]] = np.arange(len(order))
-        return ranks
-
-    def unfit(self, part: Part) -> list[int]:
-        if self.is_text:
-            orders = self._orders(part)
-            return [i for i, order in enumerate(orders) if sorted(order) != self.items]
-        ranks = self._numbers(part)
-        low = ranks.min(axis=1, keepdims=True)
-        proper = np.sort(ranks, axis=1) == low + np.arange(ranks.shape[1])
-        return np.flatnonzero(~proper.all(axis=1)).tolist()
-
-    def _orders(self, part: Part) -> list[list[str]]:
-        return [_order(cell) for cell in part.texts[self.columns[0]]]
-
-    def _refuse(self, table: Table, part: Part, i: int) -> None:
-        shown = part.texts[self.columns[0]][i] if self.is_text else str(self._numbers(part)[i])
-        raise ValueError(
-            f"{table.path}: row {part.start + i} has {shown!r}, which is no ranking of the "
-            f"{len(self.items)} items {', '.join(self.items)}, each once"
-            + (", with > between them." if self.is_text else ".")
-        )
-
-    def cells(self, objects: Any) -> dict[str, list[Any]]:
-        ranks = np.asarray(objects)
-        if self.is_text:
-            return {self.columns[0]: self.words(ranks)}
-        return dict(zip(self.columns, (ranks.astype(int) + self.first).T.tolist(), strict=True))
-
-    def lists(self, objects: Any) -> list[list[str]]:
-        orders = np.argsort(objects, axis=1, kind="stable")
-        return [[self.items[j] for j in order] for order in orders]
+def first_rows(blocks: Iterable[Any]) -> Any:
+    """Return the outputs of the first blocks, of about 100,000 rows, as one."""
+    kept: list[Any] = []
+    for Y in blocks:
+        kept.append(Y)
+        if sum(map(n_rows, kept)) >= _MOST_ROWS:
+            break
+    return join(kept)
 
 
-@dataclass
-class Texts(Outputs):
-    """A column of strings, or of SMILES."""
+def known_kind(name: str, where: str = "kind") -> Kind:
+    """Return the kind of output of a name, also one that an installed package has.
 
-    columns: list[str]
-    kind: str = "strings"
+    Such a package has an entry point in the group "skout.kinds", of which the name is that of the
+    kind, and which leads to its class.
+    """
+    if KINDS.spelled(name) not in KINDS:
+        for entry in entry_points(group="skout.kinds"):
+            KINDS.setdefault(entry.name, entry.load()())
+    return resolve(name, KINDS, where)
 
-    @property
-    def is_text(self) -> bool:
+
+def _fails(read: Callable[..., Any], cells: list[str] | np.ndarray) -> bool:
+    try:
+        read(cells)
+    except ValueError:
         return True
-
-    def read(self, table: Table, part: Part) -> list[str]:
-        return _filled(table, part, self.columns[0])
-
-    def unfit(self, part: Part) -> list[int]:
-        cells = part.texts[self.columns[0]]
-        if self.kind == "smiles":
-            return [i for i, molecule in enumerate(molecules(cells)) if molecule is None]
-        return [i for i, cell in enumerate(cells) if not cell.strip()]
-
-    def cells(self, objects: Any) -> dict[str, list[Any]]:
-        return {self.columns[0]: self.words(objects)}
-
-
-@dataclass
-class Classes(Texts):
-    """A column with one class for each row, as a word or a number."""
-
-    columns: list[str]
-    kind: str = "classes"
-
-    def read(self, table: Table, part: Part) -> Any:
-        return np.array([cell.strip() for cell in super().read(table, part)])
-
-
-@dataclass
-class Numbers(Outputs):
-    """Columns of numbers."""
-
-    columns: list[str]
-    kind = "numbers"
-
-    def read(self, table: Table, part: Part) -> np.ndarray:
-        return self._numbers(part)
-
-    def cells(self, objects: Any) -> dict[str, list[Any]]:
-        values = np.reshape(objects, (-1, len(self.columns)))
-        return dict(zip(self.columns, values.T.tolist(), strict=True))
-
-    def lists(self, objects: Any) -> list[list[str]]:
-        rows = np.reshape(np.asarray(objects, dtype=float), (-1, len(self.columns)))
-        return [[f"{value:.4g}" for value in row] for row in rows]
-
-
-#: Kinds of output, by the name that --output gives them.
-OUTPUTS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
-OUTPUTS.aliases["class"] = "classes"
-OUTPUTS |= {
-    "label_sets": LabelSets,
-    "rankings": Rankings,
-    "strings": Texts,
-    "smiles": Texts,
-    "classes": Classes,
-    "numbers": Numbers,
-}
-#: Kinds that are not chosen among candidates.
-NOT_CHOSEN = ("classes", "numbers")
-
-
-def _order(cell: str) -> list[str]:
-    return [word.strip() for word in cell.split(">") if word.strip()]
-
-
-def _filled(table: Table, part: Part, column: str) -> list[str]:
-    """Return cells of text, none of them empty."""
-    cells = part.texts[column]
-    empty = next((i for i, cell in enumerate(cells) if not cell.strip()), None)
-    if empty is not None:
-        raise table.missing(column, part.start + empty)
-    return cells
-
-
-def _checked_bits(table: Table, part: Part, values: np.ndarray, names: list[str]) -> np.ndarray:
-    wrong = np.argwhere(_no_bits(values))
-    if len(wrong):
-        i, j = wrong[0]
-        raise ValueError(
-            f"{table.path}: column {names[j]!r} has {values[i, j]:g} in row {part.start + i}. It "
-            "must be 0 or 1, for a label that the row has not, or has."
-        )
-    return values
-
-
-def _no_bits(values: np.ndarray) -> np.ndarray:
-    return (values != 0) & (values != 1)
+    return False

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from skout import save
+from skout import TableEncoder, Tuned, save
 from skout.dev import join
+from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
-from ..tuning.kinds import guess_kind
-from .baselines import baseline_of
 from .choosing import choose_columns
-from .columns import Inputs, Outputs
-from .progress import note, opened, progress
-from .settings import Settings, as_record, build_model
-from .tuning import reason_not_to_tune, tuned_model, validation
+from .columns import Inputs, Outputs, first_rows
+from .progress import is_terminal, note, opened, progress
+from .settings import Settings, as_record, build_model, check_budget
 
-__all__ = ["fit_file", "join_inputs", "read_table"]
+__all__ = ["fit_file", "for_people", "join_inputs", "read_table"]
+
+# Rows of which some can be held out.
+_LEAST_ROWS = 10
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
@@ -40,16 +42,19 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         note(f"the model is not tuned: {why}.")
         inputs, outputs, unused = choose_columns(table, settings)
         n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
-    if unused:
-        _tell(unused)
-    if outputs.doubt:
-        note(outputs.doubt)
+    _tell(unused)
+    if why is not None and parts is None:
+        _check_streams(settings, data)
+    for text in outputs.notes():
+        note(text)
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
-    model = _fitted(model, pairs, settings, n, data, tune=why is None)
+    model = _fitted(model, pairs, settings, n, tune=why is None)
     if why is None and model.encoder_ is not None:
-        unused |= _left_out(model.encoder_.left_out_, unused)
+        new = {k: v for k, v in model.encoder_.left_out_.items() if k not in unused}
+        _tell(new)
+        unused |= new
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)
@@ -58,7 +63,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **tuned,
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
-        "baseline": baseline_of((Y for _, Y in pairs()), outputs),
+        "baseline": outputs.baseline(first_rows(Y for _, Y in pairs())),
         "settings": as_record(settings),
         "rows": n,
         "seconds": seconds,
@@ -72,7 +77,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "inputs": len(inputs.columns),
         "standardize": inputs.standardize,
         "not_used": list(unused),
-        "output": outputs.kind,
+        "output": outputs.kind.name,
         "target": outputs.columns,
         "tuned": bool(tuned),
         **alpha,
@@ -82,43 +87,25 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
-def _fitted(
-    model: Any, pairs: _Pairs, settings: Settings, n: int, data: Path, *, tune: bool
-) -> Any:
+def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
-        X, Y = _joined(pairs)
-        if settings.output is None:
-            _tell_other_kind(pairs.outputs, Y)
-        return tuned_model(X, Y, pairs.outputs.kind, settings)
+        tuned = Tuned(
+            pairs.outputs.kind.name,
+            budget=check_budget(settings.budget),
+            random_state=settings.seed,
+            encoder=TableEncoder(day_first=settings.day_first, strict=settings.strict),
+            verbose=is_terminal(),
+        )
+        return tuned.fit(*_joined(pairs))
     if pairs.parts is not None:
         return model.fit(*_joined(pairs))
-    _check_streams(settings, data)
     return model.fit(Blocks(pairs, n))
 
 
 def _tell(unused: dict[str, str]) -> None:
-    note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
-
-
-def _tell_other_kind(outputs: Outputs, Y: np.ndarray) -> None:
-    """Say that numbers may be something else, where nobody said that they are numbers."""
-    values = Y[:, 0] if Y.shape[1] == 1 else Y
-    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
-    try:
-        kind = guess_kind(whole)
-    except ValueError:  # few integers, or pairs of 0 and 1
-        kind = "classes" if Y.shape[1] == 1 else "label_sets"
-    if kind != "numbers":
-        note(f"{listed(outputs.columns)}: taken for numbers. If not, say --output {kind}.")
-
-
-def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:
-    """Say which columns the model leaves out that were not named before."""
-    new = {name: why for name, why in found.items() if name not in known}
-    if new:
-        _tell(new)
-    return new
+    if unused:
+        note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
 
 
 def survey(
@@ -193,3 +180,56 @@ def _check_streams(settings: Settings, data: Path) -> None:
             f"{data} is larger than --memory {settings.memory:g} (MB), and without a sketch all "
             "rows are held: give --input-sketch subsample:1000, say, or more memory."
         )
+
+
+# A model that is chosen by validation, and what is said of it -------------------------------------
+
+
+def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | None:
+    """Return why no model can be chosen for a table of n rows, None if one can."""
+    if not in_memory:
+        return (
+            f"the table is larger than --memory {settings.memory:g} (MB), and rows are held to "
+            "compare models"
+        )
+    if n < _LEAST_ROWS:
+        return f"of {n} rows none can be held out to compare models"
+    return None
+
+
+def validation(model: Tuned) -> dict[str, Any]:
+    """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
+    return {
+        "summary": model.summary(),
+        "metric": KINDS[model.kind_].metric,
+        "score": _number(model.score_),
+        "standard_error": _number(model.score_error_),
+        "baselines": {name: _number(score) for name, score in model.baselines_.items()},
+        "fits": len([row for row in model.results_ if row["map"] != "constant"]),
+        "interrupted": model.interrupted_,
+        "chosen": [
+            {
+                name: value if isinstance(value, str | int | float | bool | None) else repr(value)
+                for name, value in one.items()
+            }
+            for one in model.best_settings_
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def for_people(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what `skout fit` did, in few words."""
+    if "validation" not in found:
+        return found
+    shown = {name: found[name] for name in found if name not in ("standardize", "validation")}
+    weights: Counter[str] = Counter()
+    for one in found["validation"]["chosen"]:
+        kernel = f"{one['kernel']} " if one.get("kernel") is not None else ""
+        weights[f"{kernel}{one['map']}"] += one["weight"]
+    shown["chosen"] = [f"{name} {weight:.0%}" for name, weight in weights.most_common()]
+    shown["validation"] = found["validation"]["summary"]
+    return shown

@@ -26,7 +26,7 @@ Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 
 _TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
-_OUTPUT = "What they hold: label_sets, rankings, classes, strings, smiles or numbers."
+_OUTPUT = "What they hold: label_sets, rankings, classes, numbers, strings, smiles ..., a kind."
 _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
 _OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
@@ -83,8 +83,7 @@ def fit(
     settings = merge({k: v for k, v in given.items() if k not in names}, config)
     check_place(out, "--out", [data, config])
 
-    from .fitting import fit_file
-    from .tuning import for_people
+    from .fitting import fit_file, for_people
 
     found = fit_file(data, settings, out)
     show(found if as_json else for_people(found), as_json)

@@ -6,7 +6,7 @@ import re
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from skout import KernelClassifier, KernelRidge, iokr
 from skout._numerics.validation import check_alphas
@@ -22,44 +22,20 @@ from skout.kernels import (
     Normalized,
     Polynomial,
 )
+from skout.kinds import Kind
 from skout.molecules import fingerprints
 from skout.sketches import SKETCHES
 
-from .columns import NOT_CHOSEN, OUTPUTS
+from .columns import known_kind
 
-__all__ = ["MODULES", "Settings", "build_model", "merge"]
+__all__ = ["Settings", "build_model", "merge"]
 
-#: Functions that models of the command line use, for `skout.load`.
-MODULES = {"fingerprints": fingerprints}
-
-# Kernels that take strings, and those that take SMILES as they are; others see fingerprints.
-_ON_STRINGS = ("ngram",)
-_ON_GRAPHS = (
-    *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
-    "neighborhood_subgraph",
-)
+# What kernels compare that take texts: strings, or SMILES as they are; others see fingerprints.
+_ON_TEXTS = ("strings", "graphs")
 # Kernels that change with the scale of single columns, and take any numbers.
 _OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
 # Of inputs, where no kernel is given.
 _ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
-_OUTPUT_KERNELS = {
-    "label_sets": "f1",
-    "rankings": "kendall",
-    "strings": _ON_TEXT,
-    "smiles": "tanimoto",
-}
-# Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
-_KINDS: dict[str, type | None] = {
-    "alpha": None,
-    "budget": None,
-    "intercept": bool,
-    "memory": None,
-    "seed": int,
-    "standardize": bool,
-    "strict": bool,
-    "day_first": bool,
-    "tune": bool,
-}
 # Settings of a model of one's own: where one is given, nothing is chosen.
 _OF_A_MODEL = (
     *("input_kernel", "output_kernel", "input_sketch", "output_sketch"),
@@ -92,15 +68,15 @@ class Settings:
     day_first: bool | None = None
     separators: str = ";|"
     seed: int = 0
-    memory: float = 256.0
+    memory: Any = 256.0
     tune: bool = True
     budget: Any = 60
 
     def check(self) -> None:
         """Raise, before any file is read, for what can be told from the settings alone."""
         for one in fields(self):
-            value, kind = getattr(self, one.name), _KINDS.get(one.name, str)
-            if value is not None and kind is not None and type(value) is not kind:
+            value, (kind, *_) = getattr(self, one.name), get_args(one.type) or (one.type,)
+            if value is not None and kind is not Any and type(value) is not kind:
                 raise ValueError(
                     f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )
@@ -111,7 +87,7 @@ class Settings:
         check_number(self.memory, "--memory")
         check_budget(self.budget)
         if self.output is not None:
-            resolve(self.output, OUTPUTS, "kind in --output:")
+            known_kind(self.output, "kind in --output:")
         check_choice(self.decoder, "--decoder", tuple(DECODERS))
         if self.missing is not None:
             check_choice(self.missing, "--missing", ("error", "mean"))
@@ -124,7 +100,8 @@ class Settings:
     @property
     def wants_text(self) -> bool:
         """Whether the input kernel is one of strings or graphs."""
-        return _name(self.input_kernel or "") in (*_ON_STRINGS, *_ON_GRAPHS)
+        kernel = parse(self.input_kernel or _ON_NUMBERS, KERNELS, "kernel", "--input-kernel")
+        return kernel.compares in _ON_TEXTS
 
     @property
     def standardizes(self) -> bool:
@@ -187,7 +164,7 @@ def check_budget(text: Any) -> Any:
     raise ValueError(f'--budget must be seconds, or a number such as "40 fits". Got {text!r}.')
 
 
-def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
+def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
     """Return an estimator that is to be fitted, for a kind of output; inputs may be text."""
     spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
     inputs = _kernel(spec, "--input-kernel", is_text)
@@ -197,16 +174,17 @@ def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
         "alpha": alphas if len(alphas) > 1 else alphas[0],
         "random_state": settings.seed,
     }
-    if kind in NOT_CHOSEN:
-        model = KernelRidge if kind == "numbers" else KernelClassifier
+    if kind.estimator_type is not None:
+        model = KernelRidge if kind.estimator_type == "regressor" else KernelClassifier
         return model(inputs, sketch, fit_intercept=settings.intercept is not False, **shared)
+    outputs = kind.kernel
+    if settings.output_kernel is not None:
+        outputs = _kernel(settings.output_kernel, "--output-kernel", kind.are_texts)
+    elif kind.are_texts and not outputs.normalized:
+        outputs = Normalized(outputs)
     return iokr(
         inputs,
-        _kernel(
-            settings.output_kernel or _OUTPUT_KERNELS[kind],
-            "--output-kernel",
-            kind in ("strings", "smiles"),
-        ),
+        outputs,
         input_sketch=sketch,
         output_sketch=parse_sketch(settings.output_sketch, "--output-sketch"),
         decoder=settings.decoder,
@@ -220,10 +198,9 @@ def _kernel(text: str, option: str, on_text: bool) -> Any:
     kernel = parse(text, KERNELS, "kernel", option)
     if not on_text:
         return kernel
-    name = _name(text)
-    if name in (*_ON_STRINGS, *_ON_GRAPHS):
-        return kernel if kernel.normalized else Normalized(kernel)
-    return Mapped(fingerprints, kernel)
+    if kernel.compares not in _ON_TEXTS:
+        return Mapped(fingerprints, kernel)
+    return kernel if kernel.normalized else Normalized(kernel)
 
 
 def parse_sketch(text: str, option: str) -> Any:
@@ -267,10 +244,6 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
             f"{option}: {text!r} does not fit {name}, which takes: {takes} ({error})."
         ) from None
     return make(*values, **named)
-
-
-def _name(text: str) -> str:
-    return KERNELS.spelled(text.partition(":")[0].strip())
 
 
 def _value(word: str) -> Any:

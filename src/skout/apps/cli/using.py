@@ -3,30 +3,31 @@
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skout import load, save
 from skout.decoding import EmbeddedPool
 from skout.dev import check_number, join, n_rows, take
+from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
 from ..tables.files import Part, Table, is_table, listed, select
-from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
+from .columns import Inputs, Outputs
 from .progress import opened, progress
-from .scoring import MeanScore, NumberScore, new_score
-from .settings import MODULES
 
 __all__ = [
     "Judged",
     "Saved",
+    "Scores",
     "embed_file",
     "evaluate_table",
+    "join_truth",
     "judged_parts",
     "open_model",
     "opened_files",
@@ -35,6 +36,63 @@ __all__ = [
     "rank_part",
     "rank_table",
 ]
+
+# Samples of the rows that standard errors of what is no mean over rows come from.
+_SAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Predictions of a kind of output beside the truth."""
+
+    kind: Kind
+    truth: Any
+    found: Any
+
+    @cached_property
+    def each(self) -> dict[str, np.ndarray]:
+        """The measures of each row; the first is the main one."""
+        return self.kind.measures(self.truth, self.found)
+
+    @cached_property
+    def metrics(self) -> dict[str, float | None]:
+        """The measures of all rows together."""
+        return self.kind.evaluate(self.truth, self.found)
+
+    @property
+    def main(self) -> str:
+        """The measure that tells most of one row."""
+        return next(iter(self.each))
+
+    @property
+    def merit(self) -> float:
+        """The main measure, the greater the better."""
+        return self.sign * float(self.metrics[self.main])  # type: ignore[arg-type]
+
+    @property
+    def sign(self) -> float:
+        """-1 where less of the main measure is better."""
+        return -1.0 if self.kind.estimator_type == "regressor" else 1.0
+
+    def errors(self, n: int) -> dict[str, float | None]:
+        """Return the standard error of each measure of n rows, of which these are a sample."""
+        if n_rows(self.truth) < 2:
+            return dict.fromkeys(self.metrics)
+        if self.metrics == {name: float(np.mean(rows)) for name, rows in self.each.items()}:
+            # means over rows: s / sqrt(n), s^2 the variance
+            return {k: float(np.std(rows, ddof=1) / n**0.5) for k, rows in self.each.items()}
+        # deviation over samples of m rows with replacement, times sqrt(m / n)
+        m, rng = n_rows(self.truth), np.random.default_rng(0)
+        draws: dict[str, list[float]] = {name: [] for name in self.metrics}
+        for _ in range(_SAMPLES):
+            rows = rng.integers(m, size=m)
+            drawn = self.kind.evaluate(take(self.truth, rows), take(self.found, rows))
+            for name, value in drawn.items():
+                draws[name] += [] if value is None else [value]
+        return {
+            name: float(np.std(values, ddof=1) * (m / n) ** 0.5) if len(values) > 1 else None
+            for name, values in draws.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -45,51 +103,44 @@ class Saved:
     inputs: Inputs
     outputs: Outputs
 
-    @cached_property
-    def chooser(self) -> Any:
-        """The model as one that chooses among candidates; a tuned one may build its outputs."""
-        searcher = getattr(self.model, "searcher_", None)
-        if searcher is None:
-            return self.model
-        chooser = copy(self.model.best_estimator_)
-        chooser.decoder_ = searcher
-        return chooser
+    @property
+    def _chooser(self) -> Any:
+        """What embeds candidates; a tuned model may build its outputs, and has another decoder."""
+        return getattr(self.model, "searcher_", self.model)
+
+    @property
+    def pool(self) -> Any:
+        """The training outputs that are chosen from, None where there are none."""
+        return getattr(getattr(self._chooser, "decoder_", self._chooser), "pool_", None)
 
     def predict(self, X: Any, candidates: Any) -> Any:
         """Return the output of each row, among candidates if there are any."""
-        if candidates is None:
-            return self.model.predict(X)
-        return self.chooser.predict(self.rows(X), candidates=candidates)
-
-    def rows(self, X: Any) -> Any:
-        """Return what the chooser takes: the numbers of a table, or X."""
-        encoder = getattr(self.model, "encoder_", None)
-        return X if encoder is None else encoder.transform(X)
+        more = {} if candidates is None else {"candidates": candidates}
+        return self.model.predict(X, **more)
 
     def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
         """Return the candidates of a table or of `skout embed`; None for the training outputs."""
         if path is None:
             return None
-        if self.outputs.kind in NOT_CHOSEN:
-            raise ValueError(
-                f"The model predicts {self.outputs.kind}, which are not chosen from candidates."
-            )
+        if not self.outputs.kind.has_candidates:
+            what = self.outputs.kind.plural
+            raise ValueError(f"The model predicts {what}, which are not chosen from candidates.")
         return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
 
     def n_candidates(self, candidates: Any) -> int:
         """Return how many candidates there are, 0 for a model that has none."""
         if candidates is not None:
             return n_rows(candidates.objects)
-        pool = getattr(getattr(self.chooser, "decoder_", None), "pool_", None)
-        return 0 if pool is None else n_rows(pool)
+        return 0 if self.pool is None else n_rows(self.pool)
 
-    def new_score(self) -> MeanScore | NumberScore:
-        """Return what gathers the metrics of the kind of output."""
-        return new_score(self.outputs.kind, self.chooser)
+    def scores(self, truth: Any, found: Any) -> Scores:
+        """Return how good predictions are."""
+        return Scores(self.outputs.kind, truth, found)
 
-    def evaluation(self, score: MeanScore | NumberScore) -> dict[str, Any]:
+    def evaluation(self, truth: Any, found: Any) -> dict[str, Any]:
         """Return what `skout evaluate` says."""
-        return {"rows": score.n, "output": self.outputs.kind, "metrics": score.result()}
+        metrics = self.scores(truth, found).metrics
+        return {"rows": n_rows(truth), "output": self.outputs.kind.name, "metrics": metrics}
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -97,18 +148,19 @@ class Saved:
         parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
         for part in progress(parts, "candidates"):
             n += len(part)
-            unfit = outputs.unfit(part) if skip_invalid else []
-            skipped += [_shown(outputs, part, i) for i in unfit]
-            if len(unfit) < len(part):
-                fit = np.delete(np.arange(len(part)), unfit).tolist()
-                found.append(outputs.candidates(table, part.take(fit) if unfit else part))
+            wrong = outputs.kind.unreadable(outputs.cells_of(part)) if skip_invalid else []
+            skipped += [_shown(outputs, part, i) for i in wrong]
+            if len(wrong) < len(part):
+                right = np.delete(np.arange(len(part)), wrong).tolist()
+                found.append(outputs.read(table, part.take(right) if wrong else part, True))
+        what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
+        if not found:
+            raise ValueError(f"{what}: {listed(skipped)}. None is left.")
         if skipped:
-            _tell_of(skipped, n, path)
+            warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=2)
         try:
-            pool: EmbeddedPool = self.chooser.embed(join(found))
+            pool: EmbeddedPool = self._chooser.embed(join(found))
         except ValueError as error:
-            if outputs.kind != "smiles":
-                raise
             raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
         return pool
 
@@ -123,7 +175,7 @@ class Saved:
                 f"which holds a {type(pool).__name__}."
             )
         try:
-            self.chooser.embed(pool)
+            self._chooser.embed(pool)
         except ValueError as error:
             raise ValueError(
                 f"{path} was embedded by another model, whose coordinates mean something else: "
@@ -135,13 +187,6 @@ class Saved:
 def _shown(outputs: Outputs, part: Part, i: int) -> str:
     cell = f"{part.texts[outputs.columns[0]][i]!r} in " if outputs.is_text else ""
     return f"{cell}row {part.start + i}"
-
-
-def _tell_of(skipped: list[str], n: int, path: Path) -> None:
-    what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
-    if len(skipped) == n:
-        raise ValueError(f"{what}: {listed(skipped)}. None is left.")
-    warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=3)
 
 
 def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
@@ -176,17 +221,12 @@ def open_model(path: Path) -> Saved:
             "`skout fit`. Use it with skout.load."
         )
     try:
-        inputs = Inputs(**record["inputs"])
-        fields = dict(record["outputs"])
-        kind = fields["kind"] = OUTPUTS.spelled(str(fields["kind"]))
-        if OUTPUTS[kind].kind == kind:  # which is no field of these
-            del fields["kind"]
-        outputs = OUTPUTS[kind](**fields)
+        inputs, outputs = Inputs(**record["inputs"]), Outputs.opened(record["outputs"])
         if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
             raise TypeError("columns have names that are no text")
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
-    return Saved(load(path, modules=MODULES), inputs, outputs)
+    return Saved(load(path, modules=outputs.kind.modules), inputs, outputs)
 
 
 def opened_files(
@@ -231,15 +271,13 @@ def rank_part(
     saved: Saved, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
     """Return columns query, rank, candidate and score for some rows."""
-    if saved.outputs.kind in NOT_CHOSEN:
-        raise ValueError(
-            f"The model predicts {saved.outputs.kind}: there is nothing to rank. Use predict."
-        )
-    model = saved.chooser
-    indices, scores = model.rank(saved.rows(saved.inputs.read(table, part)), candidates, k=k)
-    pool = model.decoder_.pool_ if candidates is None else candidates.objects
+    if not saved.outputs.kind.has_candidates:
+        what = saved.outputs.kind.plural
+        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
+    indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
+    pool = saved.pool if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
-    words = saved.outputs.words(take(pool, found))
+    words = saved.outputs.kind.write(take(pool, found))
     n, width = indices.shape
     return {
         "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
@@ -251,10 +289,18 @@ def rank_part(
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output."""
-    score = saved.new_score()
-    for one in judged_parts(saved, table, candidates):
-        score.add(one.truth, one.found)
-    return saved.evaluation(score)
+    parts = [(one.truth, one.found) for one in judged_parts(saved, table, candidates)]
+    truth, found = zip(*parts, strict=True)
+    return saved.evaluation(join_truth(truth), join(found))
+
+
+def join_truth(parts: Sequence[Any]) -> Any:
+    """Return true outputs of several blocks as one; unknown labels may widen single blocks."""
+    if sparse.issparse(parts[0]):
+        width = max(part.shape[1] for part in parts)
+        for part in parts:
+            part.resize((part.shape[0], width))
+    return join(parts)
 
 
 @dataclass(frozen=True)

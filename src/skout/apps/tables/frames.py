@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
+from skout.dev import is_categorical, is_gap
+
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "names_in"]
 
 Columns = dict[str, np.ndarray]
 
@@ -84,14 +86,7 @@ def has_only_numbers(X: Any) -> bool:
 
 def coded_columns(X: Any) -> set[str]:
     """Return the columns that are categories to the library of a table."""
-    return {str(name) for name in names_in(X) if _is_coded(X[name])}
-
-
-def _is_coded(column: Any) -> bool:
-    if isinstance(column, np.ndarray | list):
-        return False
-    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
-    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
+    return {str(name) for name in names_in(X) if is_categorical(X[name])}
 
 
 def _plain(column: Any, name: str) -> np.ndarray:
@@ -102,7 +97,7 @@ def _plain(column: Any, name: str) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
     kind = values.dtype.kind
-    if _is_coded(column):  # numbers that are names
+    if is_categorical(column):  # numbers that are names
         return _texts(values.astype(object), name)
     if kind in "biuf":
         return values.astype(np.float64)
@@ -153,10 +148,3 @@ def _text(value: Any) -> str | None:
         words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         return ";".join(str(word) for word in words) or None
     return None if is_gap(value) else str(value).strip() or None
-
-
-def is_gap(value: Any) -> bool:
-    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating | Decimal) and bool(value != value)

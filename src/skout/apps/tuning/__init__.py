@@ -13,36 +13,20 @@ from .maps import (
     Map,
     PrincipalOutputs,
 )
-from .outputs import (
-    BordaDecoder,
-    ClassCodes,
-    CodeDecoder,
-    LabelFeatures,
-    PairOrders,
-    SetDecoder,
-    StandardTargets,
-)
 from .samples import Profile, Sample
 
 __all__ = [
     "MAPS",
     "Averaged",
-    "BordaDecoder",
     "ByOutput",
     "Centered",
-    "ClassCodes",
-    "CodeDecoder",
     "ColumnScaler",
-    "LabelFeatures",
     "LeafForest",
     "LearnedRidge",
     "LogisticOutputs",
     "Map",
-    "PairOrders",
     "PrincipalOutputs",
     "Profile",
     "Sample",
-    "SetDecoder",
-    "StandardTargets",
     "Tuned",
 ]

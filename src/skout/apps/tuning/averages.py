@@ -23,7 +23,7 @@ from .means import column_means, some_rows
 __all__ = ["Averaged", "Choice", "Members", "Merit", "choose", "cross_fitted", "unit"]
 
 # What the fit of coordinates counts beside the metric: this over the root of the number of rows,
-# settled on the training parts of the sets of experiments/tuned.py (`--inside`).
+# settled on training parts of the sets of experiments/ours/tuned.py (`--inside`).
 _SMOOTH = 1.5
 
 

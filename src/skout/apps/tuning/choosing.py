@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .averages import Members, Merit, choose, cross_fitted, unit
-from .kinds import column_scores
 from .maps import Map
+from .scoring import column_scores
 from .search import ModelSearch, Trial
 
 __all__ = ["Chosen", "choice_of", "last_sizes"]

@@ -29,26 +29,25 @@ from skout.dev import (
     take,
     unique,
 )
+from skout.kinds import KINDS, Kind, guess_kind
 
 from ..tables.encoder import TableEncoder
 from .averages import Averaged, Merit
 from .choosing import Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
-from .given import Given, counted
+from .given import Given, counted, observed_rows
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
-from .kinds import KINDS, Kind, guess_kind
 from .maps import MAPS, Map
 from .means import is_one_row, weighed
 from .report import baselines_of, drawn, line, rows_line, rows_of
 from .samples import Sample, profile_of
+from .scoring import OutputScoring
 from .search import Budget, ModelSearch, as_budget
 
 __all__ = ["Tuned"]
 
 _LEAST_ROWS = 10
-# Kinds whose coordinates stand for probabilities.
-_LIKELY = ("classes", "label_sets")
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
 # Shares of the truth of another row in predictions that tell one metric from another.
@@ -66,25 +65,29 @@ def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
     return kinds
 
 
-def _scoring_facts(kind: Kind, merit: Merit) -> str:
+def _scoring_facts(scoring: OutputScoring, merit: Merit) -> str:
     """Return a text for the scoring of a search, the same in another process.
 
     A function is known by its name, and by what it says of predictions that are more and more
     wrong: means of the truth of a held-out row and that of the next one.
     """
-    if not callable(kind.scoring):
-        return repr(kind.scoring)
+    if not callable(scoring.scoring):
+        return repr(scoring.scoring)
     truth = np.nan_to_num(merit.truth)
     other = np.roll(truth, 1, axis=0)
     tables = [merit.metric((1.0 - share) * truth + share * other) for share in _WRONG]
-    return f"{kind.metric_name} {np.round(tables, 6).tolist()}"
+    return f"{scoring.metric_name} {np.round(tables, 6).tolist()}"
 
 
 def _has_probabilities(model: Tuned) -> bool:
-    kind = getattr(model, "kind_", model.kind)
-    if isinstance(kind, str) and KINDS.spelled(kind) in _LIKELY:
+    kind = _kind_of(model)
+    if kind is not None and kind.has_probabilities:
         return True
-    raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
+    raise AttributeError(f"Only classes and label sets have probabilities. kind is {model.kind!r}.")
+
+
+def _kind_of(model: Tuned) -> Kind | None:
+    return KINDS.get(KINDS.spelled(str(getattr(model, "kind_", model.kind))))
 
 
 @frames_out
@@ -100,12 +103,12 @@ class Tuned(OnPages):
     Parameters
     ----------
     kind : str, optional
-        What the outputs are: "label_sets", "rankings", "numbers", "classes", "strings", "smiles",
-        "graphs" or "spectra". None tells the first three from what Y holds, and classes where they
-        are booleans or of a categorical type, and asks where that is not clear.
+        What the outputs are, a name in `skout.kinds.KINDS`: label_sets, rankings, classes, numbers,
+        strings, smiles, graphs, spectra, or one of your own. None guesses it from what Y holds, and
+        asks where that is not clear.
     scoring : None, str or callable (Y, predictions) -> float, default None
         None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
-        mean over columns of R2 for numbers. Names are those of `skout.metrics.scoring.METRICS`.
+        mean over columns of R2 for numbers. Names are those of `skout.kinds.metrics`.
         With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
         metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
@@ -254,32 +257,34 @@ class Tuned(OnPages):
             raise KeyboardInterrupt(text) from None
 
     def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
-        kind, rows, given = self._checked(given)
+        scoring, rows, given = self._checked(given)
+        kind = scoring.kind
         if is_one_row(given.weights):
             text = "sample_weight: one row counts more than all others together, in scores too."
             warnings.warn(text, UserWarning, stacklevel=5)
         self.kind_ = kind.name
-        self._kind = kind.metric_name
-        search, basis = self._searched(kind, rows, given, budget, seed, clock)
-        chosen = choice_of(search, kind.by_column, self.ensemble)
+        self._kind = scoring.metric_name
+        search, basis = self._searched(scoring, rows, given, budget, seed, clock)
+        chosen = choice_of(search, scoring.by_column, self.ensemble)
         winner = self._winner(search, chosen, seed)
-        model = StructuredPredictor(winner, clone(basis), kind.decoder(chosen.decoder))
+        decoder = kind.decoders(given.Y)[chosen.decoder["decoder"]]
+        model = StructuredPredictor(winner, clone(basis), decoder)
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
             self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
-        self._describe(kind, search, chosen, winner.rows)
+        self._describe(kind, given.Y, basis, search, chosen, winner.rows)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
             self.outer_scores_ = self._outer(given, seed)
         return self
 
-    def _checked(self, given: Given) -> tuple[Kind, Any, Given]:
-        """Return the kind of outputs, rows as models take them, and what else was given."""
+    def _checked(self, given: Given) -> tuple[OutputScoring, Any, Given]:
+        """Return the scoring of the outputs, rows as models take them, and what else was given."""
         name = guess_kind(given.Y) if self.kind is None else self.kind
-        kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
+        scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         with named("X"):
             self.encoder_, rows = first_inputs(given.X, self.encoder)
             names = names_of(given.X)
@@ -288,25 +293,26 @@ class Tuned(OnPages):
         if width_of(rows) is not None:
             self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
-            given = replace(given, Y=kind.checked(given.Y))
+            given = replace(given, Y=scoring.check(given.Y))
         if given.weights is not None:
-            kind.check_weights()
-        known = kind.known(given.Y)
-        if known is not None and not known.all():
-            rows, given = take(rows, np.flatnonzero(known)), given.at(np.flatnonzero(known))
+            scoring.check_weights()
+        kept = observed_rows(given.Y)
+        if len(kept) < n_rows(rows):
+            rows, given = take(rows, kept), given.at(kept)
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
         check_spread(rows)
-        return kind, rows, given
+        return scoring, rows, given
 
     def _searched(
-        self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
+        self, scoring: OutputScoring, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
     ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
-        Y, basis = given.Y, kind.basis(given.Y, seed)
+        kind, Y = scoring.kind, given.Y
+        basis: Any = kind.basis(Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
         folds = make_folds(
@@ -325,14 +331,16 @@ class Tuned(OnPages):
             X,
             folds.n_train,
             max(part.T.shape[1] for _, part in outputs),
-            is_binary=kind.is_binary,
+            is_binary=kind.is_binary(Y),
             groups=column_groups(self.encoder_),
             is_weighted=given.weights is not None,
             n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
         )
-        merit = Merit(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
-        checkpoint = self._opened(sample, kind, merit)
-        maps, decoders = checked_maps(self.maps), kind.decoders()
+        metric = scoring.on_folds(basis, Y, folds)
+        merit = Merit(metric, T[folds.held].astype(np.float32), folds)
+        checkpoint = self._opened(sample, scoring, merit)
+        maps = checked_maps(self.maps)
+        decoders = [{"decoder": name} for name in kind.decoders(Y)]
         search = ModelSearch(
             sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
         )
@@ -342,7 +350,7 @@ class Tuned(OnPages):
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
-    def _opened(self, sample: Sample, kind: Kind, merit: Merit) -> Checkpoint | None:
+    def _opened(self, sample: Sample, scoring: OutputScoring, merit: Merit) -> Checkpoint | None:
         """Return the checkpoint, if there is to be one, with all that the choice depends on."""
         if self.checkpoint is None:
             return None
@@ -353,9 +361,9 @@ class Tuned(OnPages):
             sample_weight=digest(folds.row_weights),
             splits=digest(*(rows for split in folds.splits for rows in split)),
             random_state=self.random_state,
-            kind=kind.name,
+            kind=scoring.kind.name,
             budget=self.budget,
-            scoring=_scoring_facts(kind, merit),
+            scoring=_scoring_facts(scoring, merit),
             maps=[one.name for one in checked_maps(self.maps)],
         )
 
@@ -368,7 +376,9 @@ class Tuned(OnPages):
         is_whole = all(most is None for most in rows)
         return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
 
-    def _describe(self, kind: Kind, search: ModelSearch, chosen: Chosen, rows: Any) -> None:
+    def _describe(
+        self, kind: Kind, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen, rows: Any
+    ) -> None:
         """Note what was chosen, the results of all trials and the baselines."""
         self.score_, self.score_error_ = chosen.score, chosen.error
         means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
@@ -377,7 +387,7 @@ class Tuned(OnPages):
             {**trial.settings.settings(), "rows": most, **chosen.decoder, "weight": weight}
             for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
-        self.baselines_, self._forest_rows = baselines_of(kind, search)
+        self.baselines_, self._forest_rows = baselines_of(kind, Y, basis, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
         self.n_splits_ = len(search.sample.folds.splits)
         self.left_out_ = search.left_out
@@ -515,15 +525,15 @@ class Tuned(OnPages):
         score : float
         """
         check_is_fitted(self)
-        kind: Kind = KINDS[self.kind_](self.scoring)
-        metric = kind.measured(self.best_estimator_.output_basis_)
+        scoring = OutputScoring(resolve(self.kind_, KINDS, "kind"), self.scoring)
+        metric = scoring.metric(self.best_estimator_.output_basis_)
         with named("Y"):
-            Y = kind.checked(Y)
+            Y = scoring.check(Y)
         found = self.predict(X, candidates)
         given = counted(found, Y, None, sample_weight)
         if given.weights is not None:
-            kind.check_weights()
-        given = given.with_outputs(kind)
+            scoring.check_weights()
+        given = given.with_outputs()
         return float(metric(given.Y, given.X, **weighed(given.weights)))
 
     def summary(self) -> str:
@@ -553,7 +563,8 @@ class Tuned(OnPages):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if getattr(self, "kind_", self.kind) == "classes":
+        kind = _kind_of(self)
+        if kind is not None and kind.estimator_type == "classifier":
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import deal
+from skout.dev import deal, is_gap
 
-from ..tables.frames import is_gap
 from .means import is_one_row
 
 __all__ = ["Folds", "make_folds"]
 
-# Settled on the training parts of the sets of experiments/tuned.py (`--inside`): rows below which
+# Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`): rows below which
 # folds are dealt three times and twice, and from which one split does.
 _FEW, _SOME, _MANY = 150, 400, 6000
 _FOLDS = 5

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skout.dev import in_memory, n_rows, take
 
-__all__ = ["Given", "counted"]
+__all__ = ["Given", "counted", "observed_rows"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Given:
         number[rows] = np.arange(len(rows))
         return Given(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
 
-    def with_outputs(self, kind: Any) -> Given:
-        """Return the rows that have an output of this kind, or a part of one."""
-        known = kind.known(self.Y)
-        return self if known is None or known.all() else self.at(np.flatnonzero(known))
+    def with_outputs(self) -> Given:
+        """Return the rows that have an output, or a part of one."""
+        rows = observed_rows(self.Y)
+        return self if len(rows) == n_rows(self.Y) else self.at(rows)
 
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
@@ -53,3 +54,11 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
     return weights / weights.mean()
+
+
+def observed_rows(Y: Any) -> np.ndarray:
+    """Return the numbers of the rows that have an output, or a part of one that is not NaN."""
+    if getattr(Y, "dtype", np.dtype(object)).kind != "f" or sparse.issparse(Y):
+        return np.arange(n_rows(Y))
+    missing = np.isnan(Y if np.ndim(Y) > 1 else Y[:, None])
+    return np.flatnonzero(~missing.all(axis=1) | ~missing.any(axis=1))  # also without columns

@@ -12,10 +12,10 @@ from scipy.special import ndtri
 from sklearn.base import TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler, normalize
 
-from skout.dev import PartsByName, check_choice, check_matrix, named
+from skout.dev import PartsByName, check_choice, check_matrix, is_gap, named
 
 from ..tables.encoder import TableEncoder
-from ..tables.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
+from ..tables.frames import columns_of, has_only_numbers, is_frame, names_in
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
 

@@ -23,18 +23,11 @@ def column_means(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray
 
     m_j = sum_i w_i t_ij / sum_i w_i, over the rows i where t_ij is not NaN.
     """
-    missing = np.isnan(T)
-    if weights is None and not missing.any():
-        return T.mean(axis=0)
-    rows = np.ones(len(T)) if weights is None else weights
-    counts = np.where(missing, 0.0, rows[:, None])  # (n, p)
-    return (counts * np.where(missing, 0.0, T)).sum(axis=0) / counts.sum(axis=0)
+    return np.ma.getdata(np.ma.average(np.ma.masked_invalid(T), axis=0, weights=weights))
 
 
 def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the mean squared deviation of each column from its mean, see `column_means`."""
-    if weights is None and not np.isnan(T).any():
-        return T.var(axis=0)
     return column_means((T - column_means(T, weights)) ** 2, weights)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import axes
+from skout.dev import axes, take
+from skout.kinds import KINDS, Kind
 
 from .search import ModelSearch, Trial
 
@@ -18,19 +19,15 @@ _NAMES = {
     "r2": "R2",
     "accuracy": "accuracy",
 }
-_CONSTANT = {
-    "label_sets": "predicting the most frequent set",
-    "rankings": "the consensus ranking",
-    "numbers": "the mean",
-    "classes": "the most frequent class",
-}
 
 
-def baselines_of(kind: Any, search: ModelSearch) -> tuple[dict[str, float], int | None]:
+def baselines_of(
+    kind: Kind, Y: Any, basis: Any, search: ModelSearch
+) -> tuple[dict[str, float], int | None]:
     """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
-    folds, T, weights = search.sample.folds, search.sample.T, search.sample.weights
+    folds, weights = search.sample.folds, search.sample.weights
     parts = [
-        np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
+        np.tile(basis.transform(kind.baseline(take(Y, train), weights(train))), (len(held), 1))
         for train, held in folds.splits
     ]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
@@ -83,7 +80,7 @@ def line(model: Any) -> str:
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
-    constant = _CONSTANT.get(model.kind_, "the most frequent output")
+    constant = KINDS[model.kind_].baseline_name
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     n = len(model.results_) - 1
     cut = f"the clock ended the search after {n} {'trial' if n == 1 else 'trials'}"

@@ -30,7 +30,7 @@ __all__ = ["Budget", "ModelSearch", "Trial", "as_budget"]
 #: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 
-# Settled on the training parts of the sets of experiments/tuned.py (`--inside`), and for many rows
+# Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`), and for many rows
 # on the tables of benchmarks/budget.py.
 # Shares of the budget: of all that is planned, and of it for the last fits and for averages.
 _PLANNED, _LAST, _AVERAGES = 0.85, 0.2, 0.08

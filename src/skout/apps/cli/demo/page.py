@@ -110,7 +110,7 @@ def write_page(run: DemoRun, path: str | Path) -> Path:
 
 def _numbers(run: DemoRun) -> dict[str, Any]:
     """Return the single numbers that the text of the page quotes."""
-    kept = ("n_train", "n_test", "n_held_out", "input_size", "output_size", "n_trees", "n_repeats")
+    kept = ("n_train", "n_test", "input_size", "output_size", "n_trees", "n_repeats")
     error = max(m.metrics["kernel_loss_standard_error"] for m in run.methods)
     return {key: f"{run.settings[key]:,}" for key in kept} | {
         "seed": run.seed,

@@ -36,8 +36,7 @@ def model_report(
     X : what the model takes, n rows that it has not been fitted on
     Y : outputs, n of them
     kind : str, optional
-        "label_sets", "rankings", "classes", "numbers", "strings" or "smiles"; default what a
-        `skout.Tuned` knows, or what `Y` looks like.
+        A name in `skout.kinds.KINDS`; default what a `skout.Tuned` knows, or what `Y` looks like.
     candidates : outputs, optional
         What to choose from, as in `predict`.
     by : dict of str to sequences of n values, optional

@@ -43,9 +43,9 @@ def calibration_of(subject: Subject) -> ReportedCalibration | None:
     model, n = subject.saved.model, n_rows(subject.truth)
     if subject.sets is not None:
         return _of_sets(subject, n)
-    if subject.saved.outputs.kind == "classes":
+    if subject.saved.outputs.kind.estimator_type == "classifier":
         return _of_classes(subject)
-    if subject.saved.outputs.kind != "numbers":
+    if subject.saved.outputs.kind.estimator_type != "regressor":
         return None
     if getattr(model, "calibration_", None) is not None:
         return _of_intervals("Prediction intervals", subject, model.predict_interval)

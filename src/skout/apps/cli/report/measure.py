@@ -76,11 +76,11 @@ def measured(subject: Subject) -> Report:
     saved, n = subject.saved, subject.evaluation["rows"]
     some = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
     truth, found = take(subject.truth, some), take(subject.found, some)
-    score = saved.new_score()
-    wrong, right = _examples(subject, some, score.each(truth, found)[score.main], score.sign)
+    score = saved.scores(truth, found)
+    wrong, right = _examples(subject, some, score.each[score.main], score.sign)
     return Report(
         subject,
-        errors=score.errors(truth, found, n),
+        errors=score.errors(n),
         main=score.main,
         baseline=_baseline(subject),
         groups=[one for name in subject.groups for one in _groups(subject, name)],
@@ -97,9 +97,8 @@ def _baseline(subject: Subject) -> tuple[str, dict[str, Any]] | None:
     if subject.baseline is None:
         return None
     name, output = subject.baseline
-    n, score = n_rows(subject.truth), subject.saved.new_score()
-    score.add(subject.truth, take(output, np.zeros(n, dtype=int)))
-    return name, score.result()
+    same = take(output, np.zeros(n_rows(subject.truth), dtype=int))
+    return name, subject.saved.scores(subject.truth, same).metrics
 
 
 def _examples(
@@ -113,7 +112,7 @@ def _examples(
 
     def example(i: int) -> Example:
         row = int(some[i])
-        found = subject.saved.outputs.lists(take(subject.found, [row]))[0]
+        found = subject.saved.outputs.kind.words(take(subject.found, [row]))[0]
         return Example(row + 1, subject.shown[row], found, float(each[i]))
 
     return [example(i) for i in worst], [example(i) for i in best]
@@ -123,12 +122,12 @@ def _groups(subject: Subject, column: str) -> list[Group]:
     """Return the score of each group of a column."""
     found = []
     for value, rows in _grouped([value.strip() for value in subject.groups[column]]):
-        score = subject.saved.new_score()
-        score.add(take(subject.truth, rows), take(subject.found, rows))
-        few = rows[:_MOST_ROWS]
-        errors = score.errors(take(subject.truth, few), take(subject.found, few), len(rows))
-        main = score.result()[score.main]
-        found.append(Group(column, value, len(rows), main, errors[score.main]))
+        score, few = (
+            subject.saved.scores(take(subject.truth, some), take(subject.found, some))
+            for some in (rows, rows[:_MOST_ROWS])
+        )
+        error = few.errors(len(rows))[score.main]
+        found.append(Group(column, value, len(rows), score.metrics[score.main], error))
     return found
 
 

@@ -5,16 +5,18 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
+from skout.kinds import Kind
+
 from ..pages import bar, page_in_one_file
 from .doubt import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
-from .outputs import drawn
 
 __all__ = ["page_of"]
 
-# Characters that are shown of a fact.
-_LONGEST = 600
+# Characters that are shown of a fact and of an output, and its words.
+_LONGEST, _LONGEST_TEXT, _MOST_WORDS = 600, 300, 60
+Words = Sequence[str]
 _NAMES = {
     "example_f1": "F1 of a row",
     "hamming_loss": "Hamming loss",
@@ -107,8 +109,8 @@ def _facts(facts: list[tuple[str, str]]) -> str:
     return "<dl>" + "".join(lines) + "</dl>" if lines else ""
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+def _short(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else text[:most] + " …"
 
 
 def _groups(report: Report) -> str:
@@ -149,7 +151,7 @@ def _examples(report: Report) -> str:
 
 def _card(one: Example, report: Report) -> str:
     outputs = report.subject.saved.outputs
-    true, found = drawn(one.truth, one.found, outputs.kind, outputs.columns)
+    true, found = _drawn(one.truth, one.found, outputs.kind, outputs.columns)
     return (
         f'<li><p class="dim">row {one.row:,}, {_name(report.main)} {number(one.score)}</p>'
         f'<div class="what">predicted</div>{found}<div class="what">true</div>{true}</li>'
@@ -202,3 +204,50 @@ def _importance(report: Report) -> str:
         f"shuffled; {len(found.losses):,} columns{of}, ± over repeats."
     )
     return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
+
+
+# Outputs as HTML, in the style of their kind -----------------------------------------------------
+
+
+def _drawn(truth: Words, found: Words, kind: Kind, columns: Words) -> tuple[str, str]:
+    """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
+    if kind.style == "chips":
+        return _chips(truth, found), _chips(found, truth)
+    if kind.style == "bars" and len(columns) > 1:
+        return _named(truth, columns), _named(found, columns)
+    join = " > ".join if kind.style == "order" else " ".join
+    texts = [join(_few(words)) for words in (truth, found)]
+    true, pred = (f"{_picture(kind, text)}{_text(text)}" for text in texts)
+    return true, pred
+
+
+def _few(words: Words) -> list[str]:
+    more = [f"… {len(words) - _MOST_WORDS} more"] if len(words) > _MOST_WORDS else []
+    return [*words[:_MOST_WORDS], *more]
+
+
+def _chips(labels: Words, others: Words) -> str:
+    """Return labels; those that the other set has not are marked."""
+    known = set(others)
+    marks = [
+        ("hit" if one in known else "miss", _short(one, _LONGEST_TEXT)) for one in _few(labels)
+    ]
+    chips = [f'<span class="chip {mark}">{escape(text)}</span>' for mark, text in marks]
+    return "".join(chips) or '<span class="dim">no label</span>'
+
+
+def _picture(kind: Kind, text: str) -> str:
+    """Return the drawing of an output, where what draws it is installed."""
+    try:
+        return kind.picture(text)
+    except ImportError:
+        return ""
+
+
+def _named(values: Words, columns: Words) -> str:
+    named = [f"{name} {value}" for name, value in zip(columns, values, strict=True)]
+    return _text(", ".join(_few(named)))
+
+
+def _text(text: str) -> str:
+    return f'<div class="text">{escape(_short(text, _LONGEST_TEXT))}</div>'

@@ -58,7 +58,7 @@ def importances(subject: Subject) -> Importance:
     found = Importance(len(some), len(names))
     if len(some) < 2:
         return found
-    best = _score(subject, truth, take(subject.found, some))
+    best = subject.saved.scores(truth, take(subject.found, some)).merit
     rng, start = np.random.default_rng(0), time.perf_counter()
     orders = [rng.permutation(len(some)) for _ in range(_REPEATS)]
     for j in _chosen(X, len(names)):
@@ -66,19 +66,12 @@ def importances(subject: Subject) -> Importance:
         for order in orders:
             with no_frames():
                 pred = subject.saved.predict(_shuffled(X, j, order), subject.candidates)
-            scores.append(best - _score(subject, truth, pred))
+            scores.append(best - subject.saved.scores(truth, pred).merit)
         found.losses.append(Loss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1))))
         if time.perf_counter() - start > _SECONDS:
             break
     found.losses.sort(key=lambda one: -one.loss)
     return found
-
-
-def _score(subject: Subject, truth: Any, found: Any) -> float:
-    """Return the main metric, the greater the better."""
-    score = subject.saved.new_score()
-    score.add(truth, found)
-    return score.sign * float(score.result()[score.main])  # type: ignore[arg-type]
 
 
 def _chosen(X: Any, n_columns: int) -> list[int]:
@@ -126,19 +119,23 @@ def learning_curve(subject: Subject) -> list[Point]:
         return []
     X, Y = subject.train
     saved, n = subject.saved, n_rows(Y)
-    rows, base = saved.rows(X), getattr(saved.model, "best_estimator_", saved.model)
-    inputs, order = saved.rows(subject.X), np.random.default_rng(0).permutation(n)
+    base, encoder = (
+        getattr(saved.model, name, other)
+        for name, other in (("best_estimator_", saved.model), ("encoder_", None))
+    )
+    rows, inputs = (one if encoder is None else encoder.transform(one) for one in (X, subject.X))
+    order = np.random.default_rng(0).permutation(n)
     pool = getattr(subject.candidates, "objects", subject.candidates)
     more = {} if pool is None else {"candidates": pool}
-    points, sign = [], saved.new_score().sign
-    most = min(n, _TRAIN_ROWS)
+    points, most = [], min(n, _TRAIN_ROWS)
     for size in sorted({max(_LEAST_ROWS, round(share * most)) for share in _SHARES}):
         some = np.sort(order[:size])
         with warnings.catch_warnings(), no_frames():
             warnings.simplefilter("ignore")  # such as sketches larger than few rows
             model = clone(base).fit(take(rows, some), _targets(base, take(Y, some)))
             found = model.predict(inputs, **more)
-        points.append(Point(min(size, n), sign * _score(subject, subject.truth, found)))
+        score = saved.scores(subject.truth, found)
+        points.append(Point(min(size, n), score.sign * score.merit))
     return points
 
 

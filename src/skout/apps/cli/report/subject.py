@@ -2,28 +2,23 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
 from skout import save
 from skout._numerics.validation import column_names
-from skout.dev import join, n_rows, no_frames, resolve
+from skout.dev import join, n_rows, no_frames
+from skout.kinds import Kind, guess_kind
 from skout.persistence import describe
 
-from ...tables.files import Table, listed, select
-from ...tuning.kinds import guess_kind
-from ..baselines import baseline_of, baseline_output
-from ..columns import OUTPUTS, Classes, Inputs, LabelSets, Numbers, Outputs, Rankings, Texts
-from ..fitting import join_inputs, read_table
+from ...tables.files import listed, select
+from ..columns import Inputs, Outputs, known_kind
+from ..fitting import for_people, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
-from ..tuning import for_people
-from ..using import Judged, Saved, judged_parts, open_model
+from ..using import Saved, join_truth, judged_parts, open_model
 
 __all__ = ["Subject", "subject_of_files", "subject_of_rows"]
 
@@ -66,48 +61,35 @@ def subject_of_files(
     columns = select(by, table.names, "--by") if by else []
     rows = None if train is None else read_table(opened(train), inputs, outputs)
     pool = saved.candidates(candidates, skip_invalid)
-    score, blocks, shown = saved.new_score(), [], []
+    blocks, shown = [], []
     groups: dict[str, list[str]] = {name: [] for name in columns}
     for one in judged_parts(saved, table, pool, columns):
-        score.add(one.truth, one.found)
         blocks.append(one)
-        shown += _true_words(outputs, one)
+        cells = outputs.cells_of(one.part)  # with labels that the model may not know
+        shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)
         for name in columns:
             groups[name] += one.part.texts[name]
     record, about = _record(model)
-    kept = baseline_output(record.get("baseline"), outputs, table)
+    kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
+    truth = join_truth([one.truth for one in blocks])
+    found = join([one.found for one in blocks])
     return Subject(
         saved=saved,
         title=f"{model.name} on {data.name}",
         facts=_facts_of_file(saved, record, about),
-        evaluation=saved.evaluation(score),
+        evaluation=saved.evaluation(truth, found),
         X=join_inputs([one.X for one in blocks]),
-        truth=_join_truth([one.truth for one in blocks]),
-        found=join([one.found for one in blocks]),
+        truth=truth,
+        found=found,
         shown=shown,
         seconds=sum(one.seconds for one in blocks),
         candidates=pool,
         groups=groups,
-        baseline=kept or (None if rows is None else _baseline_of(rows[1], outputs, table)),
+        baseline=outputs.baseline_output(kept),
         validation=str(inside(record, "validation", "summary") or ""),
         train=rows,
         costs=_costs_of_file(model, record),
     )
-
-
-def _true_words(outputs: Outputs, one: Judged) -> list[list[str]]:
-    """Return true outputs as words, also labels that the model does not know."""
-    sets: Callable[..., Any] | None = getattr(outputs, "sets", None)
-    return sets(one.part) if sets and outputs.is_text else outputs.lists(one.truth)
-
-
-def _join_truth(parts: list[Any]) -> Any:
-    """Return true outputs of several blocks as one; unknown labels may widen single blocks."""
-    if sparse.issparse(parts[0]):
-        width = max(part.shape[1] for part in parts)
-        for part in parts:
-            part.resize((part.shape[0], width))
-    return join(parts)
 
 
 def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -128,8 +110,7 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
     facts = [
         ("Model", str(about.get("class", ""))),
         ("Chosen", chosen),
-        ("Predicts", f"{saved.outputs.kind.replace('_', ' ')}: {listed(saved.outputs.columns)}"),
-        ("From", f"{len(saved.inputs.columns)} columns: {listed(saved.inputs.columns)}"),
+        *_columns_of(saved),
         ("Fitted on", f"{rows:,} rows" if isinstance(rows, int) else ""),
         ("Saved", str(about.get("saved", ""))),
     ]
@@ -138,16 +119,18 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
     return [(name, value) for name, value in facts if value]
 
 
+def _columns_of(saved: Saved) -> Facts:
+    inputs, outputs = saved.inputs.columns, saved.outputs
+    what = ("Predicts", f"{outputs.kind.plural}: {listed(outputs.columns)}")
+    return [what, ("From", f"{len(inputs)} columns: {listed(inputs)}")]
+
+
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
     found = describe(path)
     arrays = size_text(found["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")
     return [*costs, ("Fit", f"{seconds:g} s")] if isinstance(seconds, int | float) else costs
-
-
-def _baseline_of(Y: Any, outputs: Outputs, table: Table) -> tuple[str, Any] | None:
-    return baseline_output(baseline_of([Y], outputs), outputs, table)
 
 
 def subject_of_rows(
@@ -166,52 +149,33 @@ def subject_of_rows(
     _check_rows(n, Y, by)
     sets = model if hasattr(model, "gaps_") and callable(getattr(model, "evaluate", None)) else None
     model = model if sets is None else model.model
-    kind = resolve_kind(kind, model, Y)
-    names = labels or column_names(Y)
-    truth, outputs = _outputs(kind, Y, names)
+    known = known_kind(kind or getattr(model, "kind_", None) or guess_kind(Y))
+    truth, outputs = _outputs(known, Y, labels or column_names(Y))
     inputs = Inputs([str(name) for name in column_names(X) or _numbered(X)])
     saved = Saved(model, inputs, outputs)
     start = time.perf_counter()
-    found = _predicted(saved, X, candidates, truth)
+    with no_frames():
+        found = saved.predict(X, candidates)
     seconds = time.perf_counter() - start
-    score = saved.new_score()
-    score.add(truth, found)
-    rows = None if train is None else (train[0], _outputs(kind, train[1], names)[0])
-    table: Any = None  # of no file
+    rows = None if train is None else (train[0], _outputs(known, train[1], outputs.columns)[0])
     return Subject(
         saved=saved,
         title=f"{type(model).__name__} on {n:,} rows",
-        facts=[
-            ("Model", repr(model)),
-            ("Predicts", f"{kind.replace('_', ' ')}: {listed(outputs.columns)}"),
-            ("From", f"{len(inputs.columns)} columns: {listed(inputs.columns)}"),
-        ],
-        evaluation=saved.evaluation(score),
+        facts=[("Model", repr(model)), *_columns_of(saved)],
+        evaluation=saved.evaluation(truth, found),
         X=X,
         truth=truth,
         found=found,
-        shown=outputs.lists(truth),
+        shown=outputs.kind.words(truth),
         seconds=seconds,
         candidates=candidates,
         groups={name: [str(value) for value in values] for name, values in by.items()},
-        baseline=None if rows is None else _baseline_of(rows[1], outputs, table),
+        baseline=rows and (known.baseline_name, known.baseline(rows[1])),
         validation=model.summary() if callable(getattr(model, "summary", None)) else "",
         train=rows,
         sets=sets,
         costs=_costs_of_model(model),
     )
-
-
-def _predicted(saved: Saved, X: Any, candidates: Any, truth: Any) -> Any:
-    """Return predictions of some rows, of numbers as many as the truth has."""
-    with no_frames():
-        found = saved.predict(X, candidates)
-    if saved.outputs.kind == "numbers" and np.size(found) != truth.size:
-        raise ValueError(
-            f"The model predicts shape {np.shape(found)}, and Y has shape {truth.shape}: a report "
-            "takes one prediction for each number, not quantiles."
-        )
-    return found
 
 
 def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:
@@ -222,38 +186,12 @@ def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:
             raise ValueError(f"X and {name} must be of equal length. Got {n} and {n_rows(values)}.")
 
 
-def resolve_kind(kind: str | None, model: Any, Y: Any) -> str:
-    """Return the kind of outputs: as it was given, as the model knows, or as it looks."""
-    if kind is None:
-        kind = getattr(model, "kind_", None) or guess_kind(Y)
-    resolve(kind, OUTPUTS, "kind")
-    return OUTPUTS.spelled(kind)
-
-
-def _outputs(kind: str, Y: Any, names: list[str] | None) -> tuple[Any, Outputs]:
-    """Return outputs as the command line has them, and what their columns are."""
-    if kind in ("strings", "smiles", "classes"):
-        values = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-        if kind == "classes":
-            return np.asarray(values), Classes([*(names or ["class"])][:1])
-        return [str(one) for one in values], Texts([*(names or [kind])][:1], kind)
-    rows = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-    if kind == "label_sets":
-        rows = sparse.csr_matrix(rows, dtype=float)
-        return rows, _named_sets(names or [f"label {j}" for j in range(rows.shape[1])])
-    rows = np.asarray(rows, dtype=float)
-    rows = rows.reshape(len(rows), -1)
-    width = rows.shape[1]
-    if kind == "rankings":
-        items = names or [f"item {j}" for j in range(width)]
-        return rows - rows.min(axis=1, keepdims=True), Rankings(items)
-    return rows, Numbers(names or [f"y{j}" for j in range(width)])
-
-
-def _named_sets(names: list[str]) -> LabelSets:
-    sets = LabelSets(names)
-    sets.labels = names  # of one label, too
-    return sets
+def _outputs(kind: Kind, Y: Any, names: list[str] | None) -> tuple[Any, Outputs]:
+    """Return outputs as their kind takes them, and what their columns are."""
+    truth = kind.check(Y)
+    truth = kind.to_columns(truth) if kind.estimator_type == "regressor" else truth
+    columns = names or kind.names(truth)
+    return truth, Outputs(columns, kind.named(columns))
 
 
 def _numbered(X: Any) -> list[str]:

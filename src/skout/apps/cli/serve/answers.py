@@ -1,7 +1,7 @@
 """What a served model says to a request."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from ...tables.files import Part, Table
 from ..results import Columns, as_records
 from ..using import Saved, predict_part, rank_part
-from .drawing import Picture, draw_molecules
+from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
@@ -41,7 +41,7 @@ class TableModel:
     @cached_property
     def n_candidates(self) -> int:
         """How many candidates there are to rank; 0 if the model does not rank."""
-        if self.saved.outputs.kind == "numbers":
+        if not self.saved.outputs.kind.has_candidates:
             return 0
         return self.saved.n_candidates(self.candidates)
 
@@ -59,11 +59,12 @@ class TableModel:
                 "image": self.input_image and asdict(self.input_image),
             },
             "outputs": {
-                "kind": outputs.kind,
+                "kind": outputs.kind.name,
+                "name": outputs.kind.plural,
+                "style": outputs.kind.style,
                 "columns": outputs.columns,
-                "text": bool(outputs.is_text),
-                "separator": getattr(outputs, "separators", ";")[0],
-                "first": getattr(outputs, "first", 0),
+                "text": outputs.is_text,
+                "separator": outputs.kind.separator,
                 "image": self.output_image and asdict(self.output_image),
             },
             "candidates": self.n_candidates,
@@ -117,15 +118,18 @@ def _pieces(part: Part) -> Iterator[Part]:
         yield replace(piece, start=part.start + a)
 
 
-def as_rankings(blocks: Iterable[Columns], deadline: Deadline, draws: bool) -> list[dict[str, Any]]:
-    """Return the columns of `rank` as one dict a query, with drawn molecules if asked for."""
+def as_rankings(
+    blocks: Iterable[Columns], deadline: Deadline, draw: Callable[[str], str] | None
+) -> list[dict[str, Any]]:
+    """Return the columns of `rank` as one dict a query, drawn by a function if there is one."""
     found: dict[int, list[dict[str, Any]]] = {}
     for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few
             row["score"] = None
         found.setdefault(row.pop("query"), []).append(row)
-    if draws:
-        drawn = draw_molecules((c["candidate"] for one in found.values() for c in one), deadline)
-        for candidate in (c for one in found.values() for c in one):
-            candidate["svg"] = drawn[candidate["candidate"]]
+    if draw is not None:
+        candidates = [candidate for one in found.values() for candidate in one]
+        drawn = draw_all(draw, (one["candidate"] for one in candidates), deadline)
+        for one in candidates:
+            one["svg"] = drawn[one["candidate"]]
     return [{"query": query, "candidates": candidates} for query, candidates in found.items()]

@@ -187,7 +187,7 @@ def _predict(
     if wants_csv:
         return _csv(blocks)
     rows = list(as_records(blocks))
-    return _json(model, {"output": model.saved.outputs.kind, "rows": rows}), _JSON, len(rows)
+    return _json(model, {"output": model.saved.outputs.kind.name, "rows": rows}), _JSON, len(rows)
 
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
@@ -197,8 +197,8 @@ def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: De
     if wants_csv:
         return _csv(blocks)
     kind = model.saved.outputs.kind
-    rows = as_rankings(blocks, deadline, asked.draw and kind == "smiles")
-    return _json(model, {"output": kind, "rows": rows}), _JSON, len(rows)
+    rows = as_rankings(blocks, deadline, kind.picture if asked.draw else None)
+    return _json(model, {"output": kind.name, "rows": rows}), _JSON, len(rows)
 
 
 def _identify(

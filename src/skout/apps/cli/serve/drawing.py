@@ -1,17 +1,14 @@
-"""Pictures: how columns lie in an image, and molecules as SVG."""
+"""Pictures: how columns lie in an image, and drawings as SVG."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..spectra.drawings import molecule_svg
 from .limits import Deadline
 
-__all__ = ["Picture", "draw_molecules", "picture_of"]
+__all__ = ["Picture", "draw_all", "picture_of"]
 
 _SPEC = re.compile(r"(\d{1,4})x(\d{1,4})(?::([^,:]+),([^,:]+))?").fullmatch
-# The most characters of a SMILES that is drawn.
-_LONGEST = 2000
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,13 @@ def picture_of(text: str, option: str) -> Picture:
         ) from None
 
 
-def draw_molecules(smiles: Iterable[str], deadline: Deadline) -> dict[str, str | None]:
-    """Return an SVG for each SMILES; None for one that is invalid or too long."""
+def draw_all(
+    draw: Callable[[str], str], texts: Iterable[str], deadline: Deadline
+) -> dict[str, str | None]:
+    """Return the SVG of each text; None for one that cannot be drawn."""
     found: dict[str, str | None] = {}
-    for text in smiles:
+    for text in texts:
         if text not in found:
             deadline.check()
-            found[text] = (len(text) <= _LONGEST and molecule_svg(text)) or None
+            found[text] = draw(text) or None
     return found

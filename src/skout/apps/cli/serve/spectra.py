@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skout.kinds import Smiles
+
 from ...spectra.identify import Identification
 from ...spectra.identify.inputs import with_adduct
 from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp
-from .drawing import draw_molecules
+from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
 
 __all__ = ["SpectraModel"]
@@ -80,7 +82,7 @@ class SpectraModel:
         for i, one in enumerate(found):
             shown = i < _MOST_SHOWN
             if asked.draw and shown:
-                drawn = draw_molecules((hit["smiles"] for hit in one["hits"]), deadline)
+                drawn = draw_all(Smiles().picture, (hit["smiles"] for hit in one["hits"]), deadline)
                 for hit in one["hits"]:
                     hit["svg"] = drawn[hit["smiles"]]
             best = one["hits"][: asked.explain] if shown else []

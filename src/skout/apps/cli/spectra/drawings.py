@@ -1,51 +1,18 @@
-"""Drawings as SVG: a molecule, and a spectrum whose peaks a molecule explains."""
+"""Drawings as SVG: a spectrum whose peaks a molecule explains."""
 
-import re
 from html import escape
-from typing import Any
 
 import numpy as np
 
-from skout.dev import chemistry
-
 from ...spectra.identify import Explanation
 
-__all__ = ["molecule_svg", "spectrum_svg"]
+__all__ = ["spectrum_svg"]
 
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _BOTTOM, _TOP = 8, 24, 34
 # Peaks that are drawn, and that are named.
 _MOST_PEAKS, _MOST_NAMES = 300, 8
 _NEAREST_NAMES = 52.0  # pixels between names
-
-
-def molecule_svg(smiles: str, width: int = 220, height: int = 150) -> str:
-    """Return the drawing of a molecule, "" where its SMILES is not valid."""
-    Chem = chemistry()
-    from rdkit import rdBase
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    with rdBase.BlockLogs():
-        molecule = Chem.MolFromSmiles(smiles)
-        if molecule is None:
-            return ""
-        canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-        options: Any = canvas.drawOptions()
-        options.clearBackground = False
-        options.bondLineWidth = 1.4
-        rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)
-        canvas.FinishDrawing()
-    drawn = canvas.GetDrawingText().partition("<!-- END OF HEADER -->")[2]
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(smiles)}" '
-        f'fill="none" stroke-width="1.4" xmlns="http://www.w3.org/2000/svg">{_short(drawn)}'
-    )
-
-
-def _short(drawn: str) -> str:
-    """Return what RDKit drew without the names and styles that all bonds have."""
-    drawn = re.sub(r" class='[^']*'", "", drawn)
-    return re.sub(r"style='fill:none;[^']*stroke:(#\w+)[^']*'", r"stroke='\1'", drawn)
 
 
 def spectrum_svg(explanation: Explanation, precursor: float = np.nan) -> str:

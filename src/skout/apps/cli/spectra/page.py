@@ -3,13 +3,14 @@
 import math
 from html import escape
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from skout.dev import Spectra, replacing
+from skout.kinds import Smiles
 
 from ...spectra.identify import Hit, Identification
 from ..pages import bar, page_in_one_file
-from .drawings import molecule_svg, spectrum_svg
+from .drawings import spectrum_svg
 from .work import Found
 
 __all__ = ["write_page"]
@@ -39,13 +40,9 @@ def write_page(found: Found, path: Path) -> None:
     before, _, after = page.partition(_MARK)
     with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(before)
-        _write_sections(found, file)
+        for i, one in enumerate(found.results):
+            file.write(_section(one, found.table.spectra[i : i + 1], found))
         file.write(after)
-
-
-def _write_sections(found: Found, file: TextIO) -> None:
-    for i, one in enumerate(found.results):
-        file.write(_section(one, found.table.spectra[i : i + 1], found))
 
 
 def _section(one: Identification, spectrum: Spectra, found: Found) -> str:
@@ -80,7 +77,7 @@ def _drawn(hit: Hit) -> str:
     width = f"{100 * hit.confidence:.0f}"
     said = f"{hit.rank}. {hit.name or hit.formula}"
     return (
-        f'<li class="{"in" if hit.in_set else "out"}">{molecule_svg(hit.smiles)}'
+        f'<li class="{"in" if hit.in_set else "out"}">{Smiles().picture(hit.smiles)}'
         f'<div class="name">{escape(said)}</div>'
         f"{bar(hit.confidence, f'confidence {width} %')}"
         f'<div class="dim">{escape(hit.formula)} · {width} % · score {hit.score:.3f}</div>'

@@ -14,7 +14,7 @@ from skout.sketches import SubSample
 __all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
 
 # Widths of the Gaussians of Tanimoto, and penalties, that were best for molecules of MassBank that
-# had no part in training (experiments/two_way.py, choose and choose_forward).
+# had no part in training (experiments/ours/two_way.py, choose and choose_forward).
 _GAMMA, _ALPHA = 0.25, 1e-4
 _FORWARD_GAMMA, _FORWARD_ALPHA = 0.1, 3e-5
 

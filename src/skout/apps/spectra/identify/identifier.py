@@ -292,7 +292,8 @@ class SpectrumIdentifier(OnPages):
             scores = set_scores(queries, *given, n_jobs=self.n_jobs)
             if self.last_word_ is None:
                 return scores[None]
-            return np.vstack([scores, *model.output_basis_.scores_by_direction(own, *given).values()])
+            parts = model.output_basis_.scores_by_direction(own, *given)
+            return np.vstack([scores, *parts.values()])
 
         table = pair_scores(pairs, pool.fingerprints, score)
         scores = table.ravel()

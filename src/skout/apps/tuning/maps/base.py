@@ -29,7 +29,7 @@ Regressor: TypeAlias = Any
 Path: TypeAlias = Iterator[tuple["Map", np.ndarray]]
 Settings = TypeVar("Settings", bound="Map")
 
-# Costs are in seconds of a machine of two cores, fitted to the trials of experiments/tuned.py. The
+# Costs are in seconds of a machine of two cores, fitted to trials of experiments/ours/tuned.py. The
 # plan of a search follows them and not the clock, so that the same seed makes the same choice
 # wherever it runs; where a machine is faster or slower, the search learns its pace.
 #: Operations of products of matrices in a second; seconds for a kernel value, beyond its product;

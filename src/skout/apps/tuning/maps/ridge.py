@@ -169,7 +169,7 @@ class KernelRidgeMap(_RidgeMap):
     gamma: float | None = None
 
     # Kernel, width and scaling, by the place among all settings: what did best, in this order, on
-    # the training parts of the sets of experiments/tuned.py (mixed_tables.py for tables).
+    # training parts of the sets of experiments/ours/tuned.py (mixed_tables.py for tables).
     _starts: ClassVar[dict[str, dict[int, tuple[str, float | None, str]]]] = {
         "dense": {
             0: ("gaussian", 1.0, "standard"),

@@ -55,7 +55,7 @@ class _ForestMap(Map):
     # A forest of few leaves must be grown longer than one of many, by this factor.
     _slow: ClassVar[float]
     # Features and least rows of a leaf, by the place among all settings: what did best, in this
-    # order, on the training parts of the sets of experiments/tuned.py.
+    # order, on training parts of the sets of experiments/ours/tuned.py.
     _starts: ClassVar[dict[str, dict[int, tuple[float | str, int]]]]
 
     @classmethod

@@ -278,34 +278,33 @@ function order(names) {
   return el("ol", { class: "order" }, ...names.map((name) => el("li", {}, name)));
 }
 
-// A candidate, or a predicted cell, as its kind is shown.
-function shown(kind, text, drawing) {
-  if (kind === "label_sets") return chips(text.split(about.outputs.separator).filter(Boolean));
-  if (kind === "rankings") return order(text.split(">"));
-  if (kind === "smiles") return molecule(text, drawing);
-  return el("code", {}, text);
+// A candidate, or a predicted cell, in the style of its kind.
+function shown(text, drawing) {
+  const { style, separator } = about.outputs;
+  const words = text.split(separator).filter(Boolean);
+  return style === "chips" ? chips(words) : style === "order" ? order(words) : molecule(text, drawing);
 }
 
 function prediction(row) {
-  const { kind, columns, text, image } = about.outputs;
+  const { style, columns, text, image } = about.outputs;
   if (image) return [pictureOf(image, columns.map((name) => row[name]))];
-  if (kind === "numbers") return signedBars(columns.map((name) => [name, row[name]]));
-  if (text) return [shown(kind, String(row[columns[0]]), null)];
-  if (kind === "label_sets") return [chips(columns.filter((name) => row[name]))];
-  return [order([...columns].sort((a, b) => row[a] - row[b]))]; // columns of ranks
+  if (text) return [shown(String(row[columns[0]]), null)];
+  if (style === "chips") return [chips(columns.filter((name) => row[name]))];
+  if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
+  return signedBars(columns.map((name) => [name, row[name]]));
 }
 
 function candidateList(candidates) {
   const scores = candidates.map((one) => one.score).filter((score) => score !== null);
   const low = Math.min(...scores);
   const high = Math.max(...scores);
-  const kind = about.outputs.kind;
-  const list = el("ol", { class: `candidates${kind === "smiles" ? " drawn" : ""}` });
+  const drawn = candidates.some((one) => one.svg);
+  const list = el("ol", { class: `candidates${drawn ? " drawn" : ""}` });
   for (const one of candidates) {
     list.append(el("li", {},
       el("span", { class: "rank" }, `${one.rank}.`),
-      shown(kind, one.candidate, one.svg),
-      kind === "smiles" && one.svg ? el("code", {}, one.candidate) : null,
+      shown(one.candidate, one.svg),
+      one.svg ? el("code", {}, one.candidate) : null,
       bar(one.score, low, high)));
   }
   return list;
@@ -498,7 +497,7 @@ async function start() {
     say(error.message, true);
     return;
   }
-  const names = about.kind === "spectra" ? "names molecules" : `predicts ${about.outputs.kind.replace("_", " ")}`;
+  const names = about.kind === "spectra" ? "names molecules" : `predicts ${about.outputs.name}`;
   byId("what").textContent = names;
   byId("summary").textContent = about.summary;
   byId("model").textContent = about.model;

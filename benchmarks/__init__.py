@@ -1,0 +1,1 @@
+"""Speed and memory; the Makefile has a target for each script."""

@@ -1,0 +1,1 @@
+"""The papers of the library, run again, and its own comparisons; README.md lists the scripts."""

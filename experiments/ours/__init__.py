@@ -1,0 +1,1 @@
+"""Comparisons that the papers do not have."""

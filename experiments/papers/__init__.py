@@ -1,0 +1,1 @@
+"""Tables and figures of the papers: docs/papers.md has the equations, RESULTS.md the numbers."""

@@ -1,0 +1,38 @@
+"""Kinds of outputs: label sets, rankings, classes, numbers, strings, SMILES, graphs, spectra.
+
+`KINDS` has one object a kind, and all that asks what an output is asks it: `Tuned`, `score`, the
+commands, reports and pages. One file a kind; `Kind` is what all of them answer.
+"""
+
+from .base import Kind, values_of
+from .labels import LabelFeatures, LabelSets, SetDecoder
+from .numbers import ClassCodes, Classes, CodeDecoder, Numbers, StandardTargets
+from .rankings import BordaDecoder, PairOrders, Rankings
+from .registry import KINDS, either, guess_kind, kinds_of
+from .scoring import metrics
+from .texts import Graphs, MassSpectra, Smiles, Strings
+
+__all__ = [
+    "KINDS",
+    "BordaDecoder",
+    "ClassCodes",
+    "Classes",
+    "CodeDecoder",
+    "Graphs",
+    "Kind",
+    "LabelFeatures",
+    "LabelSets",
+    "MassSpectra",
+    "Numbers",
+    "PairOrders",
+    "Rankings",
+    "SetDecoder",
+    "Smiles",
+    "StandardTargets",
+    "Strings",
+    "either",
+    "guess_kind",
+    "kinds_of",
+    "metrics",
+    "values_of",
+]

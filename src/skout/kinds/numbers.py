@@ -1,0 +1,297 @@
+"""Numbers and classes, of which the coordinates are columns of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._numerics.arrays import take
+from .._numerics.objects import Objects, is_categorical, is_gap
+from .._numerics.validation import check_number, check_squares
+from ..decoding import Decoder
+from ..kernels import Linear
+from ..rows.encode import check_matrix
+from .base import Cells, Coordinates, Kind, filled, floats, most_frequent, values_of
+from .rankings import are_permutations
+
+__all__ = ["ClassCodes", "Classes", "CodeDecoder", "Numbers", "StandardTargets"]
+
+
+@dataclass(frozen=True)
+class Numbers(Kind):
+    """One column of numbers or several, each of which counts the same; NaN is missing."""
+
+    name = "numbers"
+    metric = "r2"
+    baseline_name = "the mean"
+    estimator_type = "regressor"
+    has_candidates = False
+    style, part = "bars", "y"
+
+    def recognizes(self, Y: Objects) -> bool:
+        if is_categorical(Y):
+            return False
+        values = values_of(Y)
+        if sparse.issparse(values):
+            return not np.all(values.data == 1)
+        if values.dtype.kind not in "biufcmM":
+            return False
+        if values.ndim < 2:
+            return values.dtype.kind != "b"
+        are_sets = bool(np.all((values == 0) | (values == 1)))  # and nothing is missing
+        return not are_sets and not (values.shape[1] > 1 and are_permutations(values))
+
+    def check(self, Y: Objects) -> np.ndarray:
+        Y = super().check(Y)
+        Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
+        Y = floats(Y) if Y.dtype == object else Y
+        StandardTargets().fit(Y)  # raises
+        check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
+        return Y
+
+    def basis(self, Y: Objects, random_state: int) -> Any:
+        return StandardTargets()
+
+    def decoders(self, Y: Objects) -> dict[str, Decoder]:
+        return {"none": CodeDecoder()}
+
+    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> np.ndarray:
+        observed = np.ma.masked_invalid(np.asarray(Y, dtype=np.float64))
+        return np.ma.getdata(np.ma.average(observed, axis=0, weights=sample_weight))[None]
+
+    def score(self, true: Objects, pred: Objects, sample_weight: np.ndarray | None = None) -> float:
+        """Return the mean over columns of 1 - squared error / squared deviation from the mean."""
+        true, pred = (np.reshape(values, (len(values), -1)) for values in (true, pred))
+        if true.shape[1] != pred.shape[1]:
+            raise ValueError(f"Y must have {pred.shape[1]} columns. Got {true.shape[1]} instead.")
+        units = StandardTargets().fit(true)  # in which squares stay in range
+        true, pred = np.ma.masked_invalid(units.transform(true)), units.transform(pred)
+        weights = sample_weight
+        if weights is not None and 2.0 * np.max(weights) > np.sum(weights):
+            weights = None  # one row counts more than all others, and has no variance
+        mean = np.ma.average(true, axis=0, weights=weights)
+        spread = np.ma.average((true - mean) ** 2, axis=0, weights=weights)
+        lost = np.ma.average((true - pred) ** 2, axis=0, weights=sample_weight)
+        # of a constant column it is 1 if all is right, else 0, as scikit-learn has it
+        return float(np.mean(1.0 - np.where(spread > 0.0, lost / spread, lost > 0.0)))
+
+    def row_scores(self, true: Objects, pred: Objects) -> np.ndarray:
+        return -self.measures(true, pred)["rmse"]
+
+    def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
+        if np.size(pred) != np.size(true):
+            raise ValueError(
+                f"The model predicts shape {np.shape(pred)}, and Y has shape {np.shape(true)}: "
+                "there must be one prediction for each number, not quantiles."
+            )
+        true, pred = (np.reshape(values, (len(true), -1)) for values in (true, pred))
+        return {"rmse": np.sqrt(np.mean((true - pred) ** 2, axis=1))}
+
+    def evaluate(self, true: Objects, pred: Objects) -> dict[str, float | None]:
+        rmse = self.measures(true, pred)["rmse"]
+        is_constant = np.ptp(np.reshape(true, (len(true), -1)), axis=0) == 0.0
+        r2 = None if is_constant.any() else self.score(true, pred)  # of a constant, there is none
+        return {"rmse": float(np.sqrt(np.mean(rmse**2))), "r2": r2}
+
+    def reads_text(self, n_columns: int) -> bool:
+        return False
+
+    def read(self, cells: Cells) -> np.ndarray:
+        return np.asarray(cells)
+
+    def words(self, objects: Objects) -> list[list[str]]:
+        return [[f"{value:.4g}" for value in row] for row in self.to_columns(objects).astype(float)]
+
+
+@dataclass(frozen=True)
+class Classes(Kind):
+    """One class for each row, a word or a number."""
+
+    name = "classes"
+    metric = "accuracy"
+    baseline_name = "the most frequent class"
+    estimator_type = "classifier"
+    has_candidates = False
+    has_probabilities = True
+
+    def recognizes(self, Y: Objects) -> bool:
+        if is_categorical(Y):
+            return True
+        values = values_of(Y)
+        if values.ndim != 1:
+            return False
+        few = max(2, len(values) // 10)
+        are_few = values.dtype.kind in "iu" and len(np.unique(values)) <= few
+        return values.dtype.kind in "bUS" or are_few
+
+    def check(self, Y: Objects) -> np.ndarray:
+        Y = _of_one_type(super().check(Y))
+        if Y.ndim != 1:
+            raise ValueError(
+                f"Y must be one class for each row, in one axis. Got shape {Y.shape} instead: give "
+                "Y.ravel(), or the one column of a data frame."
+            )
+        gaps = sum(map(is_gap, Y.tolist()))
+        if gaps:
+            raise ValueError(f"Y has no class in {gaps} rows: leave them out.")
+        try:
+            np.unique(Y)
+        except TypeError as error:
+            raise TypeError(f"Y must be classes that can be sorted: {error}.") from None
+        return Y
+
+    def basis(self, Y: Objects, random_state: int) -> Any:
+        return ClassCodes()
+
+    def decoders(self, Y: Objects) -> dict[str, Decoder]:
+        return {"none": CodeDecoder()}
+
+    def is_binary(self, Y: Objects) -> bool:
+        return True
+
+    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> np.ndarray:
+        return take(Y, most_frequent(np.unique(Y, return_inverse=True)[1][:, None], sample_weight))
+
+    def row_scores(self, true: Objects, pred: Objects) -> np.ndarray:
+        return (np.asarray(true) == np.asarray(pred)).astype(float)
+
+    def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
+        return {self.metric: self.row_scores(true, pred)}
+
+    def read(self, cells: Cells) -> np.ndarray:
+        return np.array([cell.strip() for cell in filled(cells)])
+
+
+def _of_one_type(classes: Objects) -> np.ndarray:
+    """Return classes as an array, and raise where some are texts and others are not.
+
+    NumPy would make texts of all, and one class of 1 and "1".
+    """
+    if not isinstance(classes, np.ndarray) or classes.dtype == object:
+        first = {isinstance(one, str): one for one in reversed(list(classes)) if not is_gap(one)}
+        if len(first) == 2:
+            raise TypeError(
+                f"Y must be classes of one type. Got {type(first[False]).__name__} and str, such "
+                f"as {first[False]!r} and {first[True]!r}: make all of them texts, or none."
+            )
+    return np.asarray(classes)
+
+
+class StandardTargets(Coordinates):
+    """Columns of numbers with mean 0 and variance 1, so that each counts the same; NaN is a gap.
+
+    Examples
+    --------
+    >>> from skout.kinds import StandardTargets
+    >>> StandardTargets().fit_transform([[1.0, 0.0], [3.0, 0.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def fit(self, Y: Any, y: Any = None) -> StandardTargets:
+        """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
+        values = _columns(Y)
+        self.is_vector_ = np.ndim(Y) == 1
+        empty = np.flatnonzero(np.isnan(values).all(axis=0))
+        if len(values) and len(empty):
+            raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
+        _, power = np.frexp(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
+        near = np.ldexp(values, -power)  # up to 1: squares stay in range
+        mean, spread = np.nanmean(near, axis=0), np.nanstd(near, axis=0)
+        self.mean_, spread = np.ldexp(mean, power), np.ldexp(spread, power)
+        tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
+        self.scale_ = np.where(spread > tiny, spread, 1.0)
+        self.rank_ = values.shape[1]
+        some = values[:2]
+        self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(some), self.mean_, some)
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return (Y - mean) / scale, with the gaps of Y."""
+        return (_columns(Y) - self.mean_) / self.scale_
+
+    def decoded(self, F: np.ndarray) -> np.ndarray:
+        """Return the numbers that coordinates stand for."""
+        values = F * self.scale_ + self.mean_
+        return values[:, 0] if self.is_vector_ else values
+
+
+def _columns(Y: Any) -> np.ndarray:
+    values = np.asarray(Y)
+    values = values[:, None] if values.ndim == 1 else values
+    gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+    if not gaps.any():
+        return check_matrix(values, accept_sparse=False).astype(np.float64, copy=False)
+    filled = check_matrix(np.where(gaps, 0.0, values), accept_sparse=False)
+    return np.where(gaps, np.nan, filled)
+
+
+class ClassCodes(Coordinates):
+    """One class of several as a row of zeros and a one.
+
+    Examples
+    --------
+    >>> from skout.kinds import ClassCodes
+    >>> ClassCodes().fit_transform(["b", "a", "b"])
+    array([[0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+
+    def fit(self, Y: Any, y: Any = None) -> ClassCodes:
+        """Find the classes of n labels."""
+        self.classes_ = np.unique(np.asarray(Y))
+        self.rank_ = len(self.classes_)
+        self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return rows of 0 and 1; zeros for a class that was not there."""
+        return (np.asarray(Y)[:, None] == self.classes_).astype(np.float64)
+
+    def decoded(self, F: np.ndarray) -> np.ndarray:
+        """Return the class of the largest coordinate."""
+        return self.classes_[F.argmax(axis=1)]
+
+    def scores(self, F: np.ndarray) -> np.ndarray:
+        """Return what classes are chosen by, (n, n_classes); of two, how far the second leads."""
+        return F[:, 1] - F[:, 0] if self.rank_ == 2 else F
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray:
+        """Return the probabilities nearest to the coordinates, shape (n, n_classes).
+
+        They are max(f - t, 0), with the t that makes their sum 1: the projection onto a convex set
+        that has the truth in it, and so nowhere further from the truth than f.
+        """
+        ordered = -np.sort(-F, axis=1)
+        t = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, F.shape[1] + 1)
+        last = np.count_nonzero(ordered > t, axis=1) - 1  # the last class that is not 0
+        return np.maximum(F - np.take_along_axis(t, last[:, None], axis=1), 0.0)
+
+
+class CodeDecoder(Decoder):
+    """Let the basis itself decode, by its method `decoded`: numbers and classes."""
+
+    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> CodeDecoder:
+        """Keep the basis."""
+        self.basis_ = basis
+        return self
+
+    def rank(
+        self, F: np.ndarray, candidates: Any = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k classes of largest coordinates, as positions in `classes_`."""
+        if not hasattr(self.basis_, "classes_"):
+            raise TypeError("Numbers are predicted, not chosen among candidates: use predict.")
+        self._refuse(candidates)
+        k = min(check_number(k, "k", low=1, integer=True), F.shape[1])
+        order = np.argsort(-F, axis=1, kind="stable")[:, :k]
+        return order, np.take_along_axis(F, order, axis=1)
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return what the coordinates stand for."""
+        self._refuse(candidates)
+        return self.basis_.decoded(F)

@@ -1,0 +1,170 @@
+"""Rankings: rows of ranks, the place of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from .._numerics.objects import Objects
+from ..decoding import Decoder, RankingDecoder, kemeny
+from ..kernels import Kendall
+from ..metrics.rankings import row_taus
+from .base import Cells, Coordinates, Kind, values_of
+
+__all__ = ["BordaDecoder", "PairOrders", "Rankings", "are_permutations"]
+
+# Items that the best ranking is found for exactly.
+_MOST_ITEMS = 11
+
+
+@dataclass(frozen=True)
+class Rankings(Kind):
+    """Rows of ranks, of which equal ones are ties; in tables a column such as a>b>c, or a column
+    of ranks for each item, of which the best has the least."""
+
+    name = "rankings"
+    kernel = Kendall()
+    metric = "kendall_tau"
+    baseline_name = "the consensus ranking"
+    style, part, separator = "order", "item ", ">"
+
+    items: Sequence[str] = ()
+    first: int = 0  # the rank of the best, in columns of ranks
+
+    def recognizes(self, Y: Objects) -> bool:
+        values = values_of(Y)
+        if sparse.issparse(values) or values.ndim != 2 or values.shape[1] < 2:
+            return False
+        whole = values[np.all(values == values, axis=1)]  # rows without NaN
+        return len(whole) > 0 and are_permutations(whole)
+
+    def check(self, Y: Objects) -> np.ndarray:
+        Y = np.asarray(super().check(Y))
+        Kendall(ties=not are_permutations(Y)).encode(Y)  # raises
+        return Y
+
+    def basis(self, Y: Objects, random_state: int) -> Any:
+        if are_permutations(Y):
+            return PairOrders()
+        return super().basis(Y, random_state).set_params(kernel=Kendall(ties=True))
+
+    def decoders(self, Y: Objects) -> dict[str, Decoder]:
+        searches = {} if Y.shape[1] > _MOST_ITEMS else {"kemeny": RankingDecoder(_MOST_ITEMS)}
+        return {"borda": BordaDecoder()} | searches
+
+    def is_binary(self, Y: Objects) -> bool:
+        return are_permutations(Y)
+
+    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> np.ndarray:
+        """Return the consensus: of few items Kemeny's, which agrees best, else by mean ranks."""
+        ranks = np.asarray(Y)
+        if ranks.shape[1] <= _MOST_ITEMS:
+            before = [np.average(r[:, None] < ranks, 0, sample_weight) for r in ranks.T]
+            return kemeny(np.array(before), _MOST_ITEMS)[None] + ranks.min()
+        order = np.argsort(np.average(ranks, axis=0, weights=sample_weight), kind="stable")
+        return np.argsort(order, kind="stable")[None] + ranks.min()
+
+    def row_scores(self, true: Objects, pred: Objects) -> np.ndarray:
+        return row_taus(true, pred)
+
+    def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
+        taus = self.row_scores(true, pred)
+        return {self.metric: taus, "exact_matches": (taus > 1.0 - 1e-12).astype(float)}
+
+    def reads_text(self, n_columns: int) -> bool:
+        return n_columns == 1
+
+    def named(self, columns: Sequence[str]) -> Self:
+        return replace(self, items=list(columns))
+
+    def learn(self, cells: Cells, columns: Sequence[str]) -> Self:
+        if self.items or not len(cells):
+            return self
+        if isinstance(cells, np.ndarray):
+            return replace(self.named(columns), first=int(cells[0].min()))
+        return replace(self, items=sorted(set(self.split(cells[:1])[0])))
+
+    def read(self, cells: Cells) -> np.ndarray:
+        """Return ranks from 0."""
+        if isinstance(cells, np.ndarray):
+            ranks = cells - cells.min(axis=1, keepdims=True)  # candidates may count from elsewhere
+            proper = np.sort(ranks, axis=1) == np.arange(ranks.shape[1])
+            for row in cells[~proper.all(axis=1)]:
+                raise self._wrong(str(row))
+            return ranks
+        number = {item: j for j, item in enumerate(self.items)}
+        ranks = np.empty((len(cells), len(self.items)))
+        for row, cell, order in zip(ranks, cells, self.split(cells), strict=True):
+            if sorted(order) != list(self.items):
+                raise self._wrong(cell, ", with > between them")
+            row[[number[item] for item in order]] = np.arange(len(order))
+        return ranks
+
+    def _wrong(self, shown: str, form: str = "") -> ValueError:
+        return ValueError(
+            f"{shown!r}, which is no ranking of the {len(self.items)} items "
+            f"{', '.join(self.items)}, each once{form}."
+        )
+
+    def to_columns(self, objects: Objects) -> np.ndarray:
+        ranks = np.asarray(objects).astype(int)
+        return ranks - ranks.min(axis=1, keepdims=True) + self.first
+
+    def words(self, objects: Objects) -> list[list[str]]:
+        orders = np.argsort(objects, axis=1, kind="stable")
+        return [[self.items[j] for j in order] for order in orders]
+
+    def split(self, cells: Cells) -> list[list[str]]:
+        return [[word.strip() for word in cell.split(">") if word.strip()] for cell in cells]
+
+
+def are_permutations(Y: Objects) -> bool:
+    """Whether every row is a permutation of 0..d-1, or of 1..d."""
+    Y = np.asarray(Y)
+    if Y.ndim != 2 or Y.dtype.kind not in "biuf":
+        return False
+    low = Y.min(axis=1, keepdims=True) if Y.size else Y
+    proper = np.sort(Y, axis=1) == low + np.arange(Y.shape[1])
+    return bool(np.all(proper) and np.all(np.isin(low, (0, 1))))
+
+
+class PairOrders(Coordinates):
+    """The order of each pair of items, 1 or -1 over the root of their number, as Kendall has it."""
+
+    def fit(self, Y: Any, y: Any = None) -> PairOrders:
+        """Note the number of items, the columns of ranks of shape (n, d)."""
+        self.kernel_ = Kendall()
+        self.landmarks_ = self.kernel_.encode(Y[:2])
+        self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the signs of all pairs, shape (n, d (d - 1) / 2)."""
+        return np.asarray(self.kernel_.features(self.kernel_.encode(Y)), dtype=np.float64)
+
+    def combine(self, values: Any) -> np.ndarray:
+        """Return what each coordinate stands for: itself."""
+        return np.eye(self.rank_)
+
+
+class BordaDecoder(RankingDecoder):
+    """Sort items by what all their pairs say together (Borda), in coordinates of Kendall's kernel.
+
+    The order that agrees with most pairs, which `RankingDecoder` finds, follows each pair however
+    close; sums over pairs average their errors. No search: any number of items.
+    """
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+        """Return the ranking of each predicted row; equal sums go by the number of the item."""
+        self._refuse(candidates)
+        first, second = np.triu_indices(self.n_items_, k=1)
+        votes = np.zeros((len(F), self.n_items_))
+        for pair, i, j in zip((F @ self.directions_).T, first, second, strict=True):
+            votes[:, i] += pair
+            votes[:, j] -= pair
+        order = np.argsort(-votes.round(12), axis=1, kind="stable")
+        return np.argsort(order, axis=1, kind="stable") + self._best_rank

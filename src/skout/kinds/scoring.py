@@ -1,0 +1,258 @@
+"""How good predicted objects are: by the metric of their kind, by a name, or by a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from .._numerics.arrays import take
+from .._numerics.objects import Objects, Rows
+from .._numerics.validation import resolve
+from ..decoding import CandidateSets
+from ..decoding.base import FittedOutputs, able, keys_of
+from ..decoding.pools import are_lists
+from ..kernels import Kernel
+from ..metrics import mean_reciprocal_rank
+from ..metrics.scoring import METRICS
+from ..rows import Reduction
+from .labels import LabelSets
+from .registry import KINDS
+
+__all__ = [
+    "COORDINATES",
+    "RECIPROCAL_RANK",
+    "DecodedScore",
+    "Scoring",
+    "can_be_scored",
+    "check_scoring",
+    "metric_of",
+    "metrics",
+    "object_score",
+    "score_objects",
+]
+
+#: None, the name of a metric, or a function of true and predicted objects.
+Scoring = str | Callable[..., float] | None
+#: What `scoring` may be beside the names of `metrics`: the squared error in coordinates, and the
+#: mean reciprocal rank of the truth among the candidates.
+COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
+# Training outputs that are candidates while alpha is chosen; of more, a sample.
+_MOST_CANDIDATES = 20_000
+# What kernels compare that is of no kind: it may be an input as well.
+_OTHERS = {"vectors": "r2", "curves": "curve_r2"}
+
+
+def metrics() -> dict[str, Callable[..., float]]:
+    """Return what `scoring` may name: the metric of each kind, and those of objects of any kind.
+
+    All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
+    """
+    own = {
+        kind.metric: lambda kernel, *outputs, kind=kind, **weights: kind.score(*outputs, **weights)
+        for kind in KINDS.values()
+    }
+    return own | METRICS
+
+
+def metric_of(kernel: Kernel, rows: Objects) -> str:
+    """Return the name of the metric of what a kernel compares: that of its kind, if it has one.
+
+    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
+    """
+    name = kernel.compares
+    if name == "vectors" and not isinstance(rows, Rows):
+        values = rows.data if sparse.issparse(rows) else rows
+        name = LabelSets.name if np.all((values == 0) | (values == 1)) else name
+    return KINDS[name].metric if name in KINDS else _OTHERS.get(name, "exact_matches")
+
+
+def score_objects(
+    scoring: Scoring, kernel: Kernel, rows: Objects, Y_true: Objects, Y_pred: Objects
+) -> float:
+    """Return how good predicted objects are, by the name of a metric or a function of both.
+
+    None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
+    """
+    if callable(scoring):
+        return float(scoring(Y_true, Y_pred))
+    name = metric_of(kernel, rows) if scoring is None else scoring
+    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+
+
+def check_scoring(scoring: Scoring) -> None:
+    """Raise unless it is None, a function, or a name that `scoring` takes."""
+    if scoring is None or callable(scoring):
+        return
+    if not isinstance(scoring, str):
+        raise TypeError(
+            "scoring must be None, the name of a metric or a function (Y, predictions) -> number. "
+            f"Got {scoring!r} instead."
+        )
+    resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
+
+
+def can_be_scored(found: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
+    """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
+    has_pool = candidates is not None or found.are_known
+    if isinstance(scoring, str) and scoring == COORDINATES:
+        return False
+    if scoring is None:
+        return has_pool and hasattr(found.basis, "kernel_")
+    if not has_pool:
+        raise ValueError(
+            f"scoring={scoring!r} needs candidates to decode held-out rows, and there are too many "
+            'distinct training outputs to keep: give candidates to fit, or scoring="coordinates".'
+        )
+    return True
+
+
+def object_score(
+    scoring: Scoring,
+    basis: Any,
+    Y: Objects,
+    candidates: Any,
+    predict: Callable[[], Any],
+    truth_ranks: Callable[[], np.ndarray],
+) -> float:
+    """Return how good predictions of objects Y are, by `scoring`; the greater the better.
+
+    None is the metric of what the output kernel compares, and the mean reciprocal rank of the truth
+    where each query has candidates of its own. Of `predict` and `truth_ranks` one is called.
+    """
+    if scoring is None and getattr(candidates, "is_per_query", False):
+        scoring = RECIPROCAL_RANK
+    if scoring == RECIPROCAL_RANK:
+        return mean_reciprocal_rank(truth_ranks())
+    if callable(scoring):
+        return float(scoring(Y, predict()))
+    return score_objects(scoring, basis.kernel_, basis.landmarks_, Y, predict())
+
+
+class DecodedScore:
+    """Decodes predictions of held-out rows and scores the objects: the `score` of a judge.
+
+    Without candidates, those of a split are the outputs of its training rows, of which up to
+    20,000 are drawn at random where there are more.
+    """
+
+    def __init__(
+        self,
+        found: FittedOutputs,
+        decoder: Any,  # fitted on all outputs
+        scoring: Scoring,  # see `object_score`
+        splits: Any,  # pairs (train, test)
+        held: list[np.ndarray],  # of each split the rows that are looked at, increasing
+        candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
+    ) -> None:
+        self.found, self.decoder, self.held = found, decoder, held
+        n = len(found.outputs)
+        self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
+        self.some = np.unique(np.concatenate(held))
+        self.truth = found.outputs.take(self.some)
+        self.candidates, self.pool = None, None
+        if candidates is not None:
+            self.candidates = self._embedded(candidates)
+        elif hasattr(decoder, "embed"):
+            self.pool = decoder.embed(None)
+            rows = found.outputs if found.rows is None else found.rows
+            seen = np.zeros((n, len(self.train)), dtype=bool)
+            for k, train in enumerate(self.train):
+                seen[train, k] = True
+            # (n_splits, n_distinct): where an output first is in the training rows of a split, or n
+            self.first = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
+            # equal rows may be of different objects: a split has those that it saw
+            self.places = np.unique(self.first[self.first < n])
+            self.objects = found.outputs.take(self.places)
+        if scoring is None:
+            per_query = getattr(self.candidates, "is_per_query", False)
+            basis = found.basis
+            scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
+        self.scoring = scoring
+        self.name = (
+            scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+        )
+
+    def _embedded(self, candidates: Any) -> Any:
+        """Return candidates, embedded if the decoder can: of sets only those of rows looked at."""
+        n, known = len(self.found.outputs), self.found.basis.landmarks_
+        if not isinstance(candidates, CandidateSets) and are_lists(candidates, known):
+            candidates = CandidateSets.from_lists(candidates)
+        if isinstance(candidates, CandidateSets):
+            if len(candidates) != n:
+                raise ValueError(
+                    f"candidates must have one set for each of the {n} rows of X, or be one pool "
+                    f"for all of them. Got {len(candidates)} sets."
+                )
+            candidates = candidates.of_queries(self.some)
+        return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
+
+    def __call__(self, k: int, F: np.ndarray) -> list[float]:
+        """Return the score of each alpha; F has shape (n_alphas, h, p)."""
+        at = np.searchsorted(self.some, self.held[k])
+        truth = take(self.truth, at)
+        decoder, pool = self._of_split(k, at)
+        return [self._score(decoder, pool, one, truth) for one in F]
+
+    def _score(self, decoder: Any, pool: Any, F: np.ndarray, truth: Any) -> float:
+        score = object_score(
+            self.scoring,
+            self.found.basis,
+            truth,
+            pool,
+            lambda: decoder.decode(F, pool),
+            lambda: able(decoder, "truth_ranks", by="scoring").truth_ranks(F, truth, pool),
+        )
+        if np.isnan(score):
+            raise ValueError(
+                f"scoring={self.scoring!r} gave nan for {len(F)} held-out predictions: give "
+                'another metric, or scoring="coordinates".'
+            )
+        return score
+
+    def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
+        """Return the decoder and the candidates of a split, of rows `at` among those looked at."""
+        if self.candidates is not None:
+            if not getattr(self.candidates, "is_per_query", False):
+                return self.decoder, self.candidates
+            own = self.candidates.objects.of_queries(at)
+            return self.decoder, replace(self.candidates, objects=own)
+        if self.pool is None:
+            return self.found.subset(self.train[k]).fitted(clone(self.decoder)), None
+        # the candidates that its training rows have, as they appear there
+        first = self.first[k]
+        seen = np.flatnonzero(first < len(self.found.outputs))
+        if len(seen) > _MOST_CANDIDATES:
+            # any sample will do, the same for all alphas
+            some = np.random.default_rng(0).choice(seen, _MOST_CANDIDATES, replace=False)
+            seen = np.sort(some)
+        seen = seen[np.argsort(first[seen])]
+        objects = take(self.objects, np.searchsorted(self.places, first[seen]))
+        return self.decoder, self.pool.of_numbers(seen, objects)
+
+
+class _FirstSeen(Reduction):
+    """For each distinct row, as they appear, the first of its numbers in each split; else a large
+    one."""
+
+    def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
+        never = np.iinfo(np.int64).max
+        places = np.where(seen, numbers[:, None], never)
+        return _earliest({}, zip(keys_of(rows, numbers), places, strict=True))
+
+    def combine(self, total: dict[Any, np.ndarray] | None, part: dict[Any, np.ndarray]) -> Any:
+        return _earliest({} if total is None else total, part.items())
+
+    def finish(self, total: dict[Any, np.ndarray]) -> np.ndarray:
+        return np.array(list(total.values()))
+
+
+def _earliest(known: dict[Any, np.ndarray], more: Iterable[tuple[Any, np.ndarray]]) -> Any:
+    """Bring the numbers of more rows into those that are known, and return these."""
+    for key, place in more:
+        known[key] = np.minimum(known[key], place) if key in known else place
+    return known

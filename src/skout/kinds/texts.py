@@ -1,0 +1,101 @@
+"""Objects that a kernel compares, chosen among those of training: texts, molecules, spectra."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from .._numerics.objects import Objects, is_categorical
+from ..kernels import Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
+from ..kernels.fingerprints import fingerprints
+from ..kernels.smiles import chemistry, molecules
+from .base import Cells, Kind, filled, values_of
+
+__all__ = ["Graphs", "MassSpectra", "Smiles", "Strings"]
+
+# The most characters of a SMILES that is drawn, and the size of the drawing.
+_LONGEST_DRAWN, _WIDTH, _HEIGHT = 2000, 220, 150
+
+
+@dataclass(frozen=True)
+class Strings(Kind):
+    """Texts."""
+
+    name = "strings"
+    kernel = NGram((1, 2, 3), short="keep")
+    metric = "ngram_similarity"
+    are_texts = True
+
+    def recognizes(self, Y: Objects) -> bool:
+        values = values_of(Y)
+        return values.ndim == 1 and values.dtype.kind in "US" and not is_categorical(Y)
+
+    def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
+        exact = np.array([a == b for a, b in zip(true, pred, strict=True)], dtype=float)
+        return {self.metric: self.row_scores(true, pred), "exact_matches": exact}
+
+    def read(self, cells: Cells) -> list[str]:
+        return list(filled(cells))
+
+
+@dataclass(frozen=True)
+class Smiles(Strings):
+    """Molecules, as SMILES."""
+
+    name = "smiles"
+    kernel = Mapped(fingerprints, Tanimoto())
+    metric = "fingerprint_similarity"
+
+    @property
+    def plural(self) -> str:
+        return "molecules"
+
+    def unreadable(self, cells: Cells) -> list[int]:
+        return [i for i, molecule in enumerate(molecules(cells)) if molecule is None]
+
+    def picture(self, text: str) -> str:
+        """Return the structure, by RDKit; empty where the SMILES is not valid, or too long."""
+        Chem = chemistry()
+        from rdkit import rdBase
+        from rdkit.Chem.Draw import rdMolDraw2D
+
+        with rdBase.BlockLogs():
+            molecule = Chem.MolFromSmiles(text) if len(text) <= _LONGEST_DRAWN else None
+            if molecule is None:
+                return ""
+            canvas = rdMolDraw2D.MolDraw2DSVG(_WIDTH, _HEIGHT)
+            options: Any = canvas.drawOptions()
+            options.clearBackground = False
+            options.bondLineWidth = 1.4
+            rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)
+            canvas.FinishDrawing()
+        drawn = canvas.GetDrawingText().partition("<!-- END OF HEADER -->")[2]
+        # without the names and styles that all bonds have
+        drawn = re.sub(r" class='[^']*'", "", drawn)
+        drawn = re.sub(r"style='fill:none;[^']*stroke:(#\w+)[^']*'", r"stroke='\1'", drawn)
+        return (
+            f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(text)}" '
+            f'fill="none" stroke-width="1.4" xmlns="http://www.w3.org/2000/svg">{drawn}'
+        )
+
+
+@dataclass(frozen=True)
+class Graphs(Kind):
+    """Graphs, as `skout.kernels.read_graphs` reads them: of networkx, RDKit, SMILES or triples."""
+
+    name = "graphs"
+    kernel = WeisfeilerLehman()
+    metric = "graph_similarity"
+
+
+@dataclass(frozen=True)
+class MassSpectra(Kind):
+    """Mass spectra: pairs of arrays, the masses and intensities of peaks."""
+
+    name = "spectra"
+    kernel = PeakCosine()
+    metric = "peak_similarity"
