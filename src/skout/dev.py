@@ -6,7 +6,7 @@ files and threads as those of skout do. The page on extending says what each nam
 
 from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
 from ._numerics.checkpoints import Checkpoint, digest
-from ._numerics.extras import axes, extra
+from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
 from ._numerics.objects import is_categorical, is_gap, stack
@@ -48,7 +48,6 @@ __all__ = [
     "Source",
     "Spectra",
     "all_at_once",
-    "axes",
     "check_choice",
     "check_matrix",
     "check_number",

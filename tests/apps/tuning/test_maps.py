@@ -204,7 +204,7 @@ def test_maps_may_be_names():
     assert maps == {"neighbors", "extra trees", "constant"}
 
 
-def test_registered_map_is_tried_by_the_command_line(tmp_path, monkeypatch, capsys):
+def test_map_of_an_installed_package_is_tried_by_the_command_line(tmp_path, monkeypatch, capsys):
     """Files of such models need no class of the map: they have the regressor that it built."""
     pytest.importorskip("typer")
     from skout.apps import cli
@@ -216,9 +216,15 @@ def test_registered_map_is_tried_by_the_command_line(tmp_path, monkeypatch, caps
         assert not end.value.code, errors
         return text
 
+    about = tmp_path / "chemometrics-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: chemometrics\nVersion: 1.0\n")
+    entry = f"partial least squares = {__name__}:PartialLeastSquares"
+    (about / "entry_points.txt").write_text(f"[skout.maps]\n{entry}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(MAPS, PartialLeastSquares.name, PartialLeastSquares)
     for name in MAPS.copy():
         monkeypatch.delitem(MAPS, name)
-    monkeypatch.setitem(MAPS, PartialLeastSquares.name, PartialLeastSquares)
     table, model = tmp_path / "table.csv", tmp_path / "model.skout"
     Y = X @ [1.0, -2.0, 0.5, 0.0] + 0.01 * RNG.standard_normal(N)
     lines = [",".join(map(str, row)) for row in np.column_stack([X, Y])]
@@ -227,6 +233,7 @@ def test_registered_map_is_tried_by_the_command_line(tmp_path, monkeypatch, caps
     fitted = json.loads(call("fit", table, *words))
     assert {one["map"] for one in fitted["validation"]["chosen"]} == {"partial least squares"}
     monkeypatch.undo()
+    assert PartialLeastSquares.name not in MAPS
     assert json.loads(call("evaluate", model, table, "--json"))["metrics"]["r2"] > 0.9
     lines = call("predict", model, table).splitlines()
     assert_allclose(np.array(lines[1:], dtype=float), Y, atol=0.5)

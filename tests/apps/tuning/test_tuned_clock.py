@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skout
 from skout import Tuned
-from skout.apps.tuning import MAPS, Averaged, Map, Sample, choosing
-from skout.apps.tuning.averages import Members, Merit, choose
+from skout.apps.tuning import MAPS, Averaged, Map, Sample, averages
+from skout.apps.tuning.averages import Members, choose
 from skout.apps.tuning.clock import Clock, OutOfTime
 from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.scoring import Merit
 from skout.apps.tuning.search import ModelSearch
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -38,7 +39,7 @@ class Machine:
                 return super()._best_cell(settings)
 
         def last_sizes(search, chosen):
-            sizes = choosing.last_sizes(search, chosen)
+            sizes = averages.last_sizes(search, chosen)
             machine.time += slow * sum(map(search.planned_last, sizes))
             return sizes
 

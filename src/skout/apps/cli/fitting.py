@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
+from ..tuning import MAPS
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows
 from .progress import is_terminal, note, opened, progress
@@ -90,6 +92,8 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
 def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
+        for entry in entry_points(group="skout.maps"):  # those of installed packages
+            MAPS.setdefault(entry.name, entry.load())
         tuned = Tuned(
             pairs.outputs.kind.name,
             budget=check_budget(settings.budget),

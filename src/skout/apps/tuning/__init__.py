@@ -3,16 +3,11 @@
 from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler
-from .maps import (
-    MAPS,
-    ByOutput,
-    Centered,
-    LeafForest,
-    LearnedRidge,
-    LogisticOutputs,
-    Map,
-    PrincipalOutputs,
-)
+from .maps import MAPS, Map
+from .maps.base import ByOutput
+from .maps.logistic import LogisticOutputs
+from .maps.ridge import Centered, LearnedRidge
+from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
 
 __all__ = [

@@ -1,14 +1,14 @@
-"""Averages of trials: members are added one at a time, each as often as it helps (Caruana, 2004).
+"""Averages of trials, what is chosen, and on how many rows there is time to fit it at the end.
 
-Everything here is known part by part of the held-out rows, so that what is chosen on some parts can
-be scored on the others.
+Members are added one at a time, each as often as it helps (Caruana, 2004). All scores are known
+part by part of the held-out rows, so that what is chosen on some parts can be scored on the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn import config_context
@@ -17,14 +17,19 @@ from sklearn.pipeline import Pipeline
 
 from skout.dev import check_rng, take
 
-from .folds import Folds
-from .means import column_means, some_rows
+from .given import some_rows
+from .maps import Map
+from .scoring import Merit, column_scores
+from .search import ModelSearch, Trial
 
-__all__ = ["Averaged", "Choice", "Members", "Merit", "choose", "cross_fitted", "unit"]
+__all__ = ["Averaged", "Chosen", "Members", "choice_of", "choose", "cross_fitted", "last_sizes"]
 
-# What the fit of coordinates counts beside the metric: this over the root of the number of rows,
-# settled on training parts of the sets of experiments/ours/tuned.py (`--inside`).
-_SMOOTH = 1.5
+# Standard errors by which one member must be better than an average to be preferred.
+_CLEARLY = 1.0
+# Share of the time that is left on the clock for last fits, and of the budget if none is left.
+_USED, _LEAST = 0.8, 0.1
+# Trials that are chosen from, at least.
+_LEAST_MEMBERS = 3
 
 
 class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -88,43 +93,11 @@ def _fitted(member: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> A
         return clone(member).fit(X, y, **params)
 
 
-@dataclass
-class Merit:
-    """What choices are made by.
-
-    A metric of decoded objects is coarse where there are few rows, and many choices are level. How
-    well coordinates are predicted then tells them apart: merit = metric + share * R2.
-    """
-
-    metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)
-    truth: np.ndarray  # (n_held, p) coordinates of the held-out rows, NaN where there is none
-    folds: Folds
-
-    def __post_init__(self) -> None:
-        squares = (self.truth - column_means(self.truth, self.folds.held_weights)) ** 2
-        total = np.nansum(squares, axis=1)
-        self._spread = max(float(np.average(total, weights=self.folds.spread_weights)), 1e-300)
-        self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
-
-    def smooth(self, F: np.ndarray) -> np.ndarray:
-        """Return what merit has beside the metric, shape (n_parts,)."""
-        errors = F - self.truth
-        errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
-        squares = np.einsum("ij,ij->i", errors, errors)
-        return self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)
-
-
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A weighted mean of members, and the decoder of it."""
 
     counts: tuple[int, ...]  # how often each member counts
     decoder: int
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights of the members, of sum 1."""
-        return np.array(self.counts, dtype=float) / sum(self.counts)
 
 
 @dataclass
@@ -139,10 +112,9 @@ class Members:
     def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return scores and merits of an average, each of shape (n_decoders, n_parts)."""
         if counts not in self.scored:
-            total, mean = sum(counts), np.zeros_like(self.F[0])
-            for count, F in zip(counts, self.F, strict=True):
-                if count:
-                    mean += np.float32(count / total) * F
+            mean = np.zeros_like(self.F[0])
+            for i in np.flatnonzero(counts).tolist():
+                mean += np.float32(counts[i] / sum(counts)) * self.F[i]
             scores = self.merit.metric(mean)
             self.scored[counts] = scores, scores + self.merit.smooth(mean)
         return self.scored[counts]
@@ -153,17 +125,9 @@ class Members:
         is_shortest = len(used) == 1 and self.shares[used[0]] == self.shares.min()
         return bool(is_shortest or self.shares[used].sum() <= 1.0)
 
-    def best(self, counts: tuple[int, ...], parts: np.ndarray) -> tuple[float, int]:
-        """Return the merit of the best decoder of an average by some parts, and its number."""
-        weights = self.merit.folds.weights[parts]
-        means = self.table(counts)[1][:, parts] @ (weights / weights.sum())
-        decoder = int(np.argmax(means))
-        return float(means[decoder]), decoder
-
-
-def unit(i: int, n: int) -> tuple[int, ...]:
-    """Return the counts of one of n members alone."""
-    return tuple(int(i == j) for j in range(n))
+    def with_another(self, counts: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the counts with one more of each member."""
+        return [tuple(step) for step in (np.eye(len(self.F), dtype=int) + counts).tolist()]
 
 
 def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
@@ -172,21 +136,20 @@ def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
     A member is added in each of at most `most` steps, as long as there is time for all last fits.
     Of equally good averages the larger one is taken.
     """
-    n = len(members.F)
-    counts = (0,) * n
-    best: tuple[float, Choice] | None = None
+    weights = members.merit.folds.weights[parts]
+    weights = weights / weights.sum()
+    best, top = Choice((0,) * len(members.F), 0), -np.inf
+    counts = best.counts
     for _ in range(most):
-        steps = [tuple(a + b for a, b in zip(counts, unit(i, n), strict=True)) for i in range(n)]
-        steps = [step for step in steps if members.has_time(step)]
-        tried = [members.best(step, parts) for step in steps]
-        at = int(np.argmax([merit for merit, _ in tried]))
-        counts, (merit, decoder) = steps[at], tried[at]
-        if best is None or merit >= best[0]:
-            best = merit, Choice(counts, decoder)
-        elif sum(counts) > sum(best[1].counts) + 2:  # several steps without a gain
+        steps = [step for step in members.with_another(counts) if members.has_time(step)]
+        merits = np.array([members.table(step)[1][:, parts] @ weights for step in steps])
+        at, decoder = np.unravel_index(np.argmax(merits), merits.shape)
+        counts = steps[at]
+        if not merits[at, decoder] < top:
+            best, top = Choice(counts, int(decoder)), merits[at, decoder]
+        elif sum(counts) > sum(best.counts) + 2:  # several steps without a gain
             break
-    assert best is not None
-    return best[1]
+    return best
 
 
 def cross_fitted(members: Members, most: int) -> np.ndarray:
@@ -199,3 +162,122 @@ def cross_fitted(members: Members, most: int) -> np.ndarray:
         choice = choose(members, parts if scored.all() else parts[~scored], most)
         scores[scored] = members.table(choice.counts)[0][choice.decoder, scored]
     return scores
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Trials that are averaged, what decodes the average, and the score of such a choice."""
+
+    trials: list[Trial]
+    weights: np.ndarray  # (members,), or (members, p) where each output has its own
+    decoder: str
+    score: float
+    error: float
+    cut: int  # whether the clock left less to choose from
+
+
+def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
+    """Choose one trial, or an average where that does better on rows that did not choose it."""
+    planned, most = _steps(search)
+    finalists = search.finalists(_time_left(search)[1])
+    trials, folds = _best_of(finalists, max(most, _LEAST_MEMBERS)), search.sample.folds
+    members = Members([trial.F for trial in trials], search.merit, _shares(search, trials))
+    alone = members.with_another([0] * len(trials))
+    members.scored |= dict(zip(alone, (trial.table for trial in trials), strict=True))
+    honest, counted = cross_fitted(members, 1), 1
+    if ensemble and min(len(trials), most) > 1:
+        averaged = cross_fitted(members, most)
+        # averages vary less with the rows: one member must be clearly better
+        if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
+            honest, counted = averaged, most
+    choice = choose(members, np.arange(folds.n_parts), counted)
+    weights = np.tile(np.array(choice.counts)[:, None], (1, members.F[0].shape[1]))
+    if counted > 1 and by_column and weights.shape[1] > 1:
+        scores, each = _column_choices(members, counted)
+        has_time = members.has_time(tuple(each.any(axis=1).astype(int)))
+        if has_time and scores @ folds.weights > honest @ folds.weights:
+            honest, weights = scores, each
+    weights = weights / weights.sum(axis=0)
+    used = np.flatnonzero(weights.any(axis=1))
+    return Chosen(
+        [trials[i] for i in used],
+        weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0],
+        search.decoders[choice.decoder],
+        float(honest @ folds.weights),
+        folds.error(honest),
+        int(most < planned or len(finalists) < len(search.finalists())),
+    )
+
+
+def _steps(search: ModelSearch) -> tuple[int, int]:
+    """Return how many members may be averaged, and in how many steps: as many as the plan has time
+    for, and as the clock has."""
+    calls = search.budget.for_averages / search.scoring_seconds
+    steps = 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
+    seconds, n = search.scoring
+    by_clock = search.clock.left / 2 / max(seconds / max(n, 1), 1e-6)
+    return steps, steps if by_clock > 50 * steps else 3 if by_clock > 60 else 1
+
+
+def _best_of(trials: list[Trial], most: int) -> list[Trial]:
+    """Return the trials to choose from, best first: the best of each map stays."""
+    ranked = sorted(trials, key=lambda trial: -trial.merit)
+    first = {trial.settings.name: trial for trial in reversed(ranked)}
+    ranked.sort(key=lambda trial: trial is not first[trial.settings.name])
+    return sorted(ranked[:most], key=lambda trial: -trial.merit)
+
+
+def _time_left(search: ModelSearch) -> tuple[float, float]:
+    """Return the seconds for last fits: those of the plan, and those of the clock."""
+    left = search.budget.for_trials - search.spent
+    clock = max(_USED * search.clock.left, _LEAST * search.clock.seconds)
+    return search.budget.for_last_fits + max(left, 0.0), clock
+
+
+def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
+    """Return what the last fit of each trial takes of the time for all of them, the larger share
+    of the planned one and of that of the clock."""
+    planned, clock = _time_left(search)
+    seconds = [(search.planned_last(one.settings), search.last_seconds(one)) for one in trials]
+    return np.array([max(plan / planned, last / clock) for plan, last in seconds])
+
+
+def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:
+    """Return the settings of the last fits: trials with as many rows as the clock has time for,
+    and where there are all, with more landmarks and trees.
+
+    Time that all of them leave, on the rows of their trials, goes to them by their weights.
+    """
+    least = [search.last_seconds(trial) for trial in chosen.trials]
+    spare = max(_time_left(search)[1] - sum(least), 0.0)
+    planned = search.budget.for_last_fits / len(least)
+    shares = chosen.weights.reshape(len(least), -1).mean(axis=1)
+    return [
+        _last_size(search, trial, planned, seconds + spare * share)
+        for trial, seconds, share in zip(chosen.trials, least, shares, strict=True)
+    ]
+
+
+def _last_size(search: ModelSearch, trial: Trial, planned: float, clock: float) -> Map:
+    settings, rows = trial.settings, trial.settings.rows
+    if rows is not None:
+        more = [n for n in search.steps_of_rows() if n is None or n > rows]
+        sizes = (replace(settings, rows=n) for n in more)
+        fit = (one for one in sizes if search.last_seconds(trial, one) <= clock)
+        settings = next(fit, settings)
+    larger = settings.larger(rows is not None and settings.rows is None)
+    is_short = search.planned_last(larger) < planned and search.last_seconds(trial, larger) < clock
+    return larger if is_short else settings
+
+
+def _column_choices(members: Members, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose an average for each column; return the honest scores and weights (members, p)."""
+    folds, truth = members.merit.folds, members.merit.truth
+    scores, weights = [], []
+    for j in range(truth.shape[1]):
+        column = truth[:, j : j + 1]
+        merit = Merit(column_scores(column, folds), column, folds)
+        alone = Members([F[:, j : j + 1] for F in members.F], merit, members.shares)
+        scores.append(cross_fitted(alone, most))
+        weights.append(choose(alone, np.arange(folds.n_parts), most).counts)
+    return np.mean(scores, axis=0), np.column_stack(weights)

@@ -19,20 +19,6 @@ class Clock:
     """The seconds of a budget, from now on; without a number they never end.
 
     `now` is a clock of any beginning: wall time, unless a test has its own.
-
-    Examples
-    --------
-    >>> from skout.apps.tuning.clock import Clock, OutOfTime
-    >>> times = iter([0.0, 1.0, 2.0, 7.0])
-    >>> clock = Clock(20.0, lambda: next(times))
-    >>> clock.left
-    19.0
-    >>> with clock.limit(4.0):
-    ...     try:
-    ...         clock.check()
-    ...     except OutOfTime as error:
-    ...         print(error)
-    stopped after 5.0 s
     """
 
     def __init__(

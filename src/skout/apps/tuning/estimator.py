@@ -32,26 +32,24 @@ from skout.dev import (
 from skout.kinds import KINDS, Kind, guess_kind
 
 from ..tables.encoder import TableEncoder
-from .averages import Averaged, Merit
-from .choosing import Chosen, choice_of, last_sizes
+from .averages import Averaged, Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
-from .given import Given, counted, observed_rows
+from .given import Given, counted, is_one_row, observed_rows, weighed
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
-from .means import is_one_row, weighed
-from .report import baselines_of, drawn, line, rows_line, rows_of
+from .report import baselines_of, line, rows_line, rows_of
 from .samples import Sample, profile_of
-from .scoring import OutputScoring
-from .search import Budget, ModelSearch, as_budget
+from .scoring import Merit, OutputScoring
+from .search import Budget, ModelSearch
 
 __all__ = ["Tuned"]
 
 _LEAST_ROWS = 10
+# Shares of other rows in predictions that tell one metric from another.
+_OTHER = (0.1, 0.3, 0.5, 1.0)
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
-# Shares of the truth of another row in predictions that tell one metric from another.
-_WRONG = (0.1, 0.3, 0.5, 1.0)
 
 
 def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
@@ -63,20 +61,6 @@ def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
         if not (isinstance(kind, type) and issubclass(kind, Map)):
             raise TypeError(f"maps must be names, or subclasses of Map. Got {kind!r} instead.")
     return kinds
-
-
-def _scoring_facts(scoring: OutputScoring, merit: Merit) -> str:
-    """Return a text for the scoring of a search, the same in another process.
-
-    A function is known by its name, and by what it says of predictions that are more and more
-    wrong: means of the truth of a held-out row and that of the next one.
-    """
-    if not callable(scoring.scoring):
-        return repr(scoring.scoring)
-    truth = np.nan_to_num(merit.truth)
-    other = np.roll(truth, 1, axis=0)
-    tables = [merit.metric((1.0 - share) * truth + share * other) for share in _WRONG]
-    return f"{scoring.metric_name} {np.round(tables, 6).tolist()}"
 
 
 def _has_probabilities(model: Tuned) -> bool:
@@ -221,7 +205,7 @@ class Tuned(OnPages):
 
     @all_at_once
     def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
-        """ModelSearch, and fit the winner on all rows.
+        """Search, and fit the winner on all rows.
 
         Parameters
         ----------
@@ -245,7 +229,7 @@ class Tuned(OnPages):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
-        budget = as_budget(self.budget)
+        budget = Budget.of(self.budget)
         clock = Clock(budget.seconds, self._now)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
@@ -267,7 +251,7 @@ class Tuned(OnPages):
         search, basis = self._searched(scoring, rows, given, budget, seed, clock)
         chosen = choice_of(search, scoring.by_column, self.ensemble)
         winner = self._winner(search, chosen, seed)
-        decoder = kind.decoders(given.Y)[chosen.decoder["decoder"]]
+        decoder = kind.decoders(given.Y)[chosen.decoder]
         model = StructuredPredictor(winner, clone(basis), decoder)
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
@@ -339,8 +323,7 @@ class Tuned(OnPages):
         metric = scoring.on_folds(basis, Y, folds)
         merit = Merit(metric, T[folds.held].astype(np.float32), folds)
         checkpoint = self._opened(sample, scoring, merit)
-        maps = checked_maps(self.maps)
-        decoders = [{"decoder": name} for name in kind.decoders(Y)]
+        maps, decoders = checked_maps(self.maps), list(kind.decoders(Y))
         search = ModelSearch(
             sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
         )
@@ -354,7 +337,10 @@ class Tuned(OnPages):
         """Return the checkpoint, if there is to be one, with all that the choice depends on."""
         if self.checkpoint is None:
             return None
-        folds = sample.folds
+        folds, truth = sample.folds, np.nan_to_num(merit.truth)
+        # a function is known by its name, and by what it says of the truth of other rows
+        other = np.roll(truth, 1, axis=0)
+        scores = [merit.metric((1.0 - share) * truth + share * other) for share in _OTHER]
         return Checkpoint(
             self.checkpoint,
             data=digest(sample.X, sample.T),
@@ -363,7 +349,7 @@ class Tuned(OnPages):
             random_state=self.random_state,
             kind=scoring.kind.name,
             budget=self.budget,
-            scoring=_scoring_facts(scoring, merit),
+            scoring=[scoring.metric_name, np.round(scores, 6).tolist()],
             maps=[one.name for one in checked_maps(self.maps)],
         )
 
@@ -384,7 +370,7 @@ class Tuned(OnPages):
         means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
         rows = rows or [None] * len(means)
         self.best_settings_ = [
-            {**trial.settings.settings(), "rows": most, **chosen.decoder, "weight": weight}
+            {**trial.settings.settings(), "rows": most, "decoder": chosen.decoder, "weight": weight}
             for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
         self.baselines_, self._forest_rows = baselines_of(kind, Y, basis, search)
@@ -546,20 +532,6 @@ class Tuned(OnPages):
         """
         check_is_fitted(self)
         return line(self)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the score of each trial against its seconds.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Returns
-        -------
-        ax : matplotlib axes
-        """
-        check_is_fitted(self)
-        return drawn(self, ax)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

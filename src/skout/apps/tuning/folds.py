@@ -12,7 +12,7 @@ import numpy as np
 
 from skout.dev import deal, is_gap
 
-from .means import is_one_row
+from .given import is_one_row
 
 __all__ = ["Folds", "make_folds"]
 

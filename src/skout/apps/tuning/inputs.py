@@ -75,53 +75,49 @@ class ColumnScaler(TransformerMixin, PartsByName):
             scaler = StandardScaler(with_mean=False).fit(rows)
             self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         elif self.method == "quantile":
-            dense = rows.toarray() if sparse.issparse(rows) else rows
             shares = np.linspace(0.0, 1.0, min(_QUANTILES, n))
-            self.quantiles_ = np.quantile(dense, shares, axis=0)  # (q, d)
+            self.quantiles_ = np.quantile(_dense(rows), shares, axis=0)  # (q, d)
         elif self.method == "tfidf":
-            found = np.asarray((rows != 0).sum(axis=0)).ravel()
-            self.weights_ = np.log((1.0 + n) / (1.0 + found)) + 1.0
+            n_with = np.asarray((rows != 0).sum(axis=0)).ravel()
+            self.weights_ = np.log((1.0 + n) / (1.0 + n_with)) + 1.0
         return self
 
     def transform(self, X: Any) -> Any:
         """Return the scaled rows, sparse where X is, but for quantiles."""
-        rows = check_matrix(X)
+        rows, method = check_matrix(X), self.method
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.shape[1]} columns, and the model was fitted on {self.n_features_in_}."
             )
-        return getattr(self, f"_{self.method}")(rows)
+        if method == "dense":
+            return _dense(rows).astype(np.float32)  # as trees want it
+        if method == "quantile":
+            return _normal_scores(_dense(rows), self.quantiles_)
+        if method == "standard" and not sparse.issparse(rows):
+            return (rows - self.mean_) / self.scale_
+        if method in ("standard", "tfidf"):
+            factors = self.weights_ if method == "tfidf" else 1.0 / self.scale_
+            rows = (
+                sparse.csr_matrix(rows @ sparse.diags(factors))
+                if sparse.issparse(rows)
+                else rows * factors
+            )
+        return normalize(rows) if method in ("unit", "tfidf") else rows
 
-    def _none(self, rows: Any) -> Any:
-        return rows
 
-    def _dense(self, rows: Any) -> np.ndarray:
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        return dense.astype(np.float32)  # as trees want it
+def _dense(rows: Any) -> np.ndarray:
+    return rows.toarray() if sparse.issparse(rows) else rows
 
-    def _standard(self, rows: Any) -> Any:
-        if sparse.issparse(rows):
-            return sparse.csr_matrix(rows @ sparse.diags(1.0 / self.scale_))
-        return (rows - self.mean_) / self.scale_
 
-    def _quantile(self, rows: Any) -> np.ndarray:
-        """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        shares = np.linspace(0.0, 1.0, len(self.quantiles_))
-        out = np.empty(dense.shape)
-        for j, known in enumerate(self.quantiles_.T):
-            up = np.interp(dense[:, j], known, shares)
-            down = np.interp(-dense[:, j], -known[::-1], -shares[::-1])
-            out[:, j] = 0.5 * (up - down)
-        edge = 0.5 / max(len(shares), 2)
-        return ndtri(np.clip(out, edge, 1.0 - edge))
-
-    def _unit(self, rows: Any) -> Any:
-        return normalize(rows)
-
-    def _tfidf(self, rows: Any) -> Any:
-        is_sparse = sparse.issparse(rows)
-        return normalize(rows @ sparse.diags(self.weights_) if is_sparse else rows * self.weights_)
+def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
+    shares, out = np.linspace(0.0, 1.0, len(quantiles)), np.empty(rows.shape)
+    for j, known in enumerate(quantiles.T):
+        up = np.interp(rows[:, j], known, shares)
+        down = np.interp(-rows[:, j], -known[::-1], -shares[::-1])
+        out[:, j] = 0.5 * (up - down)
+    edge = 0.5 / max(len(shares), 2)
+    return ndtri(np.clip(out, edge, 1.0 - edge))
 
 
 def are_vectors(X: Any) -> bool:
@@ -150,32 +146,18 @@ def checked_inputs(X: Any) -> Any:
     X = X.to_numpy() if hasattr(X, "to_numpy") and len(X.shape) == 1 else X
     if not are_vectors(X):
         return _checked_objects(X)
-    with named("X"):
-        rows = _checked_matrix(X)
-    if not sparse.issparse(rows):
-        return rows
-    n, d = rows.shape
-    is_full = rows.nnz > 0.25 * n * d
-    return rows.toarray() if is_full else sparse.csr_matrix(rows)
-
-
-def _checked_matrix(X: Any) -> Any:
-    """Return a matrix whose numbers are finite, also in single precision, as trees want them."""
     try:
-        rows = check_matrix(X)
+        with named("X"):
+            rows = check_matrix(X)
     except ValueError as error:
         remedies = [remedy for words, remedy in _REMEDIES.items() if words in str(error)]
         if not remedies:
             raise
         raise ValueError(f"{str(error).rstrip('.')}. {remedies[0]}") from None
-    values = rows.data if sparse.issparse(rows) else rows
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if largest > float(np.finfo(np.float32).max):
-        raise ValueError(
-            f"X holds numbers up to {largest:.3g}, and trees take single precision, up to 3.4e38. "
-            "Scale its columns."
-        )
-    return rows
+    if not sparse.issparse(rows):
+        return rows
+    is_full = rows.nnz > 0.25 * rows.shape[0] * rows.shape[1]
+    return rows.toarray() if is_full else sparse.csr_matrix(rows)
 
 
 def width_of(rows: Any) -> int | None:
@@ -184,18 +166,20 @@ def width_of(rows: Any) -> int | None:
 
 
 def check_spread(rows: Any) -> None:
-    """Raise where all numbers of a column are so small that their squares vanish."""
+    """Raise where numbers are too large for single precision, as trees take them, or a column's
+    are so small that they are all 0 in it."""
     if width_of(rows) is None:
         return
-    ends = rows.max(axis=0), -rows.min(axis=0)
-    largest = np.max(
-        [one.toarray().ravel() if sparse.issparse(one) else one for one in ends], axis=0
-    )
-    small = np.flatnonzero((largest > 0.0) & (largest < np.finfo(np.float32).tiny))
-    if len(small):
+    if sparse.issparse(rows):
+        largest = abs(rows).max(axis=0).toarray().ravel()
+    else:
+        largest = np.maximum(rows.max(axis=0), -rows.min(axis=0))
+    limits = np.finfo(np.float32)
+    odd = np.flatnonzero((largest > limits.max) | ((largest > 0.0) & (largest < limits.tiny)))
+    if len(odd):
         raise ValueError(
-            f"X holds numbers of at most {largest[small[0]]:.3g} in column {small[0]}, which are 0 "
-            "in single precision, as trees take it. Scale its columns."
+            f"X holds numbers up to {largest[odd[0]]:.3g} in column {odd[0]}, and trees take "
+            "single precision, from 1.2e-38 to 3.4e38. Scale its columns."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a search says about itself: a table, a line, a plot."""
+"""What a search says about itself: a table, a line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import axes, take
+from skout.dev import take
 from skout.kinds import KINDS, Kind
 
 from .search import ModelSearch, Trial
 
-__all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
+__all__ = ["baselines_of", "line", "rows_line", "rows_of"]
 
 _NAMES = {
     "example_f1": "F1",
@@ -51,7 +51,7 @@ def rows_of(search: ModelSearch, constant: float) -> list[dict[str, Any]]:
 
 
 def _row(trial: Trial, n: int) -> dict[str, Any]:
-    settings = {**trial.settings.settings(), **trial.decoder}
+    settings = {**trial.settings.settings(), "decoder": trial.decoder}
     return {
         "score": trial.score,
         "standard_error": trial.error,
@@ -98,18 +98,3 @@ def rows_line(model: Any) -> str:
     sizes = sorted(model.n_rows_ if most is None else most for most in rows)
     first = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
-
-
-def drawn(model: Any, ax: Any) -> Any:
-    """Draw scores with standard errors against seconds, a colour for each map."""
-    ax = axes(ax, "seconds of a trial", _NAMES.get(model._kind, model._kind))
-    for name in dict.fromkeys(row["map"] for row in model.results_):
-        own = [row for row in model.results_ if row["map"] == name and row["seconds"] > 0.0]
-        if own:
-            columns = [[row[key] for row in own] for key in ("seconds", "score", "standard_error")]
-            ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
-    ax.axhline(model.score_, linestyle="-", label="the choice")
-    ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
-    ax.set_xscale("log")
-    ax.legend()
-    return ax

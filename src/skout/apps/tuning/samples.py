@@ -21,8 +21,8 @@ from skout.kernels import (
 
 from .clock import Clock
 from .folds import Folds
+from .given import some_rows
 from .inputs import ColumnScaler, are_vectors
-from .means import some_rows
 
 __all__ = ["Inputs", "Profile", "Sample", "profile_of"]
 

@@ -14,13 +14,16 @@ from skout.dev import n_rows, resolve, take
 from skout.kinds import Kind, metrics
 
 from .folds import Folds
-from .means import column_means, column_variances, weighed
+from .given import column_means, column_variances, weighed
 
-__all__ = ["OutputScoring", "column_scores"]
+__all__ = ["Merit", "OutputScoring", "column_scores"]
 
 # Products of coordinates up to which held-out rows are compared with all training outputs, where
 # another decoder does without: candidates would take longer than all the rest.
 _MOST_WORK = 4e9
+# What the fit of coordinates counts beside the metric: this over the root of the number of rows,
+# settled on the training parts of the sets of experiments/ours/tuned.py (`--inside`).
+_SMOOTH = 1.5
 Objects = Any  # outputs of any kind
 
 
@@ -160,3 +163,29 @@ def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.
         return 1.0 - folds.part_means(lost[None])
 
     return scores
+
+
+@dataclass
+class Merit:
+    """What choices are made by.
+
+    A metric of decoded objects is coarse where there are few rows, and many choices are level. How
+    well coordinates are predicted then tells them apart: merit = metric + share * R2.
+    """
+
+    metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)
+    truth: np.ndarray  # (n_held, p) coordinates of the held-out rows, NaN where there is none
+    folds: Folds
+
+    def __post_init__(self) -> None:
+        squares = (self.truth - column_means(self.truth, self.folds.held_weights)) ** 2
+        total = np.nansum(squares, axis=1)
+        self._spread = max(float(np.average(total, weights=self.folds.spread_weights)), 1e-300)
+        self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
+
+    def smooth(self, F: np.ndarray) -> np.ndarray:
+        """Return what merit has beside the metric, shape (n_parts,)."""
+        errors = F - self.truth
+        errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
+        squares = np.einsum("ij,ij->i", errors, errors)
+        return self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)

@@ -19,13 +19,13 @@ from tqdm.auto import tqdm
 
 from skout.dev import Checkpoint, check_number, n_rows
 
-from .averages import Merit
 from .clock import OutOfTime
 from .maps import Map, RandomForestMap
 from .maps.base import CALL
 from .samples import Profile, Sample
+from .scoring import Merit
 
-__all__ = ["Budget", "ModelSearch", "Trial", "as_budget"]
+__all__ = ["Budget", "ModelSearch", "Trial"]
 
 #: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
@@ -56,7 +56,7 @@ class Trial:
     """Settings that were tried, and how good they were."""
 
     settings: Map  # with what the best cell of its path filled in
-    decoder: dict[str, Any]
+    decoder: str
     table: tuple[np.ndarray, np.ndarray]  # scores and merits of that cell, (n_decoders, n_parts)
     score: float  # of the best decoder, the mean over the held-out rows
     merit: float
@@ -71,36 +71,28 @@ class Trial:
         return self.settings.rows or np.inf
 
 
-@dataclass(frozen=True)
+@dataclass
 class Budget:
     """Seconds or fits, of which one is infinite, and the seconds that are planned for what."""
 
     seconds: float = np.inf
     fits: float = np.inf
 
-    @property
-    def for_trials(self) -> float:
-        return _PLANNED * (1.0 - _LAST - _AVERAGES) * self.seconds
+    def __post_init__(self) -> None:
+        planned = _PLANNED * self.seconds
+        self.for_last_fits, self.for_averages = _LAST * planned, _AVERAGES * planned
+        self.for_trials = (1.0 - _LAST - _AVERAGES) * planned
 
-    @property
-    def for_averages(self) -> float:
-        return _PLANNED * _AVERAGES * self.seconds
-
-    @property
-    def for_last_fits(self) -> float:
-        return _PLANNED * _LAST * self.seconds
-
-
-def as_budget(budget: float | str) -> Budget:
-    """Return a budget from seconds, or from a text such as "40 fits"."""
-    if not isinstance(budget, str):
-        return Budget(seconds=float(check_number(budget, "budget", strict=True)))
-    fits = re.fullmatch(r"\s*0*([1-9]\d*)\s*fits?\s*", budget)
-    if fits is None:
-        raise ValueError(
-            f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
-        )
-    return Budget(fits=float(fits[1]))
+    @classmethod
+    def of(cls, budget: float | str) -> Budget:
+        """Return a budget from seconds, or from a text such as "40 fits"."""
+        if not isinstance(budget, str):
+            return cls(seconds=float(check_number(budget, "budget", strict=True)))
+        fits = re.fullmatch(r"\s*0*([1-9]\d*)\s*fits?\s*", budget)
+        if fits is None:
+            text = f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
+            raise ValueError(text)
+        return cls(fits=float(fits[1]))
 
 
 class ModelSearch:
@@ -111,7 +103,7 @@ class ModelSearch:
         sample: Sample,
         profile: Profile,
         merit: Merit,
-        decoders: list[dict[str, Any]],
+        decoders: Sequence[str],
         budget: Budget,
         maps: Sequence[type[Map]],
         checkpoint: Checkpoint | None = None,
@@ -249,17 +241,16 @@ class ModelSearch:
         """Return the first neighbor of a trial that is new, and that there is budget for."""
         near = map(self._as_new, leader.settings.neighbors(self.profile))
         sized = (self._sized(settings) for settings in near if type(settings) in self.maps)
-        return next((one for one in sized if self._is_new(one) and self._has_room(one)), None)
-
-    def _is_new(self, settings: Map) -> bool:
-        return repr(settings) not in self._seen
+        return next(
+            (one for one in sized if repr(one) not in self._seen and self._has_room(one)), None
+        )
 
     # What it costs -------------------------------------------------------------------------------
 
     def _affordable(self, stage: str, todo: Iterable[Map]) -> Iterator[tuple[str, Map]]:
         for settings in todo:
             has_room = self._has_room(settings, stage == "baseline") or not self.trials
-            if self._is_new(settings) and has_room:
+            if repr(settings) not in self._seen and has_room:
                 yield stage, settings
 
     def _has_room(self, settings: Map, is_baseline: bool = False) -> bool:
@@ -270,15 +261,13 @@ class ModelSearch:
         return has_room and (is_baseline or self._has_time(settings))
 
     def _has_time(self, settings: Map) -> bool:
-        """Whether settings can be fitted on their rows at the end."""
-        return self._fit_cost(settings, settings.rows or self.n) <= self.budget.for_last_fits
+        """Whether settings can be fitted on as many rows as a trial has at the end."""
+        return self.planned_last(settings, self.n) <= self.budget.for_last_fits
 
-    def _fit_cost(self, settings: Map, n: int) -> float:
+    def planned_last(self, settings: Map, n: int | None = None) -> float:
+        """Return the seconds that the last fit of settings is planned with, of all rows or n."""
+        n = settings.rows or n or n_rows(self.sample.X)
         return CALL + self.profile.n_models * settings.cost(self.profile, n)
-
-    def planned_last(self, settings: Map) -> float:
-        """Return the seconds that the last fit of settings is planned with."""
-        return self._fit_cost(settings, settings.rows or n_rows(self.sample.X))
 
     def cost(self, settings: Map) -> float:
         """Return the seconds that a trial is planned with: its path, decoded and scored."""
@@ -326,7 +315,7 @@ class ModelSearch:
         for one in (settings, *(replace(settings, rows=n) for n in fewer)):
             last = max(pace * self.planned_last(one), self.budget.for_last_fits)
             has_time = pace * self.cost(one) + last <= left
-            if has_time and (one is settings or self._is_new(one)):
+            if has_time and (one is settings or repr(one) not in self._seen):
                 return one
         return None
 
@@ -370,33 +359,26 @@ class ModelSearch:
             self._results[key] = more, self.clock.now() - start, table, F
             if self.checkpoint is not None:
                 _keep(self.checkpoint, self._results)
-        self.trials.append(self._trial(settings, stage, *self._results[key]))
+        self.trials.append(self._trial(settings, stage, self._results[key]))
         top, score = max(one.score for one in self.trials), self.trials[-1].score
         self._bar.update()
         self._bar.set_postfix_str(f"best {top:.4f}, now {score:.4f} {settings.name}")
 
-    def _trial(
-        self,
-        settings: Map,
-        stage: str,
-        more: dict[str, Any],
-        seconds: float,
-        table: np.ndarray,
-        F: np.ndarray,
-    ) -> Trial:
+    def _trial(self, settings: Map, stage: str, result: Result) -> Trial:
+        more, seconds, table, F = result
         folds, smooth = self.sample.folds, self.merit.smooth(F)
         scores = table @ folds.weights
         at = int(np.argmax(scores))
         return Trial(
-            replace(settings, **more),
-            self.decoders[at],
-            (table, table + smooth),
-            float(scores[at]),
-            float(scores[at] + smooth @ folds.weights),
-            folds.error(table[at]),
-            seconds,
-            stage,
-            F,
+            settings=replace(settings, **more),
+            decoder=self.decoders[at],
+            table=(table, table + smooth),
+            score=float(scores[at]),
+            merit=float(scores[at] + smooth @ folds.weights),
+            error=folds.error(table[at]),
+            seconds=seconds,
+            stage=stage,
+            F=F,
         )
 
     def _best_cell(self, settings: Map) -> tuple[Map, np.ndarray, np.ndarray]:
@@ -406,18 +388,17 @@ class ModelSearch:
         if self.scoring_seconds > _SLOW:  # then few cells are worth it: those of best coordinates
             cells.sort(key=lambda cell: -float(self.merit.smooth(cell[1]) @ weights))
             cells = cells[:_SCORED]
-        best: tuple[float, Map, np.ndarray, np.ndarray] | None = None
+        scored = []
         for cell, F in cells:
             self.clock.check()
             start = self.clock.now()
             table = self.merit.metric(F)
             self.scoring = [self.scoring[0] + self.clock.now() - start, self.scoring[1] + 1]
             merit = float(((table + self.merit.smooth(F)) @ weights).max())
-            if not np.isnan(merit) and (best is None or merit > best[0]):
-                best = merit, cell, table, F
-        if best is None:
+            scored += [] if np.isnan(merit) else [(merit, (cell, table, F))]
+        if not scored:
             raise ValueError("no finite predictions, or no score of them that is a number")
-        return best[1:]
+        return max(scored, key=lambda pair: pair[0])[1]
 
 
 def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:

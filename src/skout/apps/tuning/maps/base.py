@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from skout.dev import n_rows, outputs_by_rows, take
 
 from ..folds import Folds
+from ..given import weighed
 from ..inputs import ColumnScaler
-from ..means import weighed
 from ..samples import Inputs, Profile, Sample
 
 __all__ = [
@@ -91,11 +91,14 @@ class Map(ABC):
         """
 
     def neighbors(self, profile: Profile) -> Iterable[Map]:
-        """Return settings that differ from these, which did well, in one respect; none by default.
+        """Return settings that differ from these, which did well, in one respect.
 
-        Likely gains come first.
+        Likely gains come first. By default they have other scalings.
         """
-        return ()
+        if profile.is_object:
+            return ()
+        of_counts, of_numbers = ("unit", "tfidf"), ("quantile", "none", "standard")
+        return other_scalings(self, of_counts if profile.is_sparse else of_numbers)
 
     @abstractmethod
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
@@ -196,18 +199,7 @@ def other_scalings(settings: Settings, scalings: Iterable[str]) -> Iterator[Sett
 
 
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.neighbors import KNeighborsRegressor
-    >>> from skout.apps.tuning import ByOutput
-    >>> X, nan = np.array([[0.0], [1.0], [2.0]]), np.nan
-    >>> model = ByOutput(KNeighborsRegressor(1)).fit(X, [[5.0, nan], [6.0, 1.0], [7.0, 2.0]])
-    >>> model.predict([[0.1]])  # the second output is that of the second row
-    array([[5., 1.]])
-    """
+    """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN."""
 
     def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from skout.dev import take, unique_columns
 
 from ..samples import Inputs, Profile, Sample
-from .base import FLOPS, Map, Path, Regressor, other_scalings
+from .base import FLOPS, Map, Path, Regressor
 
 __all__ = ["LogisticMap", "LogisticOutputs"]
 
@@ -43,10 +43,6 @@ class LogisticMap(Map):
         starts = {"dense": (4, "standard"), "sparse": (3, "unit"), "table": (4, "none")}
         place, scaling = starts[profile.layout]
         return [(place, cls(scaling=scaling))]
-
-    def neighbors(self, profile: Profile) -> Iterator[Self]:
-        scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
-        return other_scalings(self, scalings)
 
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         return LogisticOutputs(1.0 if self.C is None else self.C)

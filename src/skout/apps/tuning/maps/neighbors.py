@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,7 +11,7 @@ from skout.dev import take
 
 from ..folds import Folds
 from ..samples import Profile, Sample
-from .base import Map, Path, Regressor, other_scalings
+from .base import Map, Path, Regressor
 
 __all__ = ["NeighborsMap"]
 
@@ -39,10 +38,6 @@ class NeighborsMap(Map):
         starts = {"dense": (9, "standard"), "sparse": (9, "tfidf"), "table": (13, "none")}
         place, scaling = starts[profile.layout]
         return [(place, cls(scaling=scaling))]
-
-    def neighbors(self, profile: Profile) -> Iterator[Self]:
-        scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
-        return other_scalings(self, scalings)
 
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         from sklearn.neighbors import KNeighborsRegressor  # slow to import

@@ -19,7 +19,7 @@ from skout.sketches import SubSample
 
 from ..clock import Clock
 from ..folds import Folds
-from ..means import column_means, weighed
+from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
@@ -75,9 +75,6 @@ class _RidgeMap(Map):
     def _folds(self, sample: Sample) -> Iterator[Fold]:
         """Yield the predictions of each fold, and of each set of outputs with the same rows."""
 
-    def _resolved(self, sample: Sample) -> Self:
-        return self
-
     def neighbors(self, profile: Profile) -> list[Self]:
         changes = list(self._changes(profile))
         sizes = [m for m in _SIZES if m > self.size][:1] if self.sketch is not None else []
@@ -93,14 +90,14 @@ class _RidgeMap(Map):
         return self if m is None or not has_more_rows else replace(self, sketch=2 * m)
 
     def path(self, sample: Sample) -> Path:
-        settings, m = self._resolved(sample), self.sketch or sample.folds.n_train
+        m = self.sketch or sample.folds.n_train
         F = np.empty((2, len(self.alphas), *sample.empty().shape), dtype=np.float32)
         with single_thread() if m <= _SMALL else nullcontext():
-            for rows, columns, plain, centered in settings._folds(sample):
+            for rows, columns, plain, centered in self._folds(sample):
                 F[0][:, rows, columns], F[1][:, rows, columns] = plain, centered
         for i, alpha in enumerate(self.alphas):
             for center in (True, False):
-                yield replace(settings, alpha=alpha, center=center), F[int(center), i]
+                yield replace(self, alpha=alpha, center=center), F[int(center), i]
 
     def _with_kernel(self, kernel: Kernel, sample: Sample, which: slice) -> Iterator[Fold]:
         """Yield the predictions of folds that share a kernel and its landmarks.
@@ -232,16 +229,17 @@ class KernelRidgeMap(_RidgeMap):
             return self.kernel
         return _KERNELS[self.kernel]("scale" if self.gamma is None else self.gamma)
 
-    def _resolved(self, sample: Sample) -> Self:
-        """Return the settings with the width as a number: gamma of the median distance, scaled."""
+    def path(self, sample: Sample) -> Path:
+        """Make a number of the width first: gamma of the median distance, scaled."""
         if self.width is None or self.gamma is not None or not isinstance(self.kernel, str):
-            return self
+            return super().path(sample)
         X, rng = sample.rows(self.scaling), check_rng(sample.seed)
         rows = np.sort(rng.permutation(n_rows(X))[:_WIDTH_ROWS])
         kernel = _KERNELS[self.kernel]("median")
         gamma = kernel.resolve(kernel.encode(take(X, rows)), rng).gamma
         power = 1.0 if self.kernel == "gaussian" else 0.5  # others have distances, not squares
-        return replace(self, gamma=float(gamma) * self.width**power)
+        sized = replace(self, gamma=float(gamma) * self.width**power)
+        return super(KernelRidgeMap, sized).path(sample)
 
     def _folds(self, sample: Sample) -> Iterator[Fold]:
         return self._with_kernel(self._kernel(), sample, slice(None))
@@ -257,18 +255,18 @@ class _LearnedMap(_RidgeMap):
 
     kernel: str = "matern"
 
-    @abstractmethod
-    def _learned(self) -> LearnedRidge:
-        """Return the regressor, without what trials fill in."""
+    def _learned(self, seed: int, n_jobs: int | None) -> LearnedRidge:
+        """Return the regressor; `landmarks` and `groups` are those of the maps that have them."""
+        names = ("kernel", "sketch", "alpha", "landmarks", "groups")
+        params = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return LearnedRidge(**params, random_state=seed, n_jobs=n_jobs)
 
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
-        params = {"sketch": self.sketch, "alpha": self.alpha, "random_state": seed}
-        model = self._learned().set_params(**params, n_jobs=n_jobs)
+        model = self._learned(seed, n_jobs)
         return Centered(model) if self.center else model
 
     def _folds(self, sample: Sample) -> Iterator[Fold]:
-        X, model = sample.rows(self.scaling), self._learned()
-        model.set_params(random_state=sample.seed, n_jobs=sample.n_jobs)
+        X, model = sample.rows(self.scaling), self._learned(sample.seed, sample.n_jobs)
         for k, (train, _, _) in enumerate(sample.timed_folds()):
             T, weights = sample.T[train], sample.weights(train)
             centered = T - column_means(T, weights)
@@ -302,9 +300,6 @@ class LearnedMetricMap(_LearnedMap):
         start = cls(scaling=scaling, landmarks=landmarks)
         return [(5, start), (last, replace(start, kernel="laplacian"))]
 
-    def _learned(self) -> LearnedRidge:
-        return LearnedRidge(self.kernel, landmarks=self.landmarks)
-
     def cost(self, profile: Profile, n: int) -> float:
         r = min(n, _ROUND_ROWS)
         m, d, p = min(r, self.landmarks), profile.columns, min(profile.p, 16)
@@ -326,9 +321,6 @@ class AlignedMap(_LearnedMap):
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
         places = {2: "gaussian", 7: "matern", 15: "laplacian"} if profile.layout == "table" else {}
         return [(place, cls(kernel=name, groups=profile.groups)) for place, name in places.items()]
-
-    def _learned(self) -> LearnedRidge:
-        return LearnedRidge(self.kernel, groups=self.groups)
 
     def cost(self, profile: Profile, n: int) -> float:
         m, parts = min(n, self.sketch or n), len(self.groups) + 1
@@ -358,32 +350,9 @@ class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
 class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Learn a metric, or weights of groups of columns, then fit kernel ridge regression with it.
 
-    Parameters
-    ----------
-    kernel : "gaussian", "matern" or "laplacian", default "matern"
-    sketch : int, optional
-        Landmarks of the last fit; None is exact.
-    alpha : float, default 1e-3
-    landmarks : int, default 300
-        Of the rounds that learn a metric.
-    groups : sequence of (int, int), optional
-        The first column of each, and the one after the last: instead of a metric each has a kernel,
-        weighted by ALIGNF.
-    random_state : None, int or Generator
-    n_jobs : int, optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.apps.tuning import LearnedRidge
-    >>> X = np.random.default_rng(0).standard_normal((400, 8))
-    >>> y = np.sin(2.0 * X[:, :1])  # seven features say nothing
-    >>> model = LearnedRidge(alpha=1e-5, random_state=0).fit(X[:300], y[:300])
-    >>> bool(model.score(X[300:], y[300:]) > 0.8)
-    True
-    >>> model = LearnedRidge(groups=[(0, 1), (1, 8)], random_state=0).fit(X[:300], y[:300])
-    >>> bool(model.score(X[300:], y[300:]) > 0.9)
-    True
+    `kernel` is "gaussian", "matern" or "laplacian". Rounds that learn a metric have so many
+    `landmarks`; with `groups`, the first column of each and the one after the last, each group has
+    a kernel instead, and ALIGNF weighs them. `sketch` are the landmarks of the last fit.
     """
 
     def __init__(

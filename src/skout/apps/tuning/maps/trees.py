@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
 
-from ..means import column_means, weighed
+from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import SPLIT, Map, Path, Regressor
 
@@ -52,8 +52,8 @@ class _ForestMap(Map):
     max_features: float | str = 0.33
     min_samples_leaf: int = 1
 
-    # A forest of few leaves must be grown longer than one of many, by this factor.
-    _slow: ClassVar[float]
+    _forest: ClassVar[str]  # in sklearn.ensemble
+    _slow: ClassVar[float]  # how many times longer it takes than extra trees
     # Features and least rows of a leaf, by the place among all settings: what did best, in this
     # order, on training parts of the sets of experiments/ours/tuned.py.
     _starts: ClassVar[dict[str, dict[int, tuple[float | str, int]]]]
@@ -90,9 +90,7 @@ class _ForestMap(Map):
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
         from sklearn import ensemble  # slow to import
 
-        is_extra = isinstance(self, ExtraTreesMap)
-        kind = ensemble.ExtraTreesRegressor if is_extra else ensemble.RandomForestRegressor
-        forest = kind(
+        forest = getattr(ensemble, self._forest)(
             self.n_estimators,
             max_features=self.max_features,
             min_samples_leaf=self.min_samples_leaf,
@@ -115,7 +113,7 @@ class ExtraTreesMap(_ForestMap):
     """Extremely randomized trees."""
 
     name = "extra trees"
-    _slow = 1.0
+    _forest, _slow = "ExtraTreesRegressor", 1.0
     _starts: ClassVar = {
         "dense": {1: (0.5, 1), 7: ("sqrt", 1), 11: (0.5, 10), 12: (1.0, 3)},
         "sparse": {4: ("sqrt", 1), 8: (0.1, 2)},
@@ -128,7 +126,7 @@ class RandomForestMap(_ForestMap):
     """A random forest."""
 
     name = "random forest"
-    _slow = 3.0
+    _forest, _slow = "RandomForestRegressor", 3.0
     _starts: ClassVar = {
         "dense": {10: (0.33, 10), 19: (0.5, 3)},
         "sparse": {},
