@@ -1,4 +1,4 @@
-"""What `correct_hubness` is worth: ranks with and without prices, on four tasks.
+"""What `correct_hubness` is worth: ranks with and without hubness penalties, on four tasks.
 
     python -m experiments.ours.hubs [--quick]      the record
 

@@ -367,7 +367,7 @@ def text2mol(columns: Sequence[str]) -> None:
         other = "-" if theirs is None else " / ".join(str(theirs[i]) for i in places)
         name = names.get(method, method).format(runs[0].get("members"))
         validation = pair(mean_sd(run["validation"]["MRR"] for run in runs), 3)
-        price = {"plain": "no", "penalized": "yes"}[kind]
+        price = {"plain": "no", "priced": "yes"}[kind]
         rows.append([name, price, str(len(runs)), *found, other, validation])
     print(markdown(["method", "prices", "runs", *columns, "thesis", "validation MRR"], rows))
 

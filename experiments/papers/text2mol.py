@@ -165,7 +165,7 @@ class Runs:
         problem, rows = self.problem, self.o.rows
         truth = np.concatenate([problem.val_truth[:rows], problem.test[:rows]])
         n_val = len(problem.val_truth[:rows])
-        for name, some in zip(("plain", "penalized"), S, strict=True):
+        for name, some in zip(("plain", "priced"), S, strict=True):
             r = ranks(some, truth)
             about[f"{name}_val"], about[f"{name}_test"] = r[:n_val], r[n_val:]
             print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
@@ -247,7 +247,7 @@ def evaluate(folder: Path, o: argparse.Namespace) -> None:
         with np.load(path) as file:
             found = {name: file[name] for name in file.files}
         method, seed = path.stem.split("_")[1:]
-        for kind in ("plain", "penalized"):
+        for kind in ("plain", "priced"):
             if f"{kind}_val" in found:
                 row = {"method": method, "scores": kind, "seed": int(seed)}
                 row |= {
@@ -257,7 +257,7 @@ def evaluate(folder: Path, o: argparse.Namespace) -> None:
                 row["validation"] = scores(found[f"{kind}_val"])
                 row |= scores(found[f"{kind}_test"])
                 row["not in mixtures"] = scores(found[f"{kind}_test"][alone])
-                if kind == "penalized" and "first_test" in found:
+                if kind == "priced" and "first_test" in found:
                     first = found["first_test"]
                     wrong = first != problem.test
                     row["wrong first"] = {
