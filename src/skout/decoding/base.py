@@ -7,47 +7,59 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
 from .._numerics.objects import Rows, column_of
-from .._numerics.types import Candidates, Estimator, Matrix, Objects
+from .._numerics.types import Array, Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import PartsByName, resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
-from ..kernels import as_kernel
-from ..rows import Memory, Reduction, Source, encoded, limits
+from ..kernels import Kernel, as_kernel
+from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import as_sketch, sketch_size
+from ..sketches import Sketch, as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
 
 __all__ = [
     "DECODERS",
     "Decoder",
+    "DecoderLike",
     "Distinct",
     "FittedOutputs",
     "KeepsOutputs",
+    "KernelLike",
     "PendingOutputs",
+    "SketchLike",
     "able",
     "as_decoder",
     "fit_outputs",
     "keys_of",
     "plain_outputs",
+    "predicted",
     "relate_coordinates",
     "same_candidates",
+    "split_pipeline",
 ]
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
+#: Accepted wherever a kernel is: a kernel, the name of one, or a function (A, B) -> matrix.
+KernelLike: TypeAlias = Kernel | str | Callable[..., Array]
+#: A sketch, the name of one, or None: exact.
+SketchLike: TypeAlias = Sketch | str | None
+#: A decoder, the name of one, or None: the best candidate.
+DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
 # process.
 _MOST_OUTPUTS = 100_000
@@ -482,3 +494,18 @@ def keys_of(rows: Matrix, numbers: np.ndarray) -> list[Any]:
             item = ("row", int(numbers[i]))
         keys.append(item)
     return keys
+
+
+def predicted(regressor: Estimator, X: Objects) -> Array:
+    """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).load_for(regressor)
+    F = numpy_of(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
+
+
+def split_pipeline(model: Estimator) -> tuple[Pipeline | None, Estimator]:
+    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return model[:-1] if len(model) > 1 else None, model[-1]

@@ -15,8 +15,7 @@ from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.types import Candidates, Estimator, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
-from ..decoding.base import able
-from ..predictor import predicted, split_pipeline
+from ..decoding.base import able, predicted, split_pipeline
 
 __all__ = ["correct_hubness", "hubness_penalties"]
 

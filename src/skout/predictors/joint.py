@@ -18,9 +18,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
 from .._numerics.types import Estimator, Matrix, Objects
-from ..decoding.base import plain_outputs
+from ..decoding.base import plain_outputs, predicted
 from ..decoding.sets import set_scores
-from ..predictor import predicted
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 

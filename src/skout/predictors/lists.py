@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.pages import OnPages
 from .._numerics.types import Array, Candidates, Estimator, Index, Objects
-from ..decoding.base import able
+from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.sets import PerQuery
-from ..predictor import ObjectPredictor, split_pipeline
+from ..predictor import ObjectPredictor
 from ..rows import block_rows, source
 
 __all__ = [

@@ -15,10 +15,9 @@ from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
-from ..decoding.base import able, plain_outputs
+from ..decoding.base import able, plain_outputs, split_pipeline
 from ..decoding.pools import are_lists
 from ..kernels import as_kernel
-from ..predictor import split_pipeline
 from ..rows import check_pair, source
 from .hubness import cross_predictions
 from .lists import last_of

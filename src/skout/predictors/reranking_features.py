@@ -14,12 +14,11 @@ import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects
-from ..decoding.base import able
+from ..decoding.base import able, split_pipeline
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
 from ..decoding.search import TIE
 from ..decoding.sets import set_scores
-from ..predictor import split_pipeline
 from ..rows import source
 from .hubness import hubness_penalties
 from .lists import Lists, in_pool
