@@ -366,7 +366,7 @@ class StructuredPredictor(ObjectPredictor):
     def _splits(
         self, fitted: FittedOutputs, inputs: Source, sample_weight: Weights, groups: Labels
     ) -> tuple[Splits, list[Ints]] | None:
-        """Return splits to choose alpha or an epoch on, and the scored rows; None without choice."""
+        """Return splits to choose alpha or an epoch on, and the scored rows; None if none is."""
         if not hasattr(self.regressor, "choice_splits"):
             return None
         weights = encoded_weights(sample_weight, inputs)
