@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import skout
 from skout.rows import Source
@@ -49,7 +50,7 @@ class Trace:
 
 
 def trace(call: Callable[[], Any]) -> Trace:
-    """Return what a call of skout passes through, in this thread."""
+    """Return what a call of skout passes through; all of it in this thread."""
     passed, stack = Trace(), []
 
     def look(frame: Any, event: str, _: Any) -> None:
@@ -61,11 +62,12 @@ def trace(call: Callable[[], Any]) -> Trace:
         elif event == "return" and stack:
             stack.pop()
 
-    sys.setprofile(look)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
+    with threadpool_limits(1):
+        sys.setprofile(look)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
     return passed
 
 

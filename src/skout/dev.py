@@ -6,24 +6,14 @@ files and threads as those of skout do. The page on extending says what each nam
 
 from ._numerics.arrays import n_rows, row_slices, take, unique, unique_columns
 from ._numerics.checkpoints import Checkpoint, digest
+from ._numerics.estimators import PartsByName, all_at_once, frames_out, no_frames
 from ._numerics.extras import extra
 from ._numerics.files import FileError, check_place, replacing
 from ._numerics.linalg import symmetric_eigen
 from ._numerics.objects import is_categorical, is_gap, stack
-from ._numerics.pages import OnPages
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
-from ._numerics.validation import (
-    PartsByName,
-    Registry,
-    all_at_once,
-    check_choice,
-    check_number,
-    check_rng,
-    frames_out,
-    no_frames,
-    resolve,
-)
+from ._numerics.validation import Registry, check_choice, check_number, check_rng, resolve
 from .basis.moments import outputs_by_rows
 from .kernels.smiles import chemistry
 from .kernels.spectrum_rows import Spectra
@@ -42,7 +32,6 @@ __all__ = [
     "FoldMoments",
     "LimitError",
     "Local",
-    "OnPages",
     "PartsByName",
     "Registry",
     "Source",

@@ -30,6 +30,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from ._numerics.estimators import PartsByName, frames_out
 from ._numerics.types import (
     Candidates,
     Estimator,
@@ -42,7 +43,7 @@ from ._numerics.types import (
     State,
     Weights,
 )
-from ._numerics.validation import PartsByName, frames_out, resolve, spawn_seed
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
 from .decoding.base import (

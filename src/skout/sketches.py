@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from ._numerics.estimators import PartsByName
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
-from ._numerics.pages import OnPages
 from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 from .rows.encode import numbers_in
 
@@ -76,7 +76,7 @@ class Draw:
         return R * np.reshape(self.scale, (-1, 1))
 
 
-class Sketch(ABC, OnPages):
+class Sketch(ABC, PartsByName):
     """Base of all sketches: a distribution over (m, n) matrices."""
 
     size: int | None

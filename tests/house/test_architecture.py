@@ -8,12 +8,14 @@ import ast
 import compileall
 import functools
 import graphlib
+import inspect
 import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +24,7 @@ from pathlib import Path
 import pytest
 
 import skout
+from skout.solvers import folds
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "skout"
 
@@ -53,7 +56,7 @@ MOST_BRANCHES = 72
 # Functions that write into an estimator they were given, and class names that mean two things; all
 # of these numbers only fall, and the last one is to be 0.
 MOST_WRITERS = 0
-MOST_DOUBLE_NAMES = 26
+MOST_DOUBLE_NAMES = 8
 # What asks where rows lie, or sends them somewhere: to tell engines from each other, or arrays of
 # users from each other. Numbers that were computed on a card come back by `numpy_of`, of the array
 # namespaces.
@@ -344,7 +347,7 @@ DOCUMENTED = {
 }
 # Who still crosses the boundary, and for what, both without "skout."; the list only gets shorter.
 CROSSINGS = """
-apps.cli.report.subject _numerics.validation.column_names
+apps.cli.report.subject _numerics.estimators.column_names
 apps.cli.settings _numerics.validation.check_alphas
 apps.spectra.identify.calibration decoding.search.TIE
 apps.spectra.identify.calibration predictors.thresholds.cut
@@ -520,6 +523,12 @@ def writers(module: Module) -> list[str]:
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
             for target in assigned(node)
             if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+        } | {
+            node.args[0].id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call)
+            and attribute_chain(node.func) == ["setattr"]
+            and isinstance(node.args[0], ast.Name)
         }
         if given & written:
             offenders.append(f"{module.name}:{function.lineno} {function.name}")
@@ -544,12 +553,78 @@ def test_functions_return_and_write_into_no_estimator():
         "def f(model):\n    model.coef_ = 1",
         "def f(model, X):\n    model.coef_, n = X, 1",
         "def f(*, regressor):\n    regressor.alpha_ += 1",
+        "def f(model):\n    setattr(model, 'coef_', 1)",
     ],
 )
 def test_a_function_that_writes_into_an_estimator_is_found(source):
     assert writers(Module("skout.regressors.x", source))
     harmless = source.replace("model", "self").replace("regressor.", "self.")  # its own attributes
     assert not writers(Module("skout.regressors.x", harmless))
+
+
+def callers(names: set[str]) -> set[str]:
+    """The functions that use an attribute or a name of these, as module.function."""
+    return {
+        f"{module.name}.{function.name}"
+        for module in MODULES
+        for function in functions(module)
+        for node in ast.walk(function)
+        if (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.Name) and node.id in names)
+    }
+
+
+def test_one_function_deals_folds():
+    """Splitters of scikit-learn may be given to it; who splits by them is one function."""
+    splits = {
+        f"{module.name}.{function.name}"
+        for module in MODULES
+        for function in functions(module)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "split"
+        and ({"groups"} & {keyword.arg for keyword in node.keywords} or len(node.args) == 3)
+    }
+    assert splits == {"skout.solvers.folds.deal"}
+    assert callers({"check_cv"}) == {"skout.solvers.folds.deal"}
+
+
+def test_one_function_computes_a_path():
+    """Held-out losses and predictions of all alphas are asked for, and compared, in one place."""
+    assert {"losses", "predictions"} <= set(vars(folds.Path))
+    assert callers({"losses"}) & callers({"predictions"}) == {"skout.solvers.folds.choose"}
+    assert callers({"greatest_score"}) == {"skout.solvers.folds.choose"}
+    # the table of a metric that was learned on splits of its own has the same columns
+    assert callers({"least_loss"}) == {
+        "skout.solvers.folds.choose",
+        "skout.regressors.learning.search_after",
+    }
+
+
+@pytest.mark.parametrize("kind", [skout.KernelRidge, skout.KernelMachine])
+def test_a_fit_is_seen_on_one_screen(kind):
+    """Few bases, a short `fit`, and helpers whose signatures say what they take and return."""
+    own = [base for base in kind.__mro__[1:] if base.__module__.startswith("skout")]
+    assert len(own) <= 3, own
+    pending, seen = ["_fit"], set()
+    while pending:
+        name = pending.pop()
+        function = getattr(kind, name)
+        lines = textwrap.dedent(inspect.getsource(function))
+        tree = ast.parse(lines).body[0]
+        if name == "_fit":
+            assert tree.end_lineno - tree.body[0].lineno < 30
+        assert not re.search(r"\bAny\b", ast.unparse(tree.args) + ast.unparse(tree.returns)), name
+        seen.add(name)
+        called = {
+            node.func.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and re.fullmatch(r"self\._[a-z]\w*", ast.unparse(node.func))
+        }
+        pending += sorted(called - seen)
+    assert {"_read", "_take"} <= seen
 
 
 def test_a_class_name_means_one_thing():
@@ -677,6 +752,7 @@ import sklearn
 
 between = time.process_time()
 import skout
+from skout.solvers import folds
 
 print(skout.__file__, (time.process_time() - start) / (between - start))
 """

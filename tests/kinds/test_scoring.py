@@ -20,7 +20,7 @@ from skout import (
     save,
     sisokr,
 )
-from skout.decoding import base
+from skout.decoding import CandidateDecoder, base
 from skout.kernels import F1, Gaussian
 from skout.kinds import scoring as kind_scoring
 from skout.kinds.scoring import DecodedScore, metrics
@@ -223,6 +223,18 @@ def test_few_rows_are_looked_at_of_many(monkeypatch):
     Y = (rows > 0).astype(float)
     sisokr(INPUTS, "f1", input_sketch=SubSample(20), random_state=0).fit(rows, Y)
     assert looked == [400] * 5
+
+
+def test_one_search_decodes_all_alphas_of_a_split(monkeypatch):
+    searched, decode = [], CandidateDecoder.decode
+
+    def counting(self, F, candidates=None):
+        searched.append(len(F))
+        return decode(self, F, candidates)
+
+    monkeypatch.setattr(CandidateDecoder, "decode", counting)
+    iokr(INPUTS, "f1", alpha=ALPHAS, random_state=0, cv=4).fit(X, SETS)
+    assert searched == [len(ALPHAS) * N // 4] * 4
 
 
 def test_of_many_candidates_a_sample(monkeypatch):

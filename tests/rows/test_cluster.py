@@ -553,9 +553,9 @@ def test_more_shards_than_a_task_merges(labels):
 
 def test_copies_that_round_differently_tie():
     """A copy in a later shard must not win by a rounding error."""
-    first = shards._Best(*(np.array([[value]]) for value in (0, 1.0, 5)))
-    copy = shards._Best(*(np.array([[value]]) for value in (1, 1.0 + 1e-15, 5)))
-    other = shards._Best(*(np.array([[value]]) for value in (2, 1.0 + 2e-15, 6)))
+    first = shards._ShardBest(*(np.array([[value]]) for value in (0, 1.0, 5)))
+    copy = shards._ShardBest(*(np.array([[value]]) for value in (1, 1.0 + 1e-15, 5)))
+    other = shards._ShardBest(*(np.array([[value]]) for value in (2, 1.0 + 2e-15, 6)))
     merged = functools.reduce(shards._Merge(3).combine, [first, copy, other])
     assert merged.indices.tolist() == [[2, 0, 1]]
     assert merged.scores[0, 1] == merged.scores[0, 2]

@@ -31,6 +31,7 @@ __all__ = [
     "Scoring",
     "Shape",
     "State",
+    "Table",
     "TorchDevice",
     "Weights",
 ]
@@ -56,6 +57,8 @@ Estimator: TypeAlias = Any
 Json: TypeAlias = Any
 #: The attributes of an object that a file has, and parameters of estimators, by name.
 State: TypeAlias = dict[str, Any]
+#: Columns by name: a table of results, or what an estimator reports of a fit.
+Table: TypeAlias = dict[str, Any]
 #: A device of PyTorch; None is the host.
 TorchDevice: TypeAlias = Any
 #: None, the name of a metric, a metric, or a scorer of scikit-learn.

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.types import Array, Floats, Weights
-from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
+from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows

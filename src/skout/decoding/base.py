@@ -18,9 +18,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
+from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
 from .._numerics.types import Array, Candidates, Estimator, Matrix, Objects
-from .._numerics.validation import PartsByName, resolve
+from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import Kernel, as_kernel

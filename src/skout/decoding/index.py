@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.estimators import PartsByName
 from .._numerics.extras import extra
-from .._numerics.pages import OnPages
 from .._numerics.saving import arrays_of, with_attributes
 from .._numerics.types import Estimator, State
 from .._numerics.validation import check_number, resolve
@@ -21,7 +21,7 @@ __all__ = ["FaissIndex", "as_index", "index_recall"]
 _ADDED = 2**16  # rows that are copied to float32 at a time
 
 
-class FaissIndex(OnPages):
+class FaissIndex(PartsByName):
     """Maximum inner product search by faiss (`pip install skout[ann]`).
 
     faiss works in float32. Somewhat more than k candidates are taken from it and scored again in

@@ -161,7 +161,7 @@ class _Shard:
 
 
 @dataclass(frozen=True)
-class _Best:
+class _ShardBest:
     """The best candidates of some rows: arrays of shape (n, k), and the objects if k is 1."""
 
     indices: np.ndarray
@@ -175,7 +175,7 @@ def _by_shards(
     F: Array,
     shards: Dask,
     k: int,
-    finish: Callable[[_Best], np.ndarray],
+    finish: Callable[[_ShardBest], np.ndarray],
     tail: tuple[int, ...],
     dtype: DType,
 ) -> Any:
@@ -204,12 +204,12 @@ def _embed_shard(objects: Objects, decoder: Estimator, start: int) -> _Shard:
 
 
 @alone
-def _search(F: np.ndarray, decoder: Estimator, shard: _Shard, k: int) -> _Best:
+def _search(F: np.ndarray, decoder: Estimator, shard: _Shard, k: int) -> _ShardBest:
     indices, scores = decoder.rank(F, shard.pool, k=min(k, len(shard.pool)))
     objects = take(shard.pool.objects, indices[:, 0]) if k == 1 else None
     numbers = np.where(indices < 0, indices, indices + shard.start)
     keys = np.where(indices < 0, np.uint64(0), shard.keys[indices])  # an index may find too few
-    return _Best(numbers, scores, keys, objects)
+    return _ShardBest(numbers, scores, keys, objects)
 
 
 class _Merge(Reduction):
@@ -221,11 +221,11 @@ class _Merge(Reduction):
     def __call__(self, rows: Rows, *beside: Objects) -> Any:
         return rows
 
-    def combine(self, total: _Best | None, part: _Best) -> _Best:
+    def combine(self, total: _ShardBest | None, part: _ShardBest) -> _ShardBest:
         return part if total is None else _merged([total, part], self.k)
 
 
-def _merged(parts: Sequence[_Best], k: int) -> _Best:
+def _merged(parts: Sequence[_ShardBest], k: int) -> _ShardBest:
     indices, scores, keys = (
         np.hstack([getattr(part, name) for part in parts]) for name in ("indices", "scores", "keys")
     )
@@ -236,7 +236,7 @@ def _merged(parts: Sequence[_Best], k: int) -> _Best:
         everything = join([part.objects for part in parts])
         objects = take(everything, order[:, 0] * len(order) + np.arange(len(order)))
     found = [np.take_along_axis(values, order, axis=1) for values in (indices, scores, keys)]
-    return _Best(found[0], found[1], found[2], objects)
+    return _ShardBest(found[0], found[1], found[2], objects)
 
 
 def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:
@@ -250,11 +250,11 @@ def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:
     np.put_along_axis(scores, order, shared, axis=1)
 
 
-def _ranked(best: _Best) -> np.ndarray:
+def _ranked(best: _ShardBest) -> np.ndarray:
     out = np.empty(best.indices.shape, dtype=_RANKED)
     out["indices"], out["scores"] = best.indices, best.scores
     return out
 
 
-def _best_objects(best: _Best) -> np.ndarray:
+def _best_objects(best: _ShardBest) -> np.ndarray:
     return _as_array(best.objects)

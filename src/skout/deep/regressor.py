@@ -16,9 +16,10 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.files import check_place
 from .._numerics.saving import with_attributes
-from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
+from .._numerics.validation import check_number, check_rng
 from ..losses import Squared, as_loss
 from ..rows.device import named_device
 from ..rows.encode import numbers_in

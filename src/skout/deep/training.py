@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
+from .._numerics.estimators import PartsByName
 from .._numerics.files import replacing, warn_unwritten
-from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import BatchSource, call
 
@@ -42,7 +42,7 @@ _PREDICTED = 4
 _SORTED = 32
 
 
-class Training(OnPages):
+class Training(PartsByName):
     """The settings of stochastic gradient descent.
 
     Parameters

@@ -25,9 +25,10 @@ from .._numerics.arrays import (
     row_slices,
     take,
 )
+from .._numerics.estimators import PartsByName
 from .._numerics.objects import Joint, Rows, as_objects
 from .._numerics.threads import check_memory, map_blocks, spare_threads
-from .._numerics.validation import PartsByName, Registry, check_number, resolve
+from .._numerics.validation import Registry, check_number, resolve
 from ..rows import Memory, Survey
 from ..rows.encode import check_matrix
 

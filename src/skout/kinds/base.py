@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from .._numerics.arrays import n_rows, take, unique
+from .._numerics.estimators import PartsByName
 from .._numerics.objects import Objects, as_objects, column_of, is_gap
-from .._numerics.validation import PartsByName
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder, Decoder
 from ..kernels import Kernel

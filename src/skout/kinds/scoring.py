@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.arrays import take
+from .._numerics.arrays import row_slices, take
 from .._numerics.objects import Objects, Rows
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
@@ -196,15 +197,23 @@ class DecodedScore:
         at = np.searchsorted(self.some, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        return [self._score(decoder, pool, one, truth) for one in F]
+        predict = [partial(decoder.decode, one, pool) for one in F]
+        if not getattr(pool, "is_per_query", False):  # one search serves all alphas
+            decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
+            parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
+            predict = [partial(_part_of, decode, part) for part in parts]
+        each = zip(F, predict, strict=True)
+        return [self._score(decoder, pool, one, truth, decoded) for one, decoded in each]
 
-    def _score(self, decoder: Any, pool: Any, F: np.ndarray, truth: Any) -> float:
+    def _score(
+        self, decoder: Any, pool: Any, F: np.ndarray, truth: Any, predict: Callable[[], Any]
+    ) -> float:
         score = object_score(
             self.scoring,
             self.found.basis,
             truth,
             pool,
-            lambda: decoder.decode(F, pool),
+            predict,
             lambda: able(decoder, "truth_ranks", by="scoring").truth_ranks(F, truth, pool),
         )
         if np.isnan(score):
@@ -233,6 +242,11 @@ class DecodedScore:
         seen = seen[np.argsort(first[seen])]
         objects = take(self.objects, np.searchsorted(self.places, first[seen]))
         return self.decoder, self.pool.of_numbers(seen, objects)
+
+
+def _part_of(decode: Callable[[], Any], part: slice) -> Any:
+    """Return some of the objects that were decoded together."""
+    return take(decode(), part)
 
 
 class _FirstSeen(Reduction):

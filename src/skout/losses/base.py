@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots
-from .._numerics.pages import OnPages
+from .._numerics.estimators import PartsByName
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 
@@ -49,7 +49,7 @@ class Ramp(NamedTuple):
     high: Any
 
 
-class Loss(OnPages, ABC):
+class Loss(PartsByName, ABC):
     """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
 
     Where it has kinks the gradient is a subgradient, and there is no curvature.

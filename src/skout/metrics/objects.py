@@ -19,7 +19,7 @@ def _three_kernels(
     kernel: Any, Y_true: Any, Y_pred: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return k(y, y'), k(y, y) and k(y', y') for each pair."""
-    kernel = as_kernel(kernel)
+    kernel = kernel if isinstance(kernel, Kernel) else as_kernel(kernel)
     with named("Y_true"):
         true = kernel.encode(column_of(Y_true))
     with named("Y_pred"):

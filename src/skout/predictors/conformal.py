@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Weights
-from .._numerics.validation import all_at_once, check_choice, check_level, check_rng, frames_out
+from .._numerics.validation import check_choice, check_level, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from .cross_conformal import Fold, Request, crossed_sets, held_out, learned_scores, pools_of

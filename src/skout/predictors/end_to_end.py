@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from .._numerics.estimators import frames_out
 from .._numerics.types import Candidates, Estimator, Labels, Objects
-from .._numerics.validation import check_rng, frames_out
+from .._numerics.validation import check_rng
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
 from ..predictor import StructuredPredictor

@@ -18,9 +18,10 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
+from .._numerics.estimators import frames_out
 from .._numerics.objects import stack
 from .._numerics.types import Candidates, Estimator, Objects, RandomState, State, Weights
-from .._numerics.validation import check_choice, check_number, check_rng, frames_out
+from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools

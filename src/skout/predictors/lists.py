@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.pages import OnPages
+from .._numerics.estimators import PartsByName
 from .._numerics.types import Array, Candidates, Estimator, Index, Objects
 from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
@@ -292,7 +292,7 @@ def _name_of(model: Estimator) -> str | None:
     return " ".join(name for name in names if name) or None
 
 
-class Calibrated(OnPages):
+class Calibrated(PartsByName):
     """An estimator that calibrates a fitted model; it holds until that is fitted again."""
 
     model: Any

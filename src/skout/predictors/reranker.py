@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.estimators import frames_out
 from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
-from .._numerics.validation import check_number, check_rng, frames_out
+from .._numerics.validation import check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets

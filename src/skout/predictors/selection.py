@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import expit
 
 from .._numerics.arrays import n_rows
+from .._numerics.estimators import all_at_once
 from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState
-from .._numerics.validation import all_at_once, check_level, check_rng
+from .._numerics.validation import check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
 from .cross_conformal import held_lists, held_out, pools_of

@@ -9,8 +9,9 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
+from .._numerics.estimators import frames_out
 from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
-from .._numerics.validation import check_choice, frames_out, spawn_seed
+from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
 from ..kernels import as_kernel

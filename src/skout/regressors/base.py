@@ -14,17 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import EPS, square_root
-from .._numerics.types import Array, Floats, Ints
-from .._numerics.validation import (
-    PartsByName,
-    all_at_once,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    warn_user,
-)
+from .._numerics.types import Array, Floats, Ints, Objects, Weights
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng, warn_user
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import TrainingSample
@@ -167,7 +160,9 @@ class KernelMachineBase(PartsByName):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
+    def _read(
+        self, X: Objects, y: Objects, sample_weight: Weights
+    ) -> tuple[Source, Objects, Weights]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
@@ -185,7 +180,7 @@ class KernelMachineBase(PartsByName):
             )
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
-    def _targets(self, y: Any, rows: Source, *, missing: bool = False) -> Floats:
+    def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
         targets = encoded_targets(y, rows, missing=missing).load()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))

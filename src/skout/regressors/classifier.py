@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._numerics.validation import all_at_once, frames_out
+from .._numerics.estimators import all_at_once, frames_out
 from ..losses import Logistic, MarginLoss, as_loss
 from ..rows import beside
 from ..rows.encode import named

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots, sqrt
-from .._numerics.validation import all_at_once, frames_out
+from .._numerics.estimators import all_at_once, frames_out
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from ..solvers.folds import Scorer
 from .machine import KernelMachine

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.types import Array, Floats, Ints, Rows
+from .._numerics.types import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments
@@ -94,7 +94,7 @@ def learned_kernel(
 
 def search_after(
     metric: LearnedMetric, sample: TrainingSample, alphas: list[float]
-) -> tuple[AlphaSearch, dict[str, Any] | None]:
+) -> tuple[AlphaSearch, Table | None]:
     """Return a search of the alphas that are left to choose from where a metric was learned.
 
     The rows held out from that choose: folds of the whole sample, which has taught the metric,

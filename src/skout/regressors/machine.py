@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once, frames_out
+from .._numerics.estimators import all_at_once, frames_out
+from .._numerics.types import Objects, Weights
 from ..losses import MarginLoss, as_loss
 from ..solvers.folds import Scorer
 from .base import KernelMachineBase, PenalizedRegressor
@@ -147,7 +148,7 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         return self._fit(X, y, sample_weight)
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, scorer: Scorer | None = None
+        self, X: Objects, y: Objects, sample_weight: Weights, scorer: Scorer | None = None
     ) -> KernelMachine:
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):

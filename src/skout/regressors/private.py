@@ -10,8 +10,9 @@ from scipy.special import log_ndtr
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import ridge_solve, symmetric_eigen
-from .._numerics.validation import PartsByName, all_at_once, check_number, check_rng, frames_out
+from .._numerics.validation import check_number, check_rng
 from ..kernels import Fourier, as_kernel
 from ..rows import Reduction, RowMap, encoded, encoded_targets, unpacked
 

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.validation import all_at_once, check_number, frames_out
+from .._numerics.validation import check_number
 from ..basis.moments import check_outputs_observed
 from ..losses import Pinball
 from ..metrics import pinball_loss

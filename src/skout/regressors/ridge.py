@@ -16,17 +16,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
+from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats, Objects
-from .._numerics.validation import (
-    PartsByName,
-    all_at_once,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    frames_out,
-)
+from .._numerics.types import Floats, Objects, Table, Weights
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
@@ -273,9 +266,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: Objects,
+        y: Objects,
+        sample_weight: Weights = None,
         landmarks: Objects = None,
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
@@ -285,9 +278,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)
-        sample = self._read(X, y, sample_weight)  # checked and encoded once
-        d, kernel, metric = sample.targets.shape[1], as_kernel(self.kernel), None
-        options = self._options(d, checkpoint, has_missing=sample.has_missing)
+        kernel, metric = as_kernel(self.kernel), None
+        sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
+        options = self._options(kernel, sample, checkpoint, has_missing=sample.has_missing)
         if kernel.learns:
             kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
@@ -306,7 +299,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
-    def _check(self, landmarks: Objects, X: Any) -> list[float]:
+    def _check(self, landmarks: Objects, X: Objects) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -328,13 +321,20 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return alphas
 
     def _read(
-        self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
+        self,
+        kernel: Kernel,
+        X: Objects,
+        y: Objects,
+        weights: Weights,
+        *,
+        adds: bool = False,
+        reset: bool = True,
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
             X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
-        rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
+        rows = encoded(self, kernel, X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, missing=True)
@@ -353,7 +353,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _options(
         self,
-        n_outputs: int,
+        kernel: Kernel,
+        sample: TrainingSample,
         checkpoint: RidgeCheckpoint | None = None,
         *,
         has_missing: bool = False,
@@ -370,8 +371,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             )  # fmt: skip
         return RidgeOptions(
             self.fit_intercept, self.solver, self.tol, self.max_iter,
-            None if M is None else checked_tasks(M, n_outputs), self.cv, self.random_state,
-            self.n_jobs, self.verbose, checkpoint, has_missing, as_kernel(self.kernel).learns,
+            None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
+            self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing, kernel.learns,
             needs_moments,
         )  # fmt: skip
 
@@ -382,7 +383,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         metric: LearnedMetric | None,
         groups: ArrayLike | None,
         scorer: Scorer | None,
-    ) -> tuple[AlphaSearch, dict[str, Any] | None]:
+    ) -> tuple[AlphaSearch, Table | None]:
         """Return which alphas to choose from on which splits, or the table of a choice made."""
         if scorer is not None:
             return AlphaSearch(alphas, scorer.splits, scorer), None
@@ -407,7 +408,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         self,
         fit: Fit,
         metric: LearnedMetric | None = None,
-        table: dict[str, Any] | None = None,
+        table: Table | None = None,
         grown: GrowingMoments | None = None,
     ) -> None:
         """Become what a solver returned: the only place that writes what a fit finds.
@@ -491,20 +492,21 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit_parts(
         self,
-        parts: Iterable[tuple[Any, ...]],
+        parts: Iterable[tuple[Objects, ...]],
         landmarks: Objects,
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
-        alphas, metric = check_alphas(self.alpha), None
+        alphas, metric, given = check_alphas(self.alpha), None, as_kernel(self.kernel)
         report = {} if rows is None else self.solver_report_
-        for X, y, *weights in parts:
-            sample = self._read(X, y, next(iter(weights), None), adds=True, reset=rows is None)
-            options = self._options(sample.targets.shape[1], once=True)
+        for X, y, *more in parts:
+            is_first, weights = rows is None, next(iter(more), None)
+            sample = self._read(given, X, y, weights, adds=True, reset=is_first)
+            options = self._options(given, sample, once=True)
             if rows is None:
-                kernel = as_kernel(self.kernel)
-                if kernel.learns:
-                    kernel, metric = learned_kernel(kernel, sample, alphas, options)
+                kernel = given
+                if given.learns:
+                    kernel, metric = learned_kernel(given, sample, alphas, options)
                 engine = self._span(kernel, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)

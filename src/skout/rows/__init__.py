@@ -21,7 +21,7 @@ from .encode import (
 )
 from .local import Memory
 from .source import (
-    Limits,
+    MemoryLimits,
     Place,
     Progress,
     Reduction,
@@ -37,8 +37,8 @@ __all__ = [
     "Blocks",
     "Dask",
     "Device",
-    "Limits",
     "Memory",
+    "MemoryLimits",
     "Place",
     "Progress",
     "Reduction",

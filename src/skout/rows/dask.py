@@ -273,11 +273,11 @@ class Dask(Source):
         with quiet():
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
-    def _place(self, i: int) -> _Place:
+    def _place(self, i: int) -> _BlockRows:
         where = f"block {i}"
         if self._known_sizes is not None:
             where = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
-        return _Place(f"{where} of {self.name}", self.encode)
+        return _BlockRows(f"{where} of {self.name}", self.encode)
 
     def check_sketch(self, sketch: Estimator) -> None:
         if sketch is None:
@@ -293,7 +293,7 @@ class Dask(Source):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _BlockRows:
     """Which rows a block has, and how they are encoded."""
 
     where: str
@@ -324,19 +324,21 @@ class _Chain:
 
 
 @alone
-def _run(function: Callable[..., Array], blocks: list[Rows], places: list[_Place | None]) -> Rows:
+def _run(
+    function: Callable[..., Array], blocks: list[Rows], places: list[_BlockRows | None]
+) -> Rows:
     encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
     return function(*encoded)
 
 
 @alone
-def _mapped(block: Rows, place: _Place, function: RowMap, nothing: np.ndarray) -> np.ndarray:
+def _mapped(block: Rows, place: _BlockRows, function: RowMap, nothing: np.ndarray) -> np.ndarray:
     if n_rows(block) == 0:
         return nothing
     return np.asarray(function(place(block))).astype(nothing.dtype, copy=False)
 
 
-def _rows_at(block: Rows, local: Index, place: _Place) -> Rows:
+def _rows_at(block: Rows, local: Index, place: _BlockRows) -> Rows:
     return place(take(block, local))
 
 
@@ -393,7 +395,7 @@ def _shown(sizes: Sequence[int]) -> str:
     return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
 
 
-def _block_of(column: Objects, k: int, part: slice) -> tuple[Rows, _Place | None]:
+def _block_of(column: Objects, k: int, part: slice) -> tuple[Rows, _BlockRows | None]:
     """Return the data of the k-th part that has rows, and the function that encodes it."""
     if isinstance(column, Dask):
         i = column.filled[k]

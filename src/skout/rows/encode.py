@@ -31,12 +31,7 @@ from .._numerics.arrays import (
 )
 from .._numerics.objects import Rows, column_of
 from .._numerics.types import Estimator, Matrix, Objects, RandomState, Weights
-from .._numerics.validation import (
-    LEAST_WEIGHT,
-    MOST_WEIGHT,
-    check_squares,
-    check_total_weight,
-)
+from .._numerics.validation import LEAST_WEIGHT, MOST_WEIGHT, check_squares, check_total_weight
 from .blocks import Blocks
 from .dask import Dask, is_dask
 from .device import Device, on_device
@@ -335,10 +330,8 @@ def check_pair(X: Objects, Y: Objects) -> tuple[Source, Source]:
             raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
     inputs, outputs = source(X), beside(Y, "Y")
     _check_together(outputs, inputs)
-    if n_rows(inputs) != n_rows(outputs):
-        raise ValueError(
-            f"X and Y must be of equal length. Got {n_rows(inputs)} and {n_rows(outputs)}."
-        )
+    if len(inputs) != len(outputs):
+        raise ValueError(f"X and Y must be of equal length. Got {len(inputs)} and {len(outputs)}.")
     return inputs, outputs
 
 

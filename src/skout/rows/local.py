@@ -61,13 +61,13 @@ class Local(Source):
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Array:
-        columns = (self, *beside)
+        columns = [None if column is None else Memory.of(column) for column in (self, *beside)]
         progress = Progress() if progress is None else progress
         blocks = self._blocks(reduction)
         done, total = progress.begin(blocks)
 
         def read(part: slice) -> list[Rows]:
-            return [None if column is None else take(column, part) for column in columns]
+            return [None if column is None else column.take(part) for column in columns]
 
         ahead = any(getattr(column, "reads_ahead", False) for column in columns)
         terms = map_blocks(

@@ -38,7 +38,7 @@ from .._numerics.types import (
 from .._numerics.validation import check_number
 
 __all__ = [
-    "Limits",
+    "MemoryLimits",
     "Place",
     "Progress",
     "Reduction",
@@ -414,7 +414,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Limits:
+class MemoryLimits:
     """Memory that a pass may use, see `memory_limits`."""
 
     block_rows: int = 8192  # long blocks keep matrix products near the peak
@@ -428,10 +428,10 @@ class Limits:
 # Matrix products of blocks of this many rows are as fast as those of longer ones, so that blocks of
 # more rows take only half of the bytes allowed.
 _LONG = 4096
-_LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - frozen
+_LIMITS: ContextVar[MemoryLimits] = ContextVar("limits", default=MemoryLimits())  # noqa: B039 - frozen
 
 
-def limits() -> Limits:
+def limits() -> MemoryLimits:
     """Return the limits in force."""
     return _LIMITS.get()
 
@@ -473,9 +473,9 @@ def memory_limits(
         check_number(coordinates_mb, "coordinates_mb")
     check_number(device_mb, "device_mb", strict=True)
     requested = None if coordinates_mb is None else int(coordinates_mb * 2**20)
-    held = Limits.coordinates_bytes if requested is None else requested
+    held = MemoryLimits.coordinates_bytes if requested is None else requested
     size = int(block_rows), int(block_mb * 2**20), held, int(device_mb * 2**20)
-    token = _LIMITS.set(Limits(*size, requested))
+    token = _LIMITS.set(MemoryLimits(*size, requested))
     try:
         yield
     finally:

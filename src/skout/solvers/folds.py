@@ -7,6 +7,7 @@ the splits and `choose` the choice, for every estimator of the library.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -18,7 +19,7 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, RandomState, Weights
+from .._numerics.types import Floats, Index, Ints, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -225,7 +226,7 @@ class ChosenAlpha(NamedTuple):
     """The alpha that was chosen, and the table of the choice; None where there was no choice."""
 
     alpha: float
-    results: dict[str, Any] | None = None
+    results: Table | None = None
 
 
 class Path(Protocol):
@@ -260,12 +261,9 @@ def choose(
     """
     alphas, _, scorer = search
     n = path.n_splits
-
-    def tried(k: int) -> Any:
-        if scorer is None:
-            return path.losses(alphas, k)
-        return path.predictions(alphas, k, scorer.held[k])
-
+    tried: Callable[[int], Any] = functools.partial(path.losses, alphas)
+    if scorer is not None:
+        tried = lambda k: path.predictions(alphas, k, scorer.held[k])  # noqa: E731
     results: Iterable[Any] = map(tried, range(n))
     if path.splits_in_threads and n:
         results = map_blocks(tried, range(n), n_jobs=n_jobs)

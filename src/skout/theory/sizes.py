@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
+from sklearn.model_selection import ShuffleSplit, cross_validate
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows, take, unique
@@ -26,8 +26,8 @@ from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel
 from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
-from ..rows.encode import named
 from ..sketches import PivotedCholesky, Sketch, as_sketch
+from ..solvers.folds import deal
 from .leverage import coordinates
 from .spectra import encoded
 
@@ -354,7 +354,8 @@ def sketch_size_search(
     fit_seconds, predict_seconds : float, optional
         Most seconds to fit (T_tr) and to predict the held-out rows (T_inf), each for itself.
     cv : int, splitter or iterable of splits, optional
-        Default one random fifth of the rows is held out.
+        A number deals the rows into so many folds at random, by `random_state`. Default one random
+        fifth of the rows is held out.
     scoring : None, str or callable (model, X, Y) -> float, default None
         As in scikit-learn; None is the model's own `score`. Higher is better.
     random_state : None, int or Generator
@@ -382,9 +383,7 @@ def sketch_size_search(
     if cv is None:
         seed = int(check_rng(random_state).integers(2**31))
         cv = ShuffleSplit(1, test_size=0.2, random_state=seed)
-    with named("cv"):
-        cv = check_cv(cv, Y, classifier=is_classifier(model))
-        splits = list(cv.split(np.zeros((n_rows(X), 1)), Y))
+    splits = deal(cv, n_rows(X), Y, random_state=random_state, stratified=is_classifier(model))
     model = clone(model).set_params(**sketches)
     found: dict[tuple[int, ...], dict[str, Any]] = {}
     for trial in tqdm(planned, disable=not verbose):

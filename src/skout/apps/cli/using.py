@@ -22,7 +22,7 @@ from .columns import Inputs, Outputs
 from .progress import opened, progress
 
 __all__ = [
-    "Judged",
+    "PredictedPart",
     "Saved",
     "Scores",
     "embed_file",
@@ -304,7 +304,7 @@ def join_truth(parts: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PredictedPart:
     """Some rows of a table with what a model says of them, and in how many seconds."""
 
     part: Part
@@ -316,7 +316,7 @@ class Judged:
 
 def judged_parts(
     saved: Saved, table: Table, candidates: Any = None, more: Sequence[str] = ()
-) -> Iterator[Judged]:
+) -> Iterator[PredictedPart]:
     """Yield rows with their target and the prediction, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
     texts = list(dict.fromkeys([*inputs.texts, *outputs.texts, *more]))
@@ -325,4 +325,4 @@ def judged_parts(
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()
         found = saved.predict(X, candidates)
-        yield Judged(part, X, truth, found, time.perf_counter() - start)
+        yield PredictedPart(part, X, truth, found, time.perf_counter() - start)

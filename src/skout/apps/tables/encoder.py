@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skout.dev import OnPages, all_at_once, check_choice, check_number
+from skout.dev import PartsByName, all_at_once, check_choice, check_number
 
 from .encoders import (
     CategoryColumn,
@@ -27,14 +27,14 @@ from .kinds import KINDS, Look, listed, look_at, no_column, writing_of
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
-__all__ = ["Group", "TableEncoder"]
+__all__ = ["ColumnGroup", "TableEncoder"]
 
 _MOST_ELEMENTS = 100
 
 Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn
 
 
-class Group(NamedTuple):
+class ColumnGroup(NamedTuple):
     """What became of a column: `start` to `stop` are its columns of the matrix."""
 
     column: str
@@ -43,7 +43,7 @@ class Group(NamedTuple):
     stop: int
 
 
-class TableEncoder(TransformerMixin, OnPages):
+class TableEncoder(TransformerMixin, PartsByName):
     """Make a matrix of a table with columns of numbers, categories, dates, text and sets.
 
     Numbers are scaled by quartiles and bent beyond three deviations. Categories get a column of 0
@@ -233,7 +233,7 @@ class TableEncoder(TransformerMixin, OnPages):
         return columns, orders
 
     @property
-    def groups_(self) -> list[Group]:
+    def groups_(self) -> list[ColumnGroup]:
         """Where each column is in the matrix."""
         numbers = self._numbers
         widths = [(name, "number", 1) for name in numbers]
@@ -241,7 +241,7 @@ class TableEncoder(TransformerMixin, OnPages):
         widths += [(n, self.kinds_[n], len(one.names(n))) for n, one in self._encoders.items()]
         ends = np.cumsum([width for _, _, width in widths]).tolist()
         return [
-            Group(name, kind, end - width, end)
+            ColumnGroup(name, kind, end - width, end)
             for (name, kind, width), end in zip(widths, ends, strict=True)
         ]
 

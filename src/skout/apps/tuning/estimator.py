@@ -18,7 +18,7 @@ from skout import StructuredPredictor
 from skout.decoding import CandidateDecoder
 from skout.dev import (
     Checkpoint,
-    OnPages,
+    PartsByName,
     all_at_once,
     check_rng,
     digest,
@@ -35,7 +35,7 @@ from ..tables.encoder import TableEncoder
 from .averages import Averaged, Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
-from .given import Given, counted, is_one_row, observed_rows, weighed
+from .given import TuningData, counted, is_one_row, observed_rows, weighed
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
 from .report import baselines_of, line, rows_line, rows_of
@@ -75,7 +75,7 @@ def _kind_of(model: Tuned) -> Kind | None:
 
 
 @frames_out
-class Tuned(OnPages):
+class Tuned(PartsByName):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
@@ -240,7 +240,7 @@ class Tuned(OnPages):
             text = "Tuned.fit was interrupted before it had a model."
             raise KeyboardInterrupt(text) from None
 
-    def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
+    def _fit(self, given: TuningData, budget: Budget, seed: int, clock: Clock) -> Tuned:
         scoring, rows, given = self._checked(given)
         kind = scoring.kind
         if is_one_row(given.weights):
@@ -265,7 +265,7 @@ class Tuned(OnPages):
             self.outer_scores_ = self._outer(given, seed)
         return self
 
-    def _checked(self, given: Given) -> tuple[OutputScoring, Any, Given]:
+    def _checked(self, given: TuningData) -> tuple[OutputScoring, Any, TuningData]:
         """Return the scoring of the outputs, rows as models take them, and what else was given."""
         name = guess_kind(given.Y) if self.kind is None else self.kind
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
@@ -292,7 +292,13 @@ class Tuned(OnPages):
         return scoring, rows, given
 
     def _searched(
-        self, scoring: OutputScoring, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
+        self,
+        scoring: OutputScoring,
+        X: Any,
+        given: TuningData,
+        budget: Budget,
+        seed: int,
+        clock: Clock,
     ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
         kind, Y = scoring.kind, given.Y
@@ -388,7 +394,7 @@ class Tuned(OnPages):
                 stacklevel=6,
             )
 
-    def _outer(self, given: Given, seed: int) -> np.ndarray:
+    def _outer(self, given: TuningData, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
         n, how = n_rows(given.Y), {"groups": given.groups, "place": given.place}
         folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, **how)

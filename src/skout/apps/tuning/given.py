@@ -14,8 +14,8 @@ from scipy import sparse
 from skout.dev import in_memory, n_rows, take
 
 __all__ = [
-    *("Given", "column_means", "column_variances", "counted", "is_one_row", "observed_rows"),
-    *("some_rows", "weighed"),
+    *("TuningData", "column_means", "column_variances", "counted", "is_one_row"),
+    *("observed_rows", "some_rows", "weighed"),
 ]
 
 # Rows that have a column, at least, where some rows are drawn and values are missing.
@@ -23,7 +23,7 @@ _LEAST_KNOWN = 50
 
 
 @dataclass(frozen=True)
-class Given:
+class TuningData:
     """Rows, their outputs and what `fit` takes beside them."""
 
     X: Any
@@ -33,31 +33,31 @@ class Given:
     #: where each row that the user gave is among these, -1 where it was left out; None: all are
     place: np.ndarray | None = None
 
-    def at(self, rows: np.ndarray) -> Given:
+    def at(self, rows: np.ndarray) -> TuningData:
         """Return some of the rows."""
         groups = None if self.groups is None else np.asarray(self.groups)[rows]
         weights = None if self.weights is None else _of_mean_one(self.weights[rows])
         place = np.arange(n_rows(self.Y)) if self.place is None else self.place
         number = np.full(n_rows(self.Y) + 1, -1)  # the last one is that of rows left out before
         number[rows] = np.arange(len(rows))
-        return Given(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
+        return TuningData(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
 
-    def with_outputs(self) -> Given:
+    def with_outputs(self) -> TuningData:
         """Return the rows that have an output, or a part of one."""
         rows = observed_rows(self.Y)
         return self if len(rows) == n_rows(self.Y) else self.at(rows)
 
 
-def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
+def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
     """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
     X, Y, weights = in_memory(X, Y, sample_weight)
     if groups is not None and np.shape(groups) != (n_rows(Y),):
         raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
     if weights is None:
-        return Given(X, Y, groups)
+        return TuningData(X, Y, groups)
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0
-    given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
+    given = TuningData(X, Y, groups, None if are_equal else _of_mean_one(weights))
     return given if len(rows) == len(weights) else given.at(rows)
 
 

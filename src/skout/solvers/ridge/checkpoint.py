@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +12,7 @@ from tqdm.auto import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
+from ..._numerics.types import Objects, Table
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
 from ...basis.passes import TrainingSample
@@ -105,7 +105,7 @@ class Bar(Progress):
             self._bar.close()
 
 
-def open_checkpoint(X: Any, parameters: Mapping[str, Any]) -> RidgeCheckpoint:
+def open_checkpoint(X: Objects, parameters: Table) -> RidgeCheckpoint:
     """Return where a ridge with these parameters keeps its progress; raise where it cannot.
 
     So it is where an earlier fit left a checkpoint of other data or parameters.

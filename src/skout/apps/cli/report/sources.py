@@ -15,7 +15,7 @@ from skout.dev import n_rows, no_frames, take
 from ...tables.frames import is_frame, names_in
 from .subject import Subject
 
-__all__ = ["Importance", "Loss", "Point", "importances", "learning_curve"]
+__all__ = ["Importance", "ImportanceLoss", "Point", "importances", "learning_curve"]
 
 # Rows and columns that are shuffled, how often, and seconds after which no further one is.
 _ROWS, _COLUMNS, _REPEATS, _SECONDS = 1000, 50, 3, 60.0
@@ -24,7 +24,7 @@ _SHARES, _TRAIN_ROWS, _LEAST_ROWS = (0.125, 0.25, 0.5, 1.0), 10_000, 5
 
 
 @dataclass(frozen=True)
-class Loss:
+class ImportanceLoss:
     """What the score loses where a column is shuffled, and the deviation over repeats."""
 
     column: str
@@ -38,7 +38,7 @@ class Importance:
 
     rows: int
     columns: int
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[ImportanceLoss] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ def importances(subject: Subject) -> Importance:
             with no_frames():
                 pred = subject.saved.predict(_shuffled(X, j, order), subject.candidates)
             scores.append(best - subject.saved.scores(truth, pred).merit)
-        found.losses.append(Loss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1))))
+        found.losses.append(
+            ImportanceLoss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1)))
+        )
         if time.perf_counter() - start > _SECONDS:
             break
     found.losses.sort(key=lambda one: -one.loss)

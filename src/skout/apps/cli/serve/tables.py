@@ -28,10 +28,10 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     """
     if not records:
         raise ValueError("There are no rows.")
-    return _Rows(records)
+    return _Records(records)
 
 
-class _Rows(Table):
+class _Records(Table):
     """Rows of a request; the first has the names of the columns."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from skout._numerics.validation import check_level
 from skout.decoding import CandidateSets
 from skout.decoding.sets import set_scores
-from skout.dev import OnPages, check_choice, check_number, check_rng
+from skout.dev import PartsByName, check_choice, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
 
 from ..readers import spectra_table
@@ -33,7 +33,7 @@ __all__ = ["SpectrumIdentifier"]
 _FINGERPRINT = {"kind": "morgan", "n_bits": 4096, "radius": 2}
 
 
-class SpectrumIdentifier(OnPages):
+class SpectrumIdentifier(PartsByName):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that

@@ -97,7 +97,7 @@ class Lines:
 # Encodings ----------------------------------------------------------------------------------------
 
 
-class Survey(NamedTuple):
+class TextSurvey(NamedTuple):
     """What all bytes of a file of text say."""
 
     encoding: str
@@ -105,7 +105,7 @@ class Survey(NamedTuple):
     has_odd_quotes: bool  # so that one may be open to the end
 
 
-def survey(path: Path) -> Survey:
+def survey(path: Path) -> TextSurvey:
     """Return the encoding of a file: by a mark, UTF-8 if all bytes are, or else Windows-1252.
 
     A file with bytes that Windows-1252 does not have is Latin-1.
@@ -132,7 +132,7 @@ def survey(path: Path) -> Survey:
             is_latin |= any(rare in block for rare in b"\x81\x8d\x8f\x90\x9d")
     if encoding == "cp1252" and is_latin:
         encoding = "latin-1"
-    return Survey(encoding or "utf-8", notes, bool(quotes % 2))
+    return TextSurvey(encoding or "utf-8", notes, bool(quotes % 2))
 
 
 # Dialects -----------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Delimited(Table):
             self.size = path.stat().st_size
             found = survey(path)
         else:
-            found = Survey("utf-8", [], bool(text.count('"') % 2))
+            found = TextSurvey("utf-8", [], bool(text.count('"') % 2))
         self._encoding, notes, has_odd_quotes = found
         try:
             with self._open() as file:
