@@ -143,8 +143,8 @@ class ObjectPredictor(PartsByName):
         Returns
         -------
         indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first; ties go to the lower
-            position. A set of fewer than k candidates is padded with -1.
+            Positions in the pool, or in the row's own set, best first; ties go to the lower one. A
+            set of fewer than k candidates is padded with -1.
         scores : ndarray of shape (n, k)
             Those of a StructuredPredictor are 2 <f(x), z(c)> - k(c, c); padded with -inf. Both are
             dask arrays if X is one: compute them together.
@@ -164,8 +164,7 @@ class ObjectPredictor(PartsByName):
         Y : objects, n of them
         candidates : objects, CandidateSets, list of lists or what `embed` made, optional
         ties : "average", "worst" or "best", default "average"
-            What to make of candidates that score as the truth does. With "average" a constant
-            score gets no credit.
+            The rank of the truth among candidates of equal score.
 
         Returns
         -------
@@ -314,8 +313,7 @@ class StructuredPredictor(ObjectPredictor):
             and held-out rows.
         candidates : objects, CandidateSets or list of lists, optional
             Candidates of held-out rows where alpha is chosen: one pool, or one set for each row, as
-            at prediction. Default the outputs of the training rows of the
-            fold.
+            at prediction. Default the outputs of the training rows of the fold.
         **fit_params
             Of the regressor's fit, e.g. sample_weight; with metadata routing, those it requests.
 
@@ -655,8 +653,8 @@ def dsokr(
     n_jobs : int, optional
         Threads of the output basis and, unless it is an object, of the decoder.
     device : str, optional
-        "cuda" trains, embeds and searches on a GPU; an output kernel that does not run there
-        stays on the host. "auto" is a GPU if there is one. None is where the data are.
+        "cuda" trains, embeds and searches on a GPU, but for output kernels that do not run there;
+        "auto" is a GPU if there is one. None is where the data are.
 
     Returns
     -------
