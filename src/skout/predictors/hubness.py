@@ -16,6 +16,7 @@ from .._numerics.types import Candidates, Estimator, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline
+from ..solvers.folds import deal
 
 __all__ = ["correct_hubness", "hubness_penalties"]
 
@@ -125,7 +126,7 @@ def cross_predictions(
         params = {"residual": basis.residual(Y)}
     F = np.empty(T.shape)
     folds = GroupKFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    for train, test in folds.split(groups, groups=groups):
+    for train, test in deal(folds, len(groups), groups=groups):
         fold_params = {name: values[train] for name, values in params.items()}
         rows, held, regressor = take(X, train), take(X, test), clone(model.regressor)
         if before is not None:

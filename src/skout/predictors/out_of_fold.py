@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..decoding.base import able, plain_outputs, split_pipeline
 from ..decoding.pools import are_lists
 from ..kernels import as_kernel
 from ..rows import check_pair, source
+from ..solvers.folds import deal
 from .hubness import cross_predictions
 from .lists import last_of
 from .listwise import FeatureLists, chosen_alpha, linear
@@ -42,8 +42,8 @@ _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 def folds_of(
     cv: int, n: int, groups: np.ndarray | None, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield training and test rows of each fold; groups stay together."""
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test rows of each fold; groups stay together."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
 
     check_number(cv, "cv", low=2, integer=True)
@@ -53,7 +53,8 @@ def folds_of(
         raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
     kind = KFold if groups is None else GroupKFold
     folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    yield from folds.split(np.zeros((n, 1)), groups=groups)
+    splits = deal(folds, n, groups=groups)
+    return [(np.asarray(train), np.asarray(test)) for train, test in splits]
 
 
 def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:

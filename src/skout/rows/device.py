@@ -117,7 +117,7 @@ class Device(Source):
 
     def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Source:
         if isinstance(function, RowMap) and (on_device := function.on(self.place)) is not None:
-            return _Mapped(self, function, on_device)
+            return _MappedDevice(self, function, on_device)
         mapped = self._on_host().then(function)
         return mapped if self.is_tensor else Device(mapped, self.device)
 
@@ -267,7 +267,7 @@ class Device(Source):
                         done.pop(0).synchronize()
 
 
-class _Mapped(Device):
+class _MappedDevice(Device):
     """function(rows) of other rows on a device, computed again in each pass."""
 
     def __init__(self, rows: Device, function: RowMap, on_device: RowMap) -> None:
@@ -280,7 +280,7 @@ class _Mapped(Device):
         return numpy_of(self.mapped(to_device(self.rows.take(index), self.device)))
 
     def subset(self, index: Index) -> Device:
-        return _Mapped(self.rows.subset(index), self.function, self.mapped)
+        return _MappedDevice(self.rows.subset(index), self.function, self.mapped)
 
     @property
     def in_order(self) -> bool:
