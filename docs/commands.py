@@ -46,7 +46,8 @@ STEPS: list[Step] = [
     ("", "", ["head -4 train.csv", "skout --version"]),
     (
         "Fit",
-        "Name the column to predict and what it holds; the other columns are the inputs. Kernels "
+        "Name the column to predict; the other columns are the inputs. `skout look` shows what "
+        "each column is taken for, and `--output` overrules it for the target. Kernels "
         "and their widths, penalties, forests, boosting and averages of them are compared on rows "
         "that are held out ({py:class}`skout.Tuned`), and the best is fitted on all rows. That "
         "takes a minute, or the `--budget`: seconds, or a number of fits. The score on held-out "
@@ -55,8 +56,8 @@ STEPS: list[Step] = [
         "are no numbers or dates in columns of them are missing and counted ([how](tables.md)); "
         "`--strict` refuses them.",
         [
-            'skout fit train.csv --target tags --output label_sets --budget "10 fits" '
-            "-o tours.skout",
+            "skout look train.csv",
+            'skout fit train.csv --target tags --budget "10 fits" -o tours.skout',
             "skout inspect tours.skout",
         ],
     ),

@@ -67,6 +67,7 @@ experiments/ours/massbank_sample.py datasets.files.locate
 experiments/ours/mixed_tables.py apps.cli
 experiments/ours/short_lists.py predictors.listwise
 experiments/ours/short_lists.py predictors.two_way_weight.Option
+experiments/ours/strangers.py apps.cli
 experiments/ours/two_way.py predictors.joint.JointBasis
 experiments/ours/two_way.py predictors.joint.JointRegressor
 experiments/ours/two_way.py predictors.two_way_weight.NORMALISATIONS

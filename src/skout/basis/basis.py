@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.types import Array, Floats, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
-from ..kernels import as_kernel
+from ..kernels import Precomputed, as_kernel
 from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows
 from .engine import Engine, span_of
@@ -275,6 +275,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

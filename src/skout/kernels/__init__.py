@@ -16,6 +16,8 @@ from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
 from .metric import Learnt, Mahalanobis, OnColumns, align_columns
 from .packed import PackedBits
+from .precomputed import GramRows as GramRows
+from .precomputed import Precomputed
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .spectrum_rows import Spectra as Spectra
@@ -49,6 +51,7 @@ __all__ = [
     "PairwiseFunction",
     "PeakCosine",
     "Polynomial",
+    "Precomputed",
     "ProbabilityProduct",
     "Product",
     "Ragged",
@@ -94,5 +97,6 @@ KERNELS.update(
         "kendall": Kendall,
         "rank_hamming": RankHamming,
         "lehmer": Lehmer,
+        "precomputed": Precomputed,
     }
 )

@@ -52,7 +52,7 @@ class LabelSets(Kind):
 
     @property
     def separator(self) -> str:  # type: ignore[override]
-        return self.separators[0]
+        return ", " if self.separators[0] == "," else self.separators[0]
 
     def recognizes(self, Y: Objects) -> bool:
         if _are_names(super().check(Y)):  # `check` says how to make rows of them
@@ -115,6 +115,7 @@ class LabelSets(Kind):
     def read(self, cells: Cells) -> sparse.csr_matrix:
         """Return a CSR matrix; labels that were not learned get columns of their own."""
         if isinstance(cells, np.ndarray):
+            cells = np.nan_to_num(cells)  # of a label that nobody ticked nothing is written
             wrong = np.argwhere((cells != 0) & (cells != 1))
             if len(wrong):
                 i, j = wrong[0]
@@ -144,7 +145,7 @@ class LabelSets(Kind):
 
     def split(self, cells: Cells) -> list[list[str]]:
         split = re.compile(f"[{re.escape(self.separators)}]").split
-        return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
+        return [list(dict.fromkeys(filter(None, map(_bare, split(_inside(c)))))) for c in cells]
 
     def notice(self) -> str:
         parts = {word.strip() for label in self.labels for word in label.split(",")}
@@ -152,6 +153,18 @@ class LabelSets(Kind):
             return ""
         odd = next(label for label in self.labels if "," in label)
         return f"{odd!r} is taken for one label; --separators ',' makes several of it."
+
+
+def _inside(cell: str) -> str:
+    """Return what is between the brackets of a list, as Python and JSON write it, or the cell."""
+    cell = cell.strip()
+    return cell[1:-1] if cell[:1] + cell[-1:] in ("[]", "{}", "()") else cell
+
+
+def _bare(word: str) -> str:
+    """Return a word without the quotes around it."""
+    word = word.strip()
+    return word[1:-1].strip() if len(word) > 1 and word[0] == word[-1] in "'\"" else word
 
 
 def _are_names(Y: Objects) -> bool:

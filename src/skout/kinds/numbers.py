@@ -88,11 +88,13 @@ class Numbers(Kind):
                 "there must be one prediction for each number, not quantiles."
             )
         true, pred = (np.reshape(values, (len(true), -1)) for values in (true, pred))
-        return {"rmse": np.sqrt(np.mean((true - pred) ** 2, axis=1))}
+        squares = np.ma.masked_invalid((true - pred) ** 2)  # but for targets that are missing
+        return {"rmse": np.sqrt(np.ma.getdata(squares.mean(axis=1)))}
 
     def evaluate(self, true: Objects, pred: Objects) -> dict[str, float | None]:
         rmse = self.measures(true, pred)["rmse"]
-        is_constant = np.ptp(np.reshape(true, (len(true), -1)), axis=0) == 0.0
+        values = np.ma.masked_invalid(np.reshape(true, (len(true), -1)))
+        is_constant = np.ma.ptp(values, axis=0) == 0.0
         r2 = None if is_constant.any() else self.score(true, pred)  # of a constant, there is none
         return {"rmse": float(np.sqrt(np.mean(rmse**2))), "r2": r2}
 

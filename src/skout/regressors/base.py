@@ -21,7 +21,7 @@ from .._numerics.validation import check_alphas, check_choice, check_number, che
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import TrainingSample
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
@@ -393,6 +393,8 @@ class KernelMachineBase(PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         return tags
 
 

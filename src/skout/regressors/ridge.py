@@ -24,7 +24,7 @@ from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import TrainingSample
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..rows import (
     Memory,
     Source,
@@ -685,4 +685,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         return tags

@@ -10,23 +10,9 @@ import pytest
 pytest.importorskip("typer.testing")
 pytest.importorskip("rdkit")
 
-from skout.apps import cli
 from skout.molecules import MoleculePool
 
 LINES = "CCO ethanol\nCOC\nC1CC broken\nOCC again\nOC(=O)CC propionic acid\nCCCN\n"
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import stat
 import sys
 import time
 import tracemalloc
-import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,21 +31,6 @@ from skout.readers import Limits
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
 TAGS = [";".join(t for t, x in zip("ab", row, strict=True) if x > 0) for row in X]
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            with pytest.raises(SystemExit) as end:
-                cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def write(path, **columns):
@@ -126,6 +110,8 @@ def test_missing_numbers_become_means(memory, tmp_path, call):
     expected = model.predict((filled - means) / inputs["scales"])
     assert_allclose([float(y) for y in out.split()[1:]], expected, rtol=1e-6, atol=1e-9)
     code, _, err = call("fit", path, "--target", "x0", *words[2:])
+    assert (code, "x0: 3 of 60 rows have no value and are left out" in err) == (0, True)
+    code, _, err = call("fit", path, "--target", "x0", "--strict", *words[2:])
     assert (code, "column 'x0' has no value in row 1" in err) == (1, True)
 
 
@@ -769,22 +755,6 @@ def long_row():
 BROKEN = {
     "long row": (long_row(), ["row 4 (line 5) has 5 cells, and the header 4", "Quote cells"]),
     "short row": (text_of([*PLAIN, ["1", "2"]]), ["row 41 (line 42) has 2 cells", "fill up rows"]),
-    "same name": (
-        text_of([["x", "x", "colour", "y"], *PLAIN[1:]]),
-        ["two columns 'x', number 1 and number 2", "own name"],
-    ),
-    "two without names": (
-        text_of([["", "", "colour", "y"], *PLAIN[1:]]),
-        ["two columns '', number 1 and number 2"],
-    ),
-    "no target": (
-        text_of(edited(11, 3, "")),
-        ["column 'y' has no value in row 11, line 12", "leave out the row"],
-    ),
-    "a word": (
-        text_of(edited(20, 3, "lots")),
-        ["column 'y' has 'lots'", "row 20, line 21", "Fill it"],
-    ),
     "infinite": (text_of(edited(7, 1, "-inf")), ["column 'z' has '-inf'", "line 8"]),
     "open quote": (
         text_of(edited(5, 2, '"red')),
@@ -794,6 +764,33 @@ BROKEN = {
     "no rows": (text_of(PLAIN[:1]), ["has columns, but no rows"]),
     "empty": ("", ["is empty"]),
 }
+
+
+SAID = {
+    "same name": (
+        text_of([["x", "x", "colour", "y"], *PLAIN[1:]]),
+        "several columns are called 'x'; the second is now 'x_2'",
+    ),
+    "two without names": (text_of([["", "", "colour", "y"], *PLAIN[1:]]), ""),
+    "no target": (text_of(edited(11, 3, "")), "y: 1 of 40 rows have no value and are left out"),
+    "a word": (
+        text_of(edited(20, 3, "lots")),
+        "1 of 40 cells is no number and is taken as missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_a_person_would_go_on_with_is_said(name, tmp_path, call):
+    content, said = SAID[name]
+    path = tmp_path / "odd.csv"
+    path.write_text(content)
+    words = ["--target", "y", "--budget", "1 fit", "-o", tmp_path / "m"]
+    code, _, err = call("fit", path, *words)
+    assert code == 0, err
+    assert said in err
+    code, out, _ = call("evaluate", tmp_path / "m", path, "--json")
+    assert (code, json.loads(out)["rows"]) == (0, 40 - (name in ("no target", "a word")))
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -14,7 +14,6 @@ pytest.importorskip("typer.testing")
 
 import skout
 from skout import Tuned
-from skout.apps import cli
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.settings import check_budget
 from skout.apps.tuning import Map
@@ -35,19 +34,6 @@ COLUMNS = {
     "mol": [("CCO", "c1ccccc1")[j] for j in WHICH],
     "y": (X[:, 0] * X[:, 1]).tolist(),
 }
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture
@@ -222,14 +208,21 @@ def test_mistakes_are_one_line(words, message, table, call):
 @pytest.mark.parametrize(
     ("column", "cells", "words", "said"),
     [
-        ("few", WHICH, [], "few: taken for numbers. If not, say --output classes."),
+        ("few", WHICH, [], "few: taken for classes. If not, say --output numbers."),
         ("bit_*", BITS, [], "bit_1, bit_2: taken for label_sets. If not, say --output numbers."),
         ("few", WHICH, ["--output", "numbers"], ""),
         ("many", range(N), [], ""),
         (
             "tags",
             [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
-            ["--output", "label_sets"],
+            [],
+            "tags: taken for label_sets (3 labels, separated by ', '). If not, say --output "
+            "classes or strings.",
+        ),
+        (
+            "tags",
+            [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
+            ["--output", "label_sets", "--separators", ";"],
             "'a, b' is taken for one label; --separators ',' makes several of it.",
         ),
         ("tags", ["Rome, Italy", "Nice"] * (N // 2), ["--output", "label_sets"], ""),

@@ -18,7 +18,6 @@ pytest.importorskip("typer.testing")
 from serving import COLUMNS, N, fit
 
 import skout
-from skout.apps import cli
 from skout.apps.cli.columns import Outputs
 from skout.apps.cli.report import model_report
 from skout.apps.cli.report import sources as where_scores_come_from
@@ -35,19 +34,6 @@ SETS = Outputs(["t"], LabelSets(["p", "q"]))
 CLASSES = {"target": "word", "output": "classes", "inputs": "x*", "input_sketch": "subsample:20"}
 SHOWN = ["label sets", "columns of labels", "rankings", "columns of ranks", "strings", "molecules"]
 SHOWN += ["numbers", "tuned", "classes"]
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line: its exit code, and what it wrote to both streams."""
-
-    def run(*words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def build_app() -> "typer.Typer":
     import typer
 
     from .about import card, datasets, demo, inspect
-    from .models import embed, evaluate, fit, predict, rank
+    from .models import embed, evaluate, fit, look, predict, rank
     from .pools import pools
     from .report.command import report
     from .serve.command import serve
@@ -83,7 +83,7 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for command in (demo, inspect, card, fit, predict, rank, embed, evaluate, report, serve):
+    for command in (demo, inspect, card, look, fit, predict, rank, embed, evaluate, report, serve):
         app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)

@@ -1,23 +1,44 @@
 """Which columns of a table are inputs and which outputs: what was asked for, or what they hold."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from skout.kinds import KINDS, Numbers, either, kinds_of
+from skout.kinds import (
+    KINDS,
+    Classes,
+    Kind,
+    LabelSets,
+    Numbers,
+    Rankings,
+    Smiles,
+    Strings,
+    kinds_of,
+)
 
 from ..tables.files import Reading, Table, listed, select
-from ..tables.kinds import Content, is_row_number, may_be_id
-from ..tables.numerals import PLAIN
+from ..tables.kinds import Content, are_smiles, is_row_number, look_at, may_be_id
+from ..tables.numerals import ANY_WORD, MISSING, PLAIN, Writing, is_missing, is_plain
 from .columns import Inputs, Outputs, first_rows, known_kind
-from .progress import progress
+from .progress import note, progress
 from .settings import Settings
 
 __all__ = ["choose_columns"]
+
+# Words of columns that have a label for each column, in lower case.
+_YES = {"true", "t", "yes", "y", "1", "x", "checked", "selected"}
+_NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}
+# Classes recur: there are so many rows for each of them, or else they are strings.
+_RECUR = 2
+# The share of cells that must be rankings of the same items, and of columns that must be labels.
+_MOSTLY, _MOST_LABELS = 0.9, 0.75
+# What stands where nobody answered; "none" may be an answer.
+_NOTHING = set(MISSING) - {"none"}
 
 
 def choose_columns(
@@ -32,19 +53,24 @@ def choose_columns(
     output = settings.output
     are_texts = output is not None and known_kind(output).reads_text(len(target))
     seen = _look(table, asked if are_texts else [*target, *asked])
-    outputs = _outputs(table, target, settings, seen)
+    empty = [name for name in target if name in seen and seen[name].kind == "empty"]
+    if len(empty) < len(target):
+        target = [name for name in target if name not in empty]
+    outputs, bits = _outputs(table, target, settings, seen)
     if mixed and settings.inputs is None:
         columns = [name for name in asked if not is_row_number(name)]
     else:
         columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
     inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
     inputs.strict = settings.strict
-    inputs.writings = _writings([*inputs.numbers, *outputs.numbers], seen)
+    writings = {name: one.writing for name, one in seen.items()} | bits
+    inputs.writings = _writings([*inputs.numbers, *outputs.numbers], writings)
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
     left = [name for name in asked if name not in used]
     unused = {name: "id" if is_row_number(name) else str(seen[name]) for name in left}
+    unused |= dict.fromkeys(empty, "no value at all")
     return inputs, outputs, unused
 
 
@@ -78,43 +104,141 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
     return found
 
 
-def _writings(names: Sequence[str], seen: dict[str, Content]) -> dict[str, dict[str, Any]]:
+def _writings(names: Sequence[str], writings: dict[str, Writing]) -> dict[str, dict[str, Any]]:
     """Return how numbers are written that are not plain."""
-    found = {name: seen[name].writing for name in names if name in seen}
-    return {name: asdict(one) for name, one in found.items() if one != PLAIN}
+    odd = {name: writings[name] for name in names if writings.get(name, PLAIN) != PLAIN}
+    return {name: writing.record() for name, writing in odd.items()}
 
 
 def _outputs(
     table: Table, columns: list[str], settings: Settings, seen: dict[str, Content]
-) -> Outputs:
-    """Return the columns to predict, and what kind of objects they hold."""
-    names = [settings.output] if settings.output else _guesses(table, columns, seen)
-    kind: Any = known_kind(names[0])
+) -> tuple[Outputs, dict[str, Writing]]:
+    """Return the columns to predict with the kind of objects they hold, and how bits are written.
+
+    Where nobody says the kind, the cells do.
+    """
+    kind: Any
+    others: list[str]
+    if settings.output:
+        kind, others = known_kind(settings.output), []
+    else:
+        kind, others = _guess(table, columns, seen)
     if kind.reads_text(len(columns)) and len(columns) > 1:
         raise ValueError(f"--output {kind.name} takes one column. Got {', '.join(columns)}.")
-    if hasattr(kind, "separators"):
+    if settings.separators and hasattr(kind, "separators"):
         kind = replace(kind, separators=settings.separators)
-    return Outputs(columns, kind, names[1:])
+    elif settings.output and hasattr(kind, "separators") and len(columns) == 1:
+        kind = _separated(kind, look_at("", _texts(table, columns[0])).separator)
+    dates = [name for name in columns if isinstance(kind, Numbers) and seen[name].kind == "date"]
+    if dates:
+        note(f"{listed(dates)}: dates are predicted as years with decimals, such as 1993.37")
+    true = _true_words(table, columns) if isinstance(kind, LabelSets) and len(columns) > 1 else {}
+    writings = {name: Writing(true=words) for name, words in true.items()}
+    writings |= {name: Writing(are_dates=True) for name in dates}
+    return Outputs(columns, kind, others), writings
 
 
-def _guesses(table: Table, columns: list[str], seen: dict[str, Content]) -> list[str]:
-    """Return the kind that columns of numbers are of, and those that they may be of instead.
-
-    Where `skout.kinds.guess_kind` would ask, they are numbers.
-    """
+def _guess(table: Table, columns: list[str], seen: dict[str, Content]) -> tuple[Kind, list[str]]:
+    """Return the kind that columns look like, and the names of others that may be meant."""
     empty = next((name for name in columns if seen[name].kind == "empty"), None)
     if empty is not None:
         raise ValueError(f"--target: the column {empty!r} has no values.")
-    text = next((name for name in columns if seen[name].kind != "number"), None)
-    if text is not None:
-        choices = either(name for name, kind in KINDS.items() if kind.reads_text(1))
-        raise ValueError(f"--output is missing: {text!r} is text, so say what it holds: {choices}.")
-    reading = Reading(writings={name: seen[name].writing for name in columns})
+    if all(seen[name].kind == "date" for name in columns):
+        return KINDS[Numbers.name], []
+    odd = next((name for name in columns if seen[name].kind != "number"), None)
+    if odd is None:
+        return _kind_of_numbers(table, columns, seen)
+    if len(columns) == 1:
+        return _kind_of_texts(_texts(table, odd))
+    if len(_true_words(table, columns)) == len(columns):
+        return KINDS[LabelSets.name], []
+    raise ValueError(
+        f"--target: {odd!r} is {seen[odd]}, so that {listed(columns)} are no numbers, no places "
+        "and no labels with a column each. Fit a model for each, or say --output."
+    )
+
+
+def _kind_of_numbers(
+    table: Table, columns: list[str], seen: dict[str, Content]
+) -> tuple[Kind, list[str]]:
+    """Return the kind of columns of numbers; where `guess_kind` would ask, they are numbers."""
+    reading = Reading(columns, {name: seen[name].writing for name in columns})
     values = first_rows(part.numbers for part in table.parts(columns, (), reading))
-    values = values[:, 0] if len(columns) == 1 else values
+    gaps = np.isnan(values)
+    is_whole = ~gaps.any(axis=1)
+    answered = ~gaps.all(axis=1)
+    values = values[is_whole if 2 * np.sum(is_whole) > np.sum(answered) else answered]
+    if len(columns) == 1:
+        values = values[:, 0]
+        if len(np.unique(values)) == 2 and not np.any(np.mod(values, 1.0)):  # 0 and 1, 1 and 2
+            return KINDS[Classes.name], [Numbers.name]
     whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
     kinds = kinds_of(whole)
-    return list(dict.fromkeys([*(kinds if len(kinds) == 1 else []), Numbers.name, *kinds]))
+    names = list(dict.fromkeys([*(kinds if len(kinds) == 1 else []), Numbers.name, *kinds]))
+    return KINDS[names[0]], names[1:]
+
+
+def _kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
+    """Return the kind of a column of texts, and others that it may be."""
+    filled = [cell for cell in cells if cell is not None]
+    texts = [LabelSets.name, Classes.name, Strings.name]
+    kind: Kind
+    if _are_rankings(filled):
+        kind = KINDS[Rankings.name]
+    elif are_smiles(filled):
+        kind = KINDS[Smiles.name]
+    else:
+        look = look_at("", cells)
+        if look.kind == "set":
+            kind = _separated(KINDS[LabelSets.name], look.separator)
+        elif look.kind != "text" and len(filled) >= _RECUR * len(set(filled)):
+            kind = KINDS[Classes.name]
+        else:
+            kind = KINDS[Strings.name]
+    return kind, [other for other in texts if other != kind.name]
+
+
+def _separated(kind: LabelSets, separator: str) -> LabelSets:
+    """Return label sets with what separates them; candidates may have ; and | both."""
+    separators = {"": kind.separators, ";": ";|", "|": "|;"}.get(separator, separator)
+    return replace(kind, separators=separators)
+
+
+def _are_rankings(cells: list[str]) -> bool:
+    """Whether most cells are such as a>b>c, all of the same items."""
+    orders = Counter(map(frozenset, Rankings().split(cells)))
+    items, count = orders.most_common(1)[0]
+    return len(items) > 1 and count >= _MOSTLY * len(cells)
+
+
+def _texts(table: Table, name: str) -> np.ndarray:
+    """Return the cells of the first rows of a column, None where one is missing."""
+    cells = first_rows(part.texts[name] for part in table.parts([], [name]))
+    texts = np.empty(len(cells), dtype=object)
+    texts[:] = [None if is_missing(cell) else cell.strip() for cell in cells]
+    return texts
+
+
+def _true_words(table: Table, columns: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return the words that mean 1 in columns of words for yes and no, or of one word or nothing.
+
+    Where most are so, any word means 1 in the others, such as a column of other answers. Columns
+    of numbers need no words.
+    """
+    words, others = {}, []
+    for name in columns:
+        cells = first_rows(part.texts[name] for part in table.parts([], [name]))
+        values = {cell.strip().lower() for cell in cells}.difference(_NOTHING)
+        if values <= _YES | _NO:
+            words[name] = tuple(sorted(values & _YES))
+        elif len(values) == 1 and not any(map(is_plain, values)):
+            words[name] = tuple(values)
+        else:
+            others.append(name)
+    if len(words) < _MOST_LABELS * len(columns):
+        return {}
+    words |= dict.fromkeys(others, ANY_WORD)
+    return {name: true for name, true in words.items() if not set(true) <= {"1"}}
 
 
 def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[str]:

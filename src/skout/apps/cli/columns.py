@@ -19,7 +19,7 @@ from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-__all__ = ["Inputs", "Outputs", "first_rows", "known_kind"]
+__all__ = ["Inputs", "Outputs", "first_rows", "known_kind", "wanted"]
 
 # Training outputs that are looked at, for their kind and a baseline.
 _MOST_ROWS = 100_000
@@ -135,6 +135,24 @@ class Outputs:
             return part.texts[self.columns[0]]
         return part.numbers[:, part.numbers.shape[1] - len(self.columns) :]
 
+    def observed(self, part: Part) -> Part:
+        """Return the rows that have a target, as if they followed each other.
+
+        A blank cell is a target where the kind can read it, such as a set without labels; so is
+        a row with some of its numbers.
+        """
+        cells = self.cells_of(part)
+        if isinstance(cells, np.ndarray):
+            gaps = np.isnan(cells)
+            some = np.flatnonzero(gaps.any(axis=1) & ~gaps.all(axis=1))
+            needs_all = len(some) > 0 and _fails(self.kind.read, cells[some[:1]])
+            has_target = ~(gaps.any(axis=1) if needs_all else gaps.all(axis=1))
+        else:
+            takes_blank = not _fails(self.kind.read, [""])
+            missing = [is_missing(c) and not (takes_blank and not c.strip()) for c in cells]
+            has_target = ~np.array(missing, dtype=bool)
+        return part if has_target.all() else part.take(np.flatnonzero(has_target).tolist())
+
     def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
         self.kind = self.kind.learn(self.cells_of(part), self.columns)
@@ -180,9 +198,16 @@ class Outputs:
 
     def notes(self) -> list[str]:
         """Return what may not be meant, of what was guessed and learned."""
-        guess = f"{listed(self.columns)}: taken for {self.kind.name}. If not, say --output "
-        guesses = [f"{guess}{either(self.others)}."] if self.others else []
+        guess = f"{listed(self.columns)}: taken for {self.kind.name}{self._details()}. If not, say "
+        guesses = [f"{guess}--output {either(self.others)}."] if self.others else []
         return [*guesses, *([self.kind.notice()] if self.is_text and self.kind.notice() else [])]
+
+    def _details(self) -> str:
+        """Return what the kind was seen to be: labels, and what separates them."""
+        labels = getattr(self.kind, "labels", ())
+        if not (labels and self.is_text):
+            return ""
+        return f" ({len(labels)} labels, separated by {self.kind.separator!r})"
 
     def saved(self) -> dict[str, Any]:
         """Return what a file keeps."""
@@ -194,6 +219,18 @@ class Outputs:
         fields = dict(record)
         kind, columns = known_kind(str(fields.pop("kind"))), fields.pop("columns")
         return cls(columns, replace(kind, **fields))
+
+
+def wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str], Reading]:
+    """Return the columns to read as numbers, inputs before outputs, and as text, and how.
+
+    Rows without a target are left out, see `Outputs.observed`, unless the reading is strict.
+    """
+    reading = inputs.reading
+    if not inputs.strict:
+        reading = replace(reading, gaps=[*reading.gaps, *outputs.numbers])
+    texts = list(dict.fromkeys([*inputs.texts, *outputs.texts]))
+    return [*inputs.numbers, *outputs.numbers], texts, reading
 
 
 def first_rows(blocks: Iterable[Any]) -> Any:

@@ -21,7 +21,7 @@ from skout.sources import Blocks
 from ..tables.files import Part, Table, listed
 from ..tuning import MAPS
 from .choosing import choose_columns
-from .columns import Inputs, Outputs, first_rows
+from .columns import Inputs, Outputs, first_rows, wanted
 from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
 
@@ -38,13 +38,16 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     mixed = settings.tune and settings.missing != "mean"
     inputs, outputs, unused = choose_columns(table, settings, mixed)
     model = build_model(settings, outputs.kind, inputs.is_text)  # says first what is wrong
-    n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
+    n, parts, left_out = survey(table, inputs, outputs, settings.memory * 1e6)
     why = reason_not_to_tune(settings, n, parts is not None) if settings.tune else "--no-tune"
     if settings.tune and why is not None:
         note(f"the model is not tuned: {why}.")
         inputs, outputs, unused = choose_columns(table, settings)
-        n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
+        n, parts, left_out = survey(table, inputs, outputs, settings.memory * 1e6)
     _tell(unused)
+    if left_out:
+        rows = f"{left_out:,} of {n + left_out:,} rows"
+        note(f"{listed(outputs.columns)}: {rows} have no value and are left out")
     if why is not None and parts is None:
         _check_streams(settings, data)
     for text in outputs.notes():
@@ -76,6 +79,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     return {
         "model": str(out),
         "rows": n,
+        "rows_without_target": left_out,
         "inputs": len(inputs.columns),
         "standardize": inputs.standardize,
         "not_used": list(unused),
@@ -114,15 +118,19 @@ def _tell(unused: dict[str, str]) -> None:
 
 def survey(
     table: Table, inputs: Inputs, outputs: Outputs, budget: float
-) -> tuple[int, list[Part] | None]:
+) -> tuple[int, list[Part] | None, int]:
     """Check and count the rows in one pass, and learn names and scales from them.
 
-    The rows are returned too, unless they take more memory than the budget.
+    Returned are how many rows have a target, these rows, unless they take more memory than the
+    budget, and how many have none.
     """
     kept: list[Part] | None = []
-    n, size, scaler = 0, 0, StandardScaler()
-    for part in progress(table.parts(*_wanted(inputs, outputs), inputs.reading), "reading"):
-        n += len(part)
+    n, left_out, size, scaler = 0, 0, 0, StandardScaler()
+    for rows in progress(table.parts(*wanted(inputs, outputs)), "reading"):
+        part = outputs.observed(rows)
+        n, left_out = n + len(part), left_out + len(rows) - len(part)
+        if not len(part):
+            continue
         outputs.learn(part)
         if inputs.learns:
             scaler.partial_fit(part.numbers[:, : len(inputs.numbers)])
@@ -131,9 +139,11 @@ def survey(
             kept = None
         elif kept is not None:
             kept.append(part)
+    if n == 0:
+        raise ValueError(f"{table.path}: no row has a value of {listed(outputs.columns)}.")
     if inputs.learns:
         inputs.learn(scaler)
-    return n, kept
+    return n, kept, left_out
 
 
 class _Pairs:
@@ -147,8 +157,8 @@ class _Pairs:
     def __call__(self) -> Iterator[tuple[Any, Any]]:
         parts: Iterable[Part]
         if self.parts is None:
-            wanted = _wanted(self.inputs, self.outputs)
-            parts = progress(self.table.parts(*wanted, self.inputs.reading), "fitting")
+            rows = progress(self.table.parts(*wanted(self.inputs, self.outputs)), "fitting")
+            parts = filter(len, map(self.outputs.observed, rows))
         else:
             parts = self.parts
         for part in parts:
@@ -171,11 +181,6 @@ def join_inputs(blocks: list[Any]) -> Any:
 def read_table(table: Table, inputs: Inputs, outputs: Outputs) -> tuple[Any, Any]:
     """Return X and Y of all rows, for columns that are known."""
     return _joined(_Pairs(table, inputs, outputs, None))
-
-
-def _wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str]]:
-    """Return the columns to read as numbers, inputs before outputs, and as text."""
-    return [*inputs.numbers, *outputs.numbers], [*inputs.texts, *outputs.texts]
 
 
 def _check_streams(settings: Settings, data: Path) -> None:

@@ -1,5 +1,6 @@
 """Commands that fit and use a model: `fit`, `predict`, `rank`, `embed` and `evaluate`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from .options import (
 )
 from .results import check_format, check_place, show, tell, write_rows
 
-__all__ = ["embed", "evaluate", "fit", "predict", "rank"]
+__all__ = ["embed", "evaluate", "fit", "look", "predict", "rank"]
 
 Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
@@ -31,7 +32,7 @@ _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
 _OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
 _ALPHA = "Penalty, default 0.001; give it again for more, the best is chosen."
-_SEPARATORS = "Characters between labels of a cell, default ;|"
+_SEPARATORS = "Characters between labels of a cell, default what the cells have."
 _MEMORY = "MB of the table to hold, default 256; larger ones are streamed."
 _INPUTS = "Input columns; default all others but ids, and with --no-tune numbers or one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
@@ -40,6 +41,23 @@ _STRICT = "Refuse cells that are no numbers or dates in columns of them; default
 _DAY_FIRST = "How 3/4/2024 is read where its column does not tell; default the month is first."
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
+
+
+def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show what the columns of a table are taken for, without fitting anything.
+
+    `skout fit` says so too, and --output, --separators, --inputs and --drop overrule it.
+
+    Example: skout look train.csv
+    """
+    from .looking import look_at_table, print_looks
+    from .progress import opened
+
+    looks = look_at_table(opened(data))
+    if as_json:
+        print(json.dumps(looks, indent=2, ensure_ascii=False))
+    else:
+        print_looks(looks)
 
 
 def fit(
@@ -74,7 +92,7 @@ def fit(
     Kernels, forests and boosting are compared on rows that are held out, and the best is fitted
     on all. --no-tune, or any setting of a model such as --alpha, fits a kernel ridge as it is.
 
-    Example: skout fit train.csv --target tags --output label_sets -o model.skout
+    Example: skout fit train.csv --target tags -o model.skout
     """
     given = locals()
     from .settings import merge

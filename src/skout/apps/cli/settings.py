@@ -66,7 +66,7 @@ class Settings:
     missing: str | None = None
     strict: bool = False
     day_first: bool | None = None
-    separators: str = ";|"
+    separators: str | None = None
     seed: int = 0
     memory: Any = 256.0
     tune: bool = True
@@ -80,7 +80,7 @@ class Settings:
                 raise ValueError(
                     f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )
-        if not self.separators:
+        if self.separators == "":
             raise ValueError("--separators must have at least one character.")
         check_alphas(self.alpha)
         check_number(self.seed, "--seed", integer=True)

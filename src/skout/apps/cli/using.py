@@ -18,7 +18,7 @@ from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
 from ..tables.files import Part, Table, is_table, listed, select
-from .columns import Inputs, Outputs
+from .columns import Inputs, Outputs, wanted
 from .progress import opened, progress
 
 __all__ = [
@@ -319,9 +319,9 @@ def judged_parts(
 ) -> Iterator[PredictedPart]:
     """Yield rows with their target and the prediction, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
-    texts = list(dict.fromkeys([*inputs.texts, *outputs.texts, *more]))
-    parts = table.parts([*inputs.numbers, *outputs.numbers], texts, inputs.reading)
-    for part in progress(parts, "evaluating"):
+    numbers, texts, reading = wanted(inputs, outputs)
+    parts = table.parts(numbers, list(dict.fromkeys([*texts, *more])), reading)
+    for part in filter(len, map(outputs.observed, progress(parts, "evaluating"))):
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()
         found = saved.predict(X, candidates)

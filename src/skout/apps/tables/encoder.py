@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,13 @@ from .encoders import (
     CategoryColumn,
     DateColumn,
     ManyCategories,
+    MoleculeColumn,
     NumberColumns,
     SetColumn,
     TextColumn,
 )
 from .frames import Columns, coded_columns, columns_of
-from .kinds import KINDS, Look, listed, look_at, no_column, writing_of
+from .kinds import KINDS, SEPARATORS, Look, listed, look_at, no_column, writing_of
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
@@ -31,7 +31,7 @@ __all__ = ["ColumnGroup", "TableEncoder"]
 
 _MOST_ELEMENTS = 100
 
-Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn
+Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn | MoleculeColumn
 
 
 class ColumnGroup(NamedTuple):
@@ -49,7 +49,8 @@ class TableEncoder(TransformerMixin, PartsByName):
     Numbers are scaled by quartiles and bent beyond three deviations. Categories get a column of 0
     and 1 each; where there are many, the frequent ones do, and names are compared by their
     n-grams. Dates become a day, and season, weekday and hour on circles; text becomes TF-IDF on its
-    first singular vectors; sets such as "a;b" get a column for each element. What is missing is
+    first singular vectors; sets such as "a;b" get a column for each element; molecules, as SMILES,
+    become RDKit's descriptors. What is missing is
     filled, with a column that says so. Ids, with a value of its own in each row, and constant
     columns are left out. The target is never looked at.
 
@@ -62,12 +63,12 @@ class TableEncoder(TransformerMixin, PartsByName):
     ----------
     kinds : dict of str to str, optional
         What columns are, where it is not to be told from them: "number", "date", "category",
-        "categories" (many of them), "set", "text" or "drop".
+        "categories" (many of them), "set", "text", "smiles" (molecules) or "drop".
     one_hot : int, default 30
         Most categories with a column of their own.
     dimensions : int, default 30
         Of text, and of names of categories where there are many.
-    separators : str, default ";|,"
+    separators : str, default ";|,/\\n"
         Characters that may stand between the elements of sets.
     day_first : bool, optional
         Whether 3/4/2024 is in April where no cell of its column tells. None is month first, with a
@@ -104,7 +105,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         kinds: dict[str, str] | None = None,
         one_hot: int = 30,
         dimensions: int = 30,
-        separators: str = ";|,",
+        separators: str = SEPARATORS,
         day_first: bool | None = None,
         strict: bool = False,
     ) -> None:
@@ -161,7 +162,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         if not self.kinds_:
             why = "; ".join(f"{name} ({why})" for name, why in self.left_out_.items())
             raise ValueError(f"X has no column that says anything: {why}.")
-        self._writings = {name: asdict(looks[name].writing) for name in self.kinds_}
+        self._writings = {name: looks[name].writing.record() for name in self.kinds_}
         self._day_first: dict[str, dict[str, bool]] = {}
         columns, self._day_first = self._read(X, table)
         self._numbers = [name for name, kind in self.kinds_.items() if kind == "number"]
@@ -206,6 +207,7 @@ class TableEncoder(TransformerMixin, PartsByName):
             "categories": lambda: ManyCategories(self.one_hot, self.dimensions),
             "set": lambda: SetColumn(_MOST_ELEMENTS, look.separator),
             "text": lambda: TextColumn(self.dimensions),
+            "smiles": MoleculeColumn,
         }
         return makers[look.kind]()
 

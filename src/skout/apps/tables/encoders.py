@@ -13,11 +13,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from .kinds import split_set
+from skout.kinds import LabelSets
+from skout.molecules import parse_smiles
 
 __all__ = [
     *("CategoryColumn", "DateColumn", "HashedText", "ManyCategories", "NumberColumns"),
-    *("SetColumn", "TextColumn"),
+    *("MoleculeColumn", "SetColumn", "TextColumn"),
 ]
 
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
@@ -30,6 +31,8 @@ _HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
+# What all descriptors of a molecule count together, in columns of numbers.
+_MOLECULE = 20.0
 
 Cells = np.ndarray  # of texts, and None where one is missing
 
@@ -264,7 +267,7 @@ class SetColumn(BaseEstimator):
         return self
 
     def _sets(self, cells: Cells) -> list[list[str]]:
-        return [split_set(cell or "", self.separator) for cell in cells]
+        return LabelSets(separators=self.separator).split([cell or "" for cell in cells])
 
     def transform(self, cells: Cells) -> np.ndarray:
         """Return which elements each row has, and whether it has none."""
@@ -280,3 +283,50 @@ class SetColumn(BaseEstimator):
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
         return [f"{column}: {word}" for word in [*self.elements_, *["missing"] * self.has_gaps_]]
+
+
+class MoleculeColumn(BaseEstimator):
+    """Molecules, as SMILES: RDKit's descriptors, which are about 200 numbers of each."""
+
+    def fit(self, cells: Cells) -> MoleculeColumn:
+        """Learn the scales of the descriptors; those that are constant are left out."""
+        descriptors = _descriptors(cells)
+        values = np.array([list(row.values()) for row in descriptors], dtype=np.float64)
+        spread = np.ptp(np.nan_to_num(values), axis=0) > 0.0
+        names = zip(descriptors[0], spread, strict=True)
+        self.descriptors_ = [name for name, varies in names if varies]
+        self.scaler_ = NumberColumns().fit(self._values(cells, descriptors))
+        return self
+
+    def _values(self, cells: Cells, descriptors: list[dict[str, float]]) -> np.ndarray:
+        rows = [[row.get(name, np.nan) for name in self.descriptors_] for row in descriptors]
+        return np.array(rows, dtype=np.float64).reshape(len(cells), -1)
+
+    def transform(self, cells: Cells) -> np.ndarray:
+        """Return the descriptors; those of an invalid SMILES are missing."""
+        numbers = self.scaler_.transform(self._values(cells, _descriptors(cells)))
+        return numbers * np.sqrt(_MOLECULE / max(len(self.descriptors_), _MOLECULE))
+
+    def names(self, column: str) -> list[str]:
+        """Return the names of what `transform` returns."""
+        return [f"{column}: {name}" for name in self.scaler_.names(self.descriptors_)]
+
+
+def _descriptors(cells: Cells) -> list[dict[str, float]]:
+    """Return the descriptors of each molecule by name, NaN where there is none."""
+    from rdkit.Chem.Descriptors import CalcMolDescriptors, descList
+
+    rows: dict[str | None, dict[str, float]] = {}
+    nothing = dict.fromkeys([name for name, _ in descList], np.nan)
+    for cell, molecule in zip(
+        cells, parse_smiles([c or "" for c in cells], on_error="none"), strict=True
+    ):
+        if cell not in rows:
+            values = nothing if molecule is None else CalcMolDescriptors(molecule, np.nan)
+            rows[cell] = {name: _finite(value) for name, value in values.items()}
+    return [rows[cell] for cell in cells]
+
+
+def _finite(value: float) -> float:
+    """Return a descriptor, NaN where it overflows, as some do for large molecules."""
+    return value if abs(value) < 1e12 else np.nan

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .dates import parse_dates
+
 __all__ = [
-    *("MISSING", "PLAIN", "SIGNS", "Read", "Writing", "is_missing", "is_plain", "is_unknown"),
+    *(
+        "ANY_WORD",
+        "MISSING",
+        "PLAIN",
+        "SIGNS",
+        "Read",
+        "Writing",
+        "is_missing",
+        "is_plain",
+        "is_unknown",
+    ),
     *("numeral", "read_numbers"),
 ]
 
@@ -84,10 +96,18 @@ class Writing:
     decimal: str = "."  # before the decimals, where a cell does not tell: 1,234 and 1.234
     unit: str = ""  # what stands beside them, such as "$" or "min"
     percent: float = 1.0  # what "1%" is: 0.01 in a column of shares
+    true: Sequence[str] = ()  # words that mean 1, in lower case, if all other cells mean 0
+    are_dates: bool = False  # which become years, with decimals
+
+    def record(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {**asdict(self), "true": list(self.true)}
 
 
 #: As programs do.
 PLAIN = Writing()
+#: What `Writing.true` is where every word means 1, and nothing means 0.
+ANY_WORD = ("*",)
 
 
 class Numeral(NamedTuple):
@@ -173,6 +193,11 @@ def _plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
         return None
 
 
+def _is_true(cell: str, true: Sequence[str]) -> bool:
+    word = cell.strip().lower()
+    return word in true or (tuple(true) == ANY_WORD and not is_missing(word))
+
+
 def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
     """Return the numbers of the cells of a column, written as `writing` says.
 
@@ -185,13 +210,22 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
     Read(values=array([1.2345e+03, 1.2000e+01,        nan, 1.0000e-02,        nan]), unread=[2],
          bounds=[3])
     """
+    if writing.true:
+        return Read(np.array([_is_true(cell, writing.true) for cell in cells], float), [], [])
+    if writing.are_dates:
+        years = parse_dates(cells)
+        gaps = np.isnat(years)
+        days = (years - years.astype("datetime64[Y]")) / np.timedelta64(1, "D")
+        values = np.where(gaps, np.nan, years.astype("datetime64[Y]").astype(int) + 1970)
+        unread = [i for i in np.flatnonzero(gaps).tolist() if not is_missing(cells[i])]
+        return Read(values + days / 365.25, unread, [])
     plain = _plain_numbers(cells) if writing.decimal == "." else None
     if plain is not None:
         return Read(plain, [], [])
     found = [None if is_missing(cell) else numeral(cell) for cell in cells]
     told = {one.decimal for one in found if one is not None} - {""}
     if len(told) == 1:
-        writing = Writing(told.pop(), writing.unit, writing.percent)
+        writing = replace(writing, decimal=told.pop())
     values, unread, bounds = np.full(len(cells), np.nan), [], []
     for i, (cell, one) in enumerate(zip(cells, found, strict=True)):
         value = one.value(writing) if one is not None else None

@@ -180,7 +180,8 @@ class Table:
         """Return cells as numbers, and as texts where it took a look at these."""
         if self.decimal == ",":
             writing = replace(writing, decimal=",")
-        plain = _plain_numbers(cells, pa) if writing.decimal == "." else None
+        is_plain = writing.decimal == "." and not (writing.true or writing.are_dates)
+        plain = _plain_numbers(cells, pa) if is_plain else None
         if plain is not None:
             return Read(plain, [], []), ()
         texts = as_texts(cells)

@@ -10,6 +10,7 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
@@ -19,6 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 from skout.dev import DAMAGED, ending, opened
 from skout.readers import Limits
 
+from ..numerals import is_plain
 from .table import Table, load_pyarrow
 
 if TYPE_CHECKING:
@@ -186,6 +188,55 @@ def _evenness(records: list[list[str]]) -> float:
     return sum(len(r) == width for r in records) / len(records) if width > 1 else -1.0
 
 
+# Headers ------------------------------------------------------------------------------------------
+
+
+def _header(records: list[list[str]], file: str) -> tuple[list[str], int, list[str]]:
+    """Return the names of columns, how many records they are in, and what is not as usual.
+
+    Surveys have a question over several columns, and below it what each of them asks.
+    """
+    first = [name.strip() for name in records[0]] if records else []
+    second = [name.strip() for name in records[1]] if len(records) > 1 else []
+    notes: list[str] = []
+    names: list[str] = []
+    rows = 1
+    blanks = [j for j, name in enumerate(first) if not name]
+    if len(blanks) > 1 and _is_below(second, blanks, records[2:]):
+        counts, question, rows = Counter(second), "", 2
+        for name, below in zip(first, second, strict=False):
+            question = name or question
+            if not below or (name and counts[below] > 1 and not _goes_on(first, len(names))):
+                names.append(question)
+            else:
+                names.append(below if counts[below] == 1 else f"{question}: {below}")
+        first, notes = names, [f"{file}: the first two lines are taken for the header"]
+    seen: Counter[str] = Counter()
+    names = []
+    for j, name in enumerate(first, 1):
+        name = name or (f"column {j}" if len(blanks) > 1 else "")
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    if len(names) > len(seen):
+        again = next(name for name, count in seen.items() if count > 1)
+        other = f"{file}: several columns are called {again!r}; the second is now {again + '_2'!r}"
+        notes.append(other)
+    return names, rows, notes
+
+
+def _goes_on(names: list[str], j: int) -> bool:
+    """Whether the next column has no name of its own."""
+    return j + 1 < len(names) and not names[j + 1]
+
+
+def _is_below(second: list[str], blanks: list[int], records: list[list[str]]) -> bool:
+    """Whether the second record names columns that the first does not, and holds no data."""
+    named = sum(1 for j in blanks if j < len(second) and second[j])
+    has_numbers = any(is_plain(cell) for cell in second)
+    then = any(is_plain(cell) for record in records for cell in record)
+    return 2 * named > len(blanks) and not has_numbers and then
+
+
 # Tables -------------------------------------------------------------------------------------------
 
 
@@ -196,6 +247,7 @@ class Delimited(Table):
     """
 
     names: list[str] = []  # noqa: RUF012
+    _header_rows = 1
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path, self._text = path, text
@@ -221,8 +273,11 @@ class Delimited(Table):
         tabs = ending(path) in (".tsv", ".tab") or (text and "\t" in start.partition("\n")[0])
         self._dialect = _dialect(start, "\t" if tabs else ",", path.name)
         self.decimal = self._dialect.decimal
-        header = [name.strip() for _, _, names in islice(self._records(), 1) for name in names]
-        super().__init__(path, header, [*notes, *self._dialect.notes])
+        records = [cells for _, _, cells in islice(self._records(), _RECORDS)]
+        header, self._header_rows, more = _header(records, path.name)
+        if text is not None and more:  # nobody would see what was made of it
+            header, self._header_rows, more = records[0], 1, []
+        super().__init__(path, header, [*notes, *self._dialect.notes, *more])
         if has_odd_quotes:
             self._check_rows()
 
@@ -257,7 +312,7 @@ class Delimited(Table):
         read = csv.ReadOptions(
             column_names=self.names,
             skip_rows=self._dialect.skip,
-            skip_rows_after_names=1,
+            skip_rows_after_names=self._header_rows,
             block_size=n_bytes,
             encoding=self._encoding.removesuffix("-sig"),
         )
@@ -272,8 +327,11 @@ class Delimited(Table):
             yield from csv.open_csv(file, read, parse, convert)
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """Yield number, line and cells of records, the header being 0; say what is no CSV."""
-        number = last = 0
+        """Yield number, line and cells of records, the last of the header being 0.
+
+        Say what is no CSV.
+        """
+        number, last = 1 - self._header_rows, 0
         with self._open() as file:
             lines = Lines(file, self.path)
             try:
@@ -282,7 +340,7 @@ class Delimited(Table):
                 for cells in csv.reader(lines, delimiter=self._dialect.delimiter, strict=True):
                     lines.end_row()
                     last = lines.number
-                    if cells or number == 0 or len(self.names) == 1:  # no empty line
+                    if cells or number <= 0 or len(self.names) == 1:  # no empty line
                         yield number, last, cells or [""]
                         number += 1
             except (csv.Error, UnicodeError) as error:
