@@ -460,7 +460,7 @@ def match(rows: Rows, pool: Candidates) -> np.ndarray:
     return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
-def row_keys(rows: Rows) -> list[Hashable]:
+def row_keys(rows: Rows) -> Sequence[Hashable]:
     """Return one hashable key per row; objects that cannot be hashed count as distinct."""
     if sparse.issparse(rows):
         rows = rows.tocsr(copy=True)

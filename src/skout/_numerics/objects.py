@@ -74,7 +74,7 @@ class Rows(ABC):
     def __getitem__(self, index: Index) -> Self: ...
 
     @abstractmethod
-    def keys(self) -> list[Hashable]:
+    def keys(self) -> Sequence[Hashable]:
         """Return one hashable key per row; equal rows have equal keys."""
 
     @classmethod
@@ -173,7 +173,7 @@ class Ragged(Rows):
         entries = ranges(self.indptr[chosen], lengths)
         return self.like(pointers(lengths), *(column[entries] for column in self.columns))
 
-    def keys(self) -> list[Hashable]:
+    def keys(self) -> Sequence[Hashable]:
         ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
         return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
 
@@ -209,7 +209,7 @@ class Joint(Rows):
         widest = max(self.left, self.right, key=lambda side: side.ndim)
         return (len(self), *widest.shape[1:])
 
-    def keys(self) -> list[Hashable]:
+    def keys(self) -> Sequence[Hashable]:
         return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
 
     def astype(self, dtype: DType, copy: bool = True) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -110,7 +110,7 @@ class PackedBits(Rows):
     def moved(self, move: Callable[[Any], Any]) -> Self:
         return self._like(move(_octets(self.words)), move(self.sizes))
 
-    def keys(self) -> list[Hashable]:
+    def keys(self) -> list[bytes]:
         return [row.tobytes() for row in self.words]
 
     @classmethod
