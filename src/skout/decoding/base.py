@@ -7,7 +7,7 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -481,7 +481,7 @@ class Distinct(Reduction):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def keys_of(rows: Matrix, numbers: np.ndarray) -> list[Any]:
+def keys_of(rows: Matrix, numbers: np.ndarray) -> Sequence[Hashable]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:

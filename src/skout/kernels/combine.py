@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -110,7 +110,7 @@ class Images(Rows):
     def moved(self, move: Callable[[Any], Any]) -> Self:
         return type(self)(moved(self.rows, move))
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> Sequence[Hashable]:
         return row_keys(self.rows)
 
     def astype(self, dtype: Any, copy: bool = True) -> Self:
