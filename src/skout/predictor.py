@@ -70,13 +70,7 @@ from .rows.encode import named
 from .sketches import as_sketch, least_rows
 from .solvers.folds import CV, Scorer, Splits, held_rows, squared_error
 
-__all__ = [
-    "ObjectPredictor",
-    "StructuredPredictor",
-    "dsokr",
-    "iokr",
-    "sisokr",
-]
+__all__ = ["ObjectPredictor", "StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
 
 #: A loss, or the name of one.

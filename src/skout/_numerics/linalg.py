@@ -9,16 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-from scipy.linalg import (
-    LinAlgError,
-    blas,
-    cho_factor,
-    cho_solve,
-    eigh,
-    lapack,
-    solveh_banded,
-    svd,
-)
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack, solveh_banded, svd
 
 from .arrays import is_tensor, namespace, tensor
 from .types import Array, TorchDevice

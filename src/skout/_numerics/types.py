@@ -27,6 +27,7 @@ __all__ = [
     "Objects",
     "PathLike",
     "RandomState",
+    "Rng",
     "Rows",
     "Scoring",
     "Shape",
@@ -69,6 +70,7 @@ Labels: TypeAlias = Any
 Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
 #: None, an int, a NumPy Generator or a RandomState.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Rng: TypeAlias = np.random.Generator
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = DTypeLike
 PathLike: TypeAlias = str | os.PathLike[str]

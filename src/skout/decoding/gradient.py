@@ -66,11 +66,7 @@ class GradientDecoder(Decoder):
     """
 
     def __init__(
-        self,
-        n_starts: int = 3,
-        max_iter: int = 100,
-        reach: float = 0.5,
-        n_jobs: int | None = None,
+        self, n_starts: int = 3, max_iter: int = 100, reach: float = 0.5, n_jobs: int | None = None
     ) -> None:
         self.n_starts = n_starts
         self.max_iter = max_iter

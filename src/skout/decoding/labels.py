@@ -155,11 +155,7 @@ class LabelSetDecoder(Decoder):
 
 
 def take_better(
-    w: np.ndarray,
-    size: int,
-    best: np.ndarray,
-    chosen: np.ndarray,
-    labels: np.ndarray | None = None,
+    w: np.ndarray, size: int, best: np.ndarray, chosen: np.ndarray, labels: np.ndarray | None = None
 ) -> None:
     """Choose the sets of this size of greatest w where their sum is greater than the best so far.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._numerics.types import Array, Candidates, Estimator, Objects
+from .._numerics.types import Array, Candidates, Estimator, Objects, Rng
 from ..decoding import CandidateSets
 from .lists import Lists, Ranker, plain_pool
 from .nonconformity import LearnedScore, chosen, entry_limit, is_learned, learn
@@ -50,12 +50,7 @@ class Fold:
 
     @classmethod
     def of(
-        cls,
-        model: Estimator,
-        score: LearnedScore,
-        values: Array,
-        mass: Array,
-        codes: np.ndarray,
+        cls, model: Estimator, score: LearnedScore, values: Array, mass: Array, codes: np.ndarray
     ) -> Fold:
         """Return a fold whose rows are in any order."""
         order = np.argsort(values, kind="stable")
@@ -83,7 +78,7 @@ class Held(NamedTuple):
     truth: np.ndarray
 
 
-def held_out(data: OutOfFold, cv: int, rng: np.random.Generator, who: str) -> Iterator[Held]:
+def held_out(data: OutOfFold, cv: int, rng: Rng, who: str) -> Iterator[Held]:
     """Yield the models of folds, each fitted on the others; `who` is in errors."""
     for train, test in folds_of(cv, data.n, data.groups, rng):
         model = data.fitted(train)
@@ -108,7 +103,7 @@ def held_lists(
 
 
 def learned_scores(
-    names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: np.random.Generator
+    names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: Rng
 ) -> tuple[list[LearnedScore], dict[str, float]]:
     """Return a score for each fold, learned from the other folds, and mean sizes by each name.
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.types import Candidates, Estimator, Objects, RandomState
+from .._numerics.types import Candidates, Estimator, Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline
@@ -106,7 +106,7 @@ def correct_hubness(
 
 
 def cross_predictions(
-    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: np.random.Generator
+    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: Rng
 ) -> np.ndarray:
     """Return out-of-fold coordinates; rows with equal outputs are in one fold."""
     from sklearn.model_selection import GroupKFold  # slow to import

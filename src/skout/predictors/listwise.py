@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from .._numerics.types import Rng
 from .lists import QueryColumns
 
 __all__ = [
@@ -185,7 +186,7 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
 
 
 def importances(
-    lists: FeatureLists, scores_of: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
+    lists: FeatureLists, scores_of: Callable[[np.ndarray], np.ndarray], rng: Rng
 ) -> np.ndarray:
     """Return the loss of mean log-likelihood by shuffling a feature among a query's candidates.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.types import Candidates
+from .._numerics.types import Candidates, Rng
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
@@ -187,7 +187,7 @@ def is_learned(names: list[str]) -> bool:
     return len(names) > 1 or names[0] not in ("gap", "rank")
 
 
-def learn(name: str, lists: Lists, weights: np.ndarray, rng: np.random.Generator) -> LearnedScore:
+def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScore:
     """Learn a score from queries with their true entries, which count by their weights."""
     if not is_learned([name]):
         return LearnedScore(name)
@@ -217,7 +217,7 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: np.random.Generator
 
 
 def drawn(
-    unit: np.ndarray, share: float, pool: Candidates, rng: np.random.Generator
+    unit: np.ndarray, share: float, pool: Candidates, rng: Rng
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return rows to learn from, whole units in random order, and the place of each unit.
 
@@ -255,11 +255,7 @@ def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarra
 
 
 def chosen(
-    names: list[str],
-    lists: Lists,
-    unit: np.ndarray,
-    place: np.ndarray,
-    rng: np.random.Generator,
+    names: list[str], lists: Lists, unit: np.ndarray, place: np.ndarray, rng: Rng
 ) -> tuple[str, dict[str, float]]:
     """Return the score of the smallest sets, and the mean sizes by all if there is a choice.
 
@@ -282,10 +278,7 @@ def chosen(
 
 
 def _mean_size(
-    name: str,
-    train: tuple[Lists, np.ndarray],
-    test: tuple[Lists, np.ndarray],
-    rng: np.random.Generator,
+    name: str, train: tuple[Lists, np.ndarray], test: tuple[Lists, np.ndarray], rng: Rng
 ) -> float:
     """Return the mean size of the sets of test queries by a score learned from others."""
     lists, mass = test

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
-from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, State
+from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, Rng, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs, split_pipeline
@@ -41,7 +41,7 @@ _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 
 def folds_of(
-    cv: int, n: int, groups: np.ndarray | None, rng: np.random.Generator
+    cv: int, n: int, groups: np.ndarray | None, rng: Rng
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test rows of each fold; groups stay together."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
@@ -204,7 +204,7 @@ class RerankingFolds(OutOfFold):
         if self.columns is not None:
             self.columns = check_columns(self.columns, self.candidates, self.n)
 
-    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], FeatureLists, int]:
+    def lists(self, cv: int, rng: Rng) -> tuple[list[str], FeatureLists, int]:
         """Return names of features, the lists to learn from, and the number of rows without one."""
         names: list[str] = []
         parts, absent = [], 0
@@ -231,7 +231,7 @@ class RerankingFolds(OutOfFold):
         return names, lists, absent
 
     def _part(
-        self, model: Estimator, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
+        self, model: Estimator, rows: np.ndarray, fold: np.ndarray, rng: Rng
     ) -> tuple[list[str], FeatureLists]:
         """Return names and lists of features of rows that a model has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
@@ -254,9 +254,7 @@ class RerankingFolds(OutOfFold):
         is_usable = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(is_usable))
 
-    def references(
-        self, model: Estimator, cv: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, Objects]:
+    def references(self, model: Estimator, cv: int, rng: Rng) -> tuple[np.ndarray, Objects]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
             results = searched(model, self.X, self.candidates_of(np.arange(self.n)))

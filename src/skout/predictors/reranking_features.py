@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects
+from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects, Rng
 from ..decoding.base import able, split_pipeline
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
@@ -80,7 +80,7 @@ class QueryResults(ABC):
         """Return minus the hubness penalty of each candidate."""
         return {}
 
-    def references(self, Y: Objects, most: int, rng: np.random.Generator) -> References | None:
+    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
         """Return up to `most` predictions of queries that the model has not seen."""
         return None
 
@@ -123,7 +123,7 @@ class _PredictorResults(QueryResults):
         )
         return {"hubness": -np.linalg.norm(self.F, axis=1)[listed.query_of] * penalties[number]}
 
-    def references(self, Y: Objects, most: int, rng: np.random.Generator) -> References | None:
+    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
         sample = np.sort(rng.permutation(self.n)[:most])
         return self.F[sample], self.truth(Y)[sample]
 

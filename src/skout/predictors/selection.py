@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once
-from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Rng
 from .._numerics.validation import check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
@@ -295,7 +295,7 @@ class ConformalSelection(Calibrated):
         Y: Objects,
         candidates: Candidates,
         groups: Labels,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Measured:
         """Learn confidence on a part of the rows, and measure the answers of the others."""
         n = n_rows(X)
@@ -314,7 +314,7 @@ class ConformalSelection(Calibrated):
         is_wrong = plain_pool(pool).inverse[place] != truth[rows]
         return Measured(None, confidence, rows, log_odds, is_wrong)
 
-    def _by_folds(self, data: OutOfFold, cv: int, rng: np.random.Generator) -> list[Measured]:
+    def _by_folds(self, data: OutOfFold, cv: int, rng: Rng) -> list[Measured]:
         """Fit the model without each fold, and measure its answers to the rows of the fold."""
         held = list(held_out(data, cv, rng, type(self).__name__))
         lists, unit, fold = held_lists(held, data.units, self.prior)

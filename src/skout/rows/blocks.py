@@ -212,10 +212,7 @@ def _loaded(column: Objects) -> Matrix:
 
 
 def _columns(
-    blocks: Iterable[Block],
-    n: int,
-    head: Block,
-    sample: Block = (),
+    blocks: Iterable[Block], n: int, head: Block, sample: Block = ()
 ) -> tuple[Source, Source]:
     """Return X and y of blocks, with a sample of their rows where there is one."""
     stream = Stream(lambda: iter(blocks), n)

@@ -14,15 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import (
-    is_tensor,
-    n_rows,
-    numpy_of,
-    positions,
-    row_slices,
-    take,
-    torch_dtype,
-)
+from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
 from .._numerics.types import Array, DType, Estimator, Index, Objects, Rows, Shape, TorchDevice
