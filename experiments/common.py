@@ -109,15 +109,13 @@ def write_record(
     settings: dict[str, Any],
     results: Sequence[dict[str, Any]],
     seed: int = 0,
-    wall_seconds: float | None = None,
-    load: float | None = None,
+    **about: float,
 ) -> Path:
-    """Write seed, versions, settings, hardware, date and results as JSON; return the path."""
-    record = {"experiment": name, "seed": seed} | surroundings()
-    if wall_seconds is not None:
-        record["wall_seconds"] = wall_seconds
-    if load is not None:
-        record["load_while_it_ran"] = load  # of one minute, the highest
+    """Write seed, versions, settings, hardware, date and results as JSON; return the path.
+
+    `about` is what else there is to say of the run: seconds, load.
+    """
+    record = {"experiment": name, "seed": seed} | surroundings() | about
     record["hardware"]["gemm_gflops"] = round(gemm_rate(np.float64, 2048) / 1e9, 1)
     record |= {"settings": settings, "results": list(results)}
     path = record_path(name)

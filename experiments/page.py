@@ -38,8 +38,7 @@ are not the paper's are *ours*, and not counted. After our ± stands one standar
 draws or splits. Seconds of the papers are of other machines, so only shares compare.
 
 *Made on* names the commit and the date of the oldest record of a line; a star says that the record
-names no commit, or one whose code had been changed. Entries of one script share its run and its
-seconds.
+names no commit, or one whose code had been changed. The page of records counts the commits since.
 """
 
 
@@ -67,7 +66,7 @@ def _summary(rows: dict[str, list[Row]]) -> str:
 
 
 def _made(config: Config) -> str:
-    """Say where the numbers come from: the machine, its seconds, and the oldest of the records."""
+    """Say where the numbers come from: the machine, and the oldest of the records."""
     records = [read_record(name) for name in config.records]
     oldest = min(records, key=lambda record: record["date"])
     commit = oldest.get("commit", "")
@@ -75,9 +74,7 @@ def _made(config: Config) -> str:
     code = f"{commit[:7]}, {oldest['date']}" if clean else f"{oldest['date']}\\*"
     if config.plan is None:
         return f"GPU, {code}"
-    known = [record["wall_seconds"] for record in records if "wall_seconds" in record]
-    cpu = f"CPU, {sum(known):.0f} s" if known else "CPU"
-    return f"{cpu}; {config.gpu}: GPU, {code}" if config.gpu else f"{cpu}, {code}"
+    return f"CPU; {config.gpu}: GPU, {code}" if config.gpu else f"CPU, {code}"
 
 
 def _section(config: Config, rows: list[Row]) -> str:

@@ -98,10 +98,14 @@ def carry_out(
     if plan.rows is None or only:
         return []
     rows = as_json(plan.rows({name: found[name]["results"] for name in plan.pieces}))
-    seconds = round(sum(found[name]["seconds"] for name in plan.pieces), 1)
     if size != "quick" and not _is_recorded(plan, rows):
-        load = max(found[name]["load"] for name in plan.pieces)
-        write_record(plan.record, plan.settings, rows, plan.seed, wall_seconds=seconds, load=load)
+        parts = [found[name] for name in plan.pieces]
+        about = {
+            "wall_seconds": round(sum(part["seconds"] for part in parts), 1),
+            "cpu_seconds": round(sum(part.get("cpu_seconds", 0.0) for part in parts), 1),
+            "load_while_it_ran": max(part["load"] for part in parts),  # of one minute
+        }
+        write_record(plan.record, plan.settings, rows, plan.seed, **about)
     if size != "quick" and plan.draw is not None:
         plan.draw(read_record(plan.record))
     return rows
@@ -144,7 +148,8 @@ def _timed(piece: Callable[[Results], Any], so_far: Results) -> Results:
     with clock() as spent:
         results = piece(so_far)
     load = round(os.getloadavg()[0], 1)
-    return {"seconds": spent.seconds, "load": load, "results": as_json(results)}
+    about = {"seconds": spent.seconds, "cpu_seconds": spent.cpu, "load": load}
+    return about | {"results": as_json(results)}
 
 
 def _is_recorded(plan: Plan, rows: list[dict[str, Any]]) -> bool:

@@ -24,8 +24,9 @@ from typing import Any
 from tqdm import tqdm
 
 from experiments.common import clock, kept_in
+from experiments.messages import by_name
 from experiments.page import word, write
-from experiments.papers.entries import CONFIGS, Config, by_name
+from experiments.papers.entries import Config
 from experiments.pieces import BRIEF, Plan, Size, carry_out
 from skout.datasets import CATALOGUE, available
 
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_const", const="quick", dest="size")
     options = parser.parse_args()
     if options.list:
-        for config in CONFIGS:
+        for config in by_name():
             print(f"{config.name:12} {config.title}" + (f" [{config.gpu}: GPU]" * bool(config.gpu)))
         return
     try:

@@ -10,15 +10,15 @@ hold-out of the contaminated training part of seed 100, which is none of the ten
 
 from __future__ import annotations
 
-import argparse
 import functools
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from experiments.common import mean_sd, print_table, write_record
+from experiments.common import mean_sd
+from experiments.pieces import Plan, Results, Size, alone, run_script
 from skout import datasets, dsokr
 from skout.deep import MLP, Training
 from skout.kernels import Gaussian
@@ -68,54 +68,64 @@ def judge(model: Any, X: np.ndarray, Y: np.ndarray) -> dict[str, float]:
     return {"error": float(distance.mean()), "MRR": float(mean_reciprocal_rank(ranks))}
 
 
-def choose(X: np.ndarray, Y: np.ndarray, epochs: int) -> dict[str, Any]:
+def rows_of(n: int | None) -> tuple[np.ndarray, ...]:
+    """Return the data with `n` training rows, or all of them."""
+    X, Y, X_test, Y_test = load()
+    torch.set_num_threads(1)
+    return X[:n], Y[:n], X_test, Y_test
+
+
+def choose(n: int | None, epochs: int) -> dict[str, int]:
     """Return the best loss of each kind by the MRR on held-out rows, wrong ones among them."""
+    X, Y, *_ = rows_of(n)
     order = np.random.default_rng(100).permutation(len(X))
     held, rest = order[: len(X) // 5], order[len(X) // 5 :]
     wrong = contaminated(Y, 100)
-    best = {}
+    best = dict.fromkeys(GRID, 0)
     for name, losses in GRID.items():
-        scores = [
-            judge(fit(loss, X[rest], wrong[rest], 100, epochs), X[held], wrong[held])["MRR"]
-            for loss in losses
-        ] if len(losses) > 1 else [0.0]  # fmt: skip
-        best[name] = losses[int(np.argmax(scores))]
+        if len(losses) > 1:
+            models = (fit(loss, X[rest], wrong[rest], 100, epochs) for loss in losses)
+            scores = [judge(model, X[held], wrong[held])["MRR"] for model in models]
+            best[name] = int(np.argmax(scores))
     return best
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few rows and seeds, no record")
-    quick = parser.parse_args().quick
-    torch.set_num_threads(1)
-    X, Y, X_test, Y_test = load()
-    n, seeds, epochs = (1500, 2, 5) if quick else (len(X), N_SEEDS, EPOCHS)
-    X, Y = X[:n], Y[:n]
-    losses = choose(X, Y, epochs)
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in losses}
-    for seed in tqdm(range(seeds), desc="seeds"):
-        wrong = contaminated(Y, seed)
-        for name, loss in losses.items():
-            found[name].append(judge(fit(loss, X, wrong, seed, epochs), X_test, Y_test))
-    rows = []
-    for name, runs in found.items():
-        row: dict[str, Any] = {"loss": repr(losses[name])}
+def of_seed(seed: int, n: int | None, epochs: int, results: Results) -> dict[str, dict[str, float]]:
+    """Return the scores of each loss; those chosen are the first, unless there was a choice."""
+    X, Y, X_test, Y_test = rows_of(n)
+    best, wrong = results.get("choose", dict.fromkeys(GRID, 0)), contaminated(Y, seed)
+    return {
+        name: judge(fit(losses[best[name]], X, wrong, seed, epochs), X_test, Y_test)
+        | {"loss": repr(losses[best[name]])}
+        for name, losses in GRID.items()
+    }
+
+
+def plan(size: Size) -> Plan:
+    """Return the run; a brief one has three seeds, and the losses that the record has chosen."""
+    n, epochs = (1500, 5) if size == "quick" else (None, EPOCHS)
+    seeds = {"quick": 2, "brief": 3, "full": N_SEEDS}[size]
+    pieces = {} if size == "brief" else {"choose": alone(choose, n, epochs)}
+    pieces |= {f"seed {i}": partial(of_seed, i, n, epochs) for i in range(seeds)}
+    settings = {"share": SHARE, "m_y": M_Y, "seeds": seeds, "epochs": epochs, "batch": BATCH}
+    settings |= {"lr": LR, "kernel": "Gaussian('median')"}
+    return Plan("robust_outputs", settings, pieces, rows)
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    """Return one row for each loss, over seeds."""
+    runs = [found for name, found in results.items() if name != "choose"]
+    table = []
+    for name in GRID:
+        row: dict[str, Any] = {"loss": runs[0][name]["loss"]}
         for metric, sign in (("error", 1.0), ("MRR", -1.0)):
-            values = [run[metric] for run in runs]
-            gain = [
-                sign * (a[metric] - b[metric]) for a, b in zip(found["squared"], runs, strict=True)
-            ]
-            row |= {metric: mean_sd(values), f"{metric}: better than squared in": sum(
-                g > 0 for g in gain)}  # fmt: skip
-        rows.append(row)
-    print_table(rows, list(rows[0]))
-    settings = {
-        "share": SHARE, "m_y": M_Y, "seeds": seeds, "epochs": epochs, "batch": BATCH, "lr": LR,
-        "n_train": len(X), "n_test": len(X_test), "kernel": "Gaussian('median')",
-    }  # fmt: skip
-    if not quick:
-        write_record("robust_outputs", settings, rows)
+            gains = [sign * (run["squared"][metric] - run[name][metric]) for run in runs]
+            row[metric] = mean_sd(run[name][metric] for run in runs)
+            row[f"{metric}: gain"] = mean_sd(gains)
+            row[f"{metric}: better than squared in"] = sum(gain > 0 for gain in gains)
+        table.append(row)
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, plan, ["loss", "error", "error: gain", "MRR", "MRR: gain"])

@@ -139,7 +139,7 @@ CONFIGS = (
         "Label sets, bibtex: F1 of the four methods",
         (tables.table_4_2,),
         verdicts.table_4_2,
-        ("table_4_2",),
+        ("table_4_2", "table_4_2_lambda", "table_4_2_rivals"),
         table_4_2.plan,
         needs="ml_bibtex.npz",
     ),
@@ -227,16 +227,3 @@ CONFIGS = (
         needs="as figure-5.5",
     ),
 )
-
-
-def by_name(names: str = "") -> list[Config]:
-    """Return the configs of some names, separated by commas; all of them if there is none."""
-    known = {config.name.lower(): config for config in CONFIGS}
-    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise ValueError(
-            f"There is no {', '.join(unknown)} among the tables and figures. Known: "
-            f"{', '.join(config.name for config in CONFIGS)}."
-        )
-    return [known[name] for name in dict.fromkeys(wanted)] or list(CONFIGS)

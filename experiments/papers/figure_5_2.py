@@ -1,6 +1,7 @@
 """Figure 5.2: DSOKR on synthetic least squares, whose outputs lie near a subspace of dimension 50.
 
-    python -m experiments.papers.figure_5_2 [--quick] [--device auto] [--draw]
+    python -m experiments.papers.figure_5_2 [--quick]             leverage scores, perfect h
+    python -m experiments.papers.figure_5_2 --networks [--quick]  the networks: better on a GPU
 
 50,000 training, 5,000 validation and 10,000 test rows; inputs in R^2000 with decaying covariance,
 outputs y = U H x + noise in R^1000, noise of variance 0.01 (5.21); linear output kernel. A single
@@ -18,14 +19,15 @@ same size.
 
 from __future__ import annotations
 
-import argparse
 import functools
+import itertools
+import sys
 from typing import Any
 
 import numpy as np
 
-from experiments.common import clock, figure_path, mean_sd, print_table, read_record, write_record
-from experiments.pieces import Plan, Size, alone, joined
+from experiments.common import clock, figure_path, mean_sd, read_record
+from experiments.pieces import Plan, Size, alone, joined, run_script
 from skout import KernelBasis
 from skout.datasets import make_subspace_regression
 from skout.deep import MLP, NeuralRegressor, Training
@@ -35,6 +37,7 @@ from skout.theory import leverage_scores
 SIZES = (25, 50, 75, 100, 200, 400)
 LARGE = 1000
 EPOCHS, LR = 25, 1e-2
+BRIEF_ROWS = (20_000, 2000, 5000)
 METHODS = {
     "DSOKR": SubSample,
     "Gaussian": GaussianSketch,
@@ -51,13 +54,15 @@ def mse(F: np.ndarray, Y: np.ndarray) -> float:
     return float(np.mean((F - Y) ** 2, dtype=np.float64))
 
 
-def train(X: Any, T: Any, held: Any, epochs: int, device: str, seed: int) -> NeuralRegressor:
+def train(
+    X: Any, T: Any, held: Any, epochs: int, batch: int, device: str, seed: int
+) -> NeuralRegressor:
     """Fit a linear layer; the epoch that is best on the validation part is kept."""
     n, n_val = len(X[0]), len(held[0])
     both = np.concatenate([X[0], held[0]]), np.concatenate([T, held[1]])
     model = NeuralRegressor(
         Linear,
-        training=Training(epochs, 512, LR, warmup=0.02, optimizer="adam"),
+        training=Training(epochs, batch, LR, warmup=0.02, optimizer="adam"),
         validation=np.arange(n, n + n_val),
         device=device,
         random_state=seed,
@@ -73,65 +78,63 @@ def n_weights(model: NeuralRegressor) -> int:
     return sum(p.numel() for p in model.module_.parameters())
 
 
-def run(quick: bool, device: str) -> list[dict[str, Any]]:
-    train_part, val, test = problem(*((3000, 500, 1000) if quick else (50_000, 5000, 10_000)))
-    epochs, replicates = (3, 1) if quick else (EPOCHS, 3)
-    scores = leverage_scores("linear", train_part[1].astype(np.float64), 1e-4, random_state=0)
-    rows: list[dict[str, Any]] = [
-        {"method": "leverage", "scores": np.sort(scores.scores)[::-1][:400].round(6).tolist()}
-    ]
+@functools.cache
+def parts(size: Size) -> list[Any]:
+    """Return training, validation and test part of a run with networks."""
+    rows = {"quick": (3000, 500, 1000), "brief": BRIEF_ROWS}
+    return problem(*rows.get(size, (50_000, 5000, 10_000)))
+
+
+def full_layer(
+    size: Size, epochs: int, batch: int, replicates: int, device: str
+) -> list[dict[str, Any]]:
+    """Return the row of the network that predicts all outputs."""
+    train_part, val, test = parts(size)
+    errors, weights = [], 0
     with clock() as spent:
-        nets = [
-            train(train_part, train_part[1], val, epochs, device, seed)
-            for seed in range(replicates)
-        ]
-    errors = [mse(net.predict(test[0]), test[1]) for net in nets]
-    rows.append(
-        {
-            "method": "NN",
-            "mse": mean_sd(errors),
-            "weights": n_weights(nets[0]),
-            "seconds": spent.seconds / replicates,
-        }
-    )
-    print(rows[-1], flush=True)
-    for m in SIZES[::4] if quick else SIZES:
-        for method in METHODS:
-            rows.append(dsokr_row(m, method, train_part, val, test, epochs, replicates, device))
-            print(rows[-1], flush=True)
-    return rows
+        for seed in range(replicates):
+            net = train(train_part, train_part[1], val, epochs, batch, device, seed)
+            errors.append(mse(net.predict(test[0]), test[1]))
+            weights = n_weights(net)
+    row = {"method": "NN", "mse": mean_sd(errors), "weights": weights}
+    return [row | {"seconds": spent.cpu / replicates}]
 
 
-def dsokr_row(
-    m: int,
-    method: str,
-    train_part: Any,
-    val: Any,
-    test: Any,
-    epochs: int,
-    replicates: int,
-    device: str,
-) -> dict[str, Any]:
-    perfect, found, spent_all, weights = [], [], 0.0, 0
-    for seed in range(replicates):
-        basis = KernelBasis("linear", METHODS[method](m), whiten="eigh", rank=m, random_state=seed)
-        T = basis.fit_transform(train_part[1])
-        back = basis.combine(basis.landmarks_)  # coordinates to outputs
-        held = basis.transform(val[1])
-        perfect.append(mse(held @ back, val[1]))
-        with clock() as spent:
-            model = train(train_part, T, (val[0], held), epochs, device, seed)
-        spent_all += spent.seconds
-        found.append(mse(model.predict(test[0]) @ back, test[1]))
-        weights = n_weights(model)
-    return {
-        "method": method,
-        "m_y": m,
-        "perfect": mean_sd(perfect),
-        "mse": mean_sd(found),
-        "weights": weights,
-        "seconds": spent_all / replicates,
-    }
+def sketched(
+    method: str, m: int, size: Size, epochs: int, batch: int, replicates: int, device: str
+) -> list[dict[str, Any]]:
+    """Return the row of the network that predicts the coordinates of a sketch."""
+    train_part, val, test = parts(size)
+    perfect, found, weights = [], [], 0
+    with clock() as spent:
+        for seed in range(replicates):
+            basis = KernelBasis(
+                "linear", METHODS[method](m), whiten="eigh", rank=m, random_state=seed
+            )
+            T = basis.fit_transform(train_part[1])
+            back = basis.combine(basis.landmarks_)  # coordinates to outputs
+            held = basis.transform(val[1])
+            perfect.append(mse(held @ back, val[1]))
+            model = train(train_part, T, (val[0], held), epochs, batch, device, seed)
+            found.append(mse(model.predict(test[0]) @ back, test[1]))
+            weights = n_weights(model)
+    row = {"method": method, "m_y": m, "perfect": mean_sd(perfect), "mse": mean_sd(found)}
+    return [row | {"weights": weights, "seconds": spent.cpu / replicates}]
+
+
+def plan_networks(size: Size, device: str = "auto") -> Plan:
+    """Return the run with networks; the full one wants a GPU, the brief one has fewer rows."""
+    epochs, replicates = {"quick": (3, 1), "brief": (EPOCHS, 1), "full": (EPOCHS, 3)}[size]
+    batch = 128 if size == "brief" else 512  # as many steps with fewer rows
+    sizes = SIZES if size == "full" else (75,)
+    given = (size, epochs, batch, replicates, device)
+    pieces = {"NN": alone(full_layer, *given)}
+    for m, method in itertools.product(sizes, METHODS):
+        pieces[f"{method} {m}"] = alone(sketched, method, m, *given)
+    settings = {"sizes": sizes, "epochs": epochs, "batch": batch, "lr": LR}
+    settings["replicates"] = replicates
+    settings |= {"n_train": BRIEF_ROWS[0]} if size == "brief" else {}
+    return Plan("figure_5_2", settings, pieces, joined, draw if size == "full" else None)
 
 
 @functools.cache
@@ -190,8 +193,9 @@ def draw(record: dict[str, Any]) -> None:
 
     rows = record["results"]
     plain = next(row for row in rows if row["method"] == "NN")
+    scores = next(row for row in read_record("figure_5_2_perfect")["results"] if "scores" in row)
     fig, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
-    axes[0].plot(rows[0]["scores"])
+    axes[0].plot(scores["scores"])
     axes[0].set(xlabel="rank", ylabel="leverage score", title="leverage scores", yscale="log")
     for method, marker in (("DSOKR", "o"), ("Gaussian", "^"), ("truncated", "s")):
         ours = [row for row in rows if row["method"] == method]
@@ -208,21 +212,8 @@ def draw(record: dict[str, Any]) -> None:
     fig.savefig(figure_path("figure_5_2.png"), dpi=120)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer rows; no record")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--draw", action="store_true", help="only draw the record")
-    options = parser.parse_args()
-    if not options.draw:
-        rows = run(options.quick, options.device)
-        print_table(rows[1:], ["method", "m_y", "perfect", "mse", "weights", "seconds"])
-        if options.quick:
-            return
-        settings = {"sizes": SIZES, "epochs": EPOCHS, "batch": 512, "lr": LR, "replicates": 3}
-        write_record("figure_5_2", settings, rows)
-    draw(read_record("figure_5_2"))
-
-
 if __name__ == "__main__":
-    main()
+    networks = "--networks" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--networks"]
+    columns = ["method", "m_y", "perfect", "mse", "weights", "seconds"]
+    run_script(__doc__, plan_networks if networks else plan, columns)

@@ -36,23 +36,25 @@ def test_configs_name_what_exists():
 
 
 def test_a_plan_writes_a_record_that_its_config_reads():
-    from experiments.papers.entries import CONFIGS
+    from experiments.messages import by_name
 
-    for config in CONFIGS:
-        if config.plan is not None:
-            assert config.plan("quick").record in config.records, config.name
+    for config in by_name():
+        for size in ("quick", "brief", "full"):
+            if config.plan is not None:
+                assert config.plan(size).record in config.records, config.name
 
 
 def test_names_are_parsed():
-    from experiments.papers.entries import CONFIGS, by_name
+    from experiments.messages import MESSAGES, by_name
+    from experiments.papers.entries import CONFIGS
 
-    assert by_name() == list(CONFIGS)
+    assert by_name() == [*CONFIGS, *MESSAGES]
     two = by_name("table-4.2, Figure-b.4,table-4.2,")
     assert [config.name for config in two] == ["table-4.2", "figure-B.4"]
 
 
 def test_a_wrong_name_lists_the_names():
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     with pytest.raises(ValueError, match=r"There is no table-9.*Known: figure-3\.1, .*table-4\.2"):
         by_name("table-4.2,table-9")
@@ -150,7 +152,7 @@ def test_a_quick_run_leaves_records_and_pieces_of_full_runs_alone(carry_out, tmp
 
 def test_configs_of_one_script_share_a_run_and_missing_data_do_not_stop_the_others(monkeypatch):
     from experiments import reproduce
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     asked = []
 
@@ -175,7 +177,7 @@ def test_the_page_is_that_of_the_records():
 
 def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_path):
     from experiments import reproduce
-    from experiments.papers.entries import by_name
+    from experiments.messages import by_name
 
     monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
     monkeypatch.setattr(reproduce, "available", lambda source: source.name == "rf1")
@@ -184,3 +186,26 @@ def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_pa
     assert lines[0] == "bibtex: 3.5 MB, skout datasets fetch bibtex"
     assert "in SKOUT_DATA, from" in lines[1] or "skout datasets fetch boston" in lines[1]
     assert not reproduce.missing_data(by_name("figure-3.1"))  # its data are made
+
+
+def test_messages_are_read_from_their_records(tmp_path):
+    from experiments.common import kept_in
+    from experiments.messages import robust
+    from experiments.ours import tractable
+
+    gains = {"loss": "Huber()", "MRR": [0.2, 0.01], "MRR: gain": [0.05, 0.01]}
+    sizes = {"sizes": [10], "memory_gb": 1.0}
+    run = {"fit": 1.0, "predict": 0.5, "megabytes": 7.0, "f1": 40.0, "distinct": 50_000}
+    runs = [run | {"method": method, "n": n} for method in tractable.SKETCHES for n in (10,)]
+    runs.append(run | {"method": "SISOKR", "n": 100_000})
+    for name, settings, results in (
+        ("robust_outputs", {"seeds": 4}, [{"loss": "Squared()"}, gains]),
+        ("tractable", sizes, runs),
+    ):
+        record = {"settings": settings, "results": results}
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    with kept_in(tmp_path):
+        (row,), rows = robust(), tractable.verdict()
+    assert "+0.050 beside the squared loss" in row.ours
+    assert "a Gram matrix of 80 GB or, of distinct molecules, 20 GB; this" in rows[-1].ours
+    assert {row.verdict, *(row.verdict for row in rows)} == {"ours"}

@@ -309,16 +309,6 @@ CASES += refused(
 CASES += refused(
     "tuned:Y",
     of_outputs,
-    ValueError,
-    "Y may be classes, strings or smiles: say which",
-    list=WORDS,
-    objects=np.array(WORDS, dtype=object),
-    pandas=pd.Series(WORDS),
-    polars=pl.Series(WORDS),
-)
-CASES += refused(
-    "tuned:Y",
-    of_outputs,
     (TypeError, ValueError),
     "^Y(:| must (be outputs|have one axis|hold numbers)|, of type| holds)|Y are .* unequal length",
     missing=None,

@@ -142,6 +142,15 @@ def test_what_the_page_of_the_papers_names_is_there():
         assert set(re.findall(r"(\w+)=", arguments)) <= set(known), name
 
 
+def test_tests_that_the_page_of_the_papers_names_are_there():
+    text = (DOCS / "papers.md").read_text(encoding="utf-8")
+    tests = re.findall(r"`([\w/]+/test_\w+\.py)`: ([\w ]+) \|", text)
+    assert len(tests) > 30
+    for file, name in tests:
+        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert f"def test_{name.replace(' ', '_')}(" in source, name
+
+
 def run_git(folder: Path, *arguments: str) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)

@@ -86,7 +86,10 @@ def test_a_kind_that_does_not_conform_is_found(kind, message):
         ([[0, 1, 2], [np.nan, 0, 1]], ["rankings", "numbers"]),
         ([[["a"]]], []),
         ([0, 1, 1, 0], ["classes", "numbers"]),
-        (np.array(["a", None], dtype=object), ["classes", "strings", "smiles"]),
+        (np.array(["a", None], dtype=object), ["strings", "classes", "smiles"]),
+        (["a", "b"] * 3, ["classes", "strings", "smiles"]),
+        (np.arange(60) % 4, ["classes", "numbers"]),
+        (np.arange(60) % 5 + 1, ["numbers", "classes"]),
     ],
 )
 def test_all_kinds_that_outputs_may_be_of(Y, kinds):

@@ -20,6 +20,10 @@ from .rankings import are_permutations
 __all__ = ["ClassCodes", "Classes", "CodeDecoder", "Numbers", "StandardTargets"]
 
 
+# Classes recur: so many rows for each on average; and how many whole numbers from 0 may be some.
+_RECUR, _MOST_CLASSES = 2, 20
+
+
 @dataclass(frozen=True)
 class Numbers(Kind):
     """One column of numbers or several, each of which counts the same; NaN is missing."""
@@ -128,6 +132,21 @@ class Classes(Kind):
         few = max(2, len(values) // 10)
         are_few = values.dtype.kind in "iu" and len(np.unique(values)) <= few
         return values.dtype.kind in "bUS" or are_few
+
+    def is_likely(self, Y: Objects) -> bool:
+        """Whether a column that may be classes looks more like them than like another kind.
+
+        Words do if they recur; whole numbers if there are two, or if they count from 0: grades
+        and numbers of things mostly count from 1, or leave some out.
+        """
+        values = values_of(Y)
+        if is_categorical(Y) or values.dtype.kind == "b":
+            return True
+        different = np.unique(values)
+        if values.dtype.kind in "US":
+            return len(values) >= _RECUR * len(different)
+        counts = np.array_equal(different, np.arange(len(different)))
+        return len(different) == 2 or (counts and len(different) <= _MOST_CLASSES)
 
     def check(self, Y: Objects) -> np.ndarray:
         Y = _of_one_type(super().check(Y))

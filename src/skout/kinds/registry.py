@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._numerics.objects import Objects
-from .._numerics.validation import Registry
+from .._numerics.validation import Registry, warn_user
 from .labels import LabelSets
 from .numbers import Classes, Numbers
 from .rankings import Rankings
@@ -21,12 +21,19 @@ KINDS.aliases["class"] = Classes.name
 
 
 def kinds_of(Y: Objects) -> list[str]:
-    """Return the names of all kinds that outputs may be of."""
-    return [name for name, kind in KINDS.items() if kind.recognizes(Y)]
+    """Return the names of all kinds that outputs may be of, the likeliest of one column first."""
+    names = [name for name, kind in KINDS.items() if kind.recognizes(Y)]
+    if Classes.name in names and not KINDS[Classes.name].is_likely(Y):
+        names.remove(Classes.name)
+        names.insert(1, Classes.name)
+    return names
 
 
 def guess_kind(Y: Objects) -> str:
     """Return the name of the kind of outputs, or raise where it is not clear.
+
+    One column of words or whole numbers may be classes: it is taken for them where they recur, or
+    are 0, 1, 2 and so on, and a warning says so.
 
     Examples
     --------
@@ -35,10 +42,18 @@ def guess_kind(Y: Objects) -> str:
     ('rankings', 'numbers')
     """
     names = kinds_of(Y)
-    if len(names) == 1:
-        return names[0]
-    what = "kind is None, and Y may be" if names else "Y must be outputs whose kind can be told, or"
-    raise ValueError(f"{what} {either(names or KINDS)}: say which.")
+    if len(names) > 1 and Classes.name in names:
+        warn_user(
+            f"Y is taken for {names[0]}. If it is not, say kind={either(map(repr, names[1:]))}."
+        )
+    elif len(names) != 1:
+        what = (
+            "kind is None, and Y may be"
+            if names
+            else "Y must be outputs whose kind can be told, or"
+        )
+        raise ValueError(f"{what} {either(names or KINDS)}: say which.")
+    return names[0]
 
 
 def either(names: Iterable[str]) -> str:

@@ -145,7 +145,7 @@ def test_the_kind_of_a_target_is_told_from_its_cells(name, write, call):
 def test_rows_without_a_target_are_left_out(write, call):
     path = write({"x": X, "y": ["" if i % 10 == 0 else x for i, x in enumerate(X)]})
     fitted, err = fit(call, path, "y")
-    assert (fitted["rows"], fitted["rows_without_target"]) == (54, 6)
+    assert (fitted["rows"], fitted["rows_left_out"]) == (54, 6)
     assert "y: 6 of 60 rows have no value and are left out" in err
     code, _, err = call("fit", path, "--target", "y", "--strict", "-o", path.parent / "m")
     assert (code, "column 'y' has no value in row 1" in err) == (1, True)
@@ -156,7 +156,7 @@ def test_several_numbers_may_have_gaps(write, call):
     second = ["" if i % 5 == 0 else -x for i, x in enumerate(X)]
     path = write({"x": X, "y1": first, "y2": second})
     fitted, _ = fit(call, path, "y1,y2")
-    assert (fitted["rows"], fitted["rows_without_target"]) == (56, 4)  # 0, 15, 30, 45 have neither
+    assert (fitted["rows"], fitted["rows_left_out"]) == (56, 4)  # 0, 15, 30, 45 have neither
     code, out, _ = call("evaluate", path.parent / "m", path, "--json")
     assert (code, json.loads(out)["metrics"]["r2"] > 0.5) == (0, True)
 

@@ -106,15 +106,27 @@ def test_kind_is_guessed(Y, kind):
 @pytest.mark.parametrize(
     ("Y", "choices"),
     [
-        (["a", "b"], "classes, strings or smiles"),
         ([[0, 1], [1, 0]], "label_sets or rankings"),
-        (np.arange(100) % 3, "classes or numbers"),
         ([{1}, {2}], "strings, smiles, graphs or spectra"),
     ],
 )
 def test_unclear_kinds_are_asked_for(Y, choices):
     with pytest.raises(ValueError, match=choices):
         guess_kind(Y)
+
+
+@pytest.mark.parametrize(
+    ("Y", "kind", "others"),
+    [
+        (["a", "b"], "strings", "'classes' or 'smiles'"),
+        (["a", "b"] * 2, "classes", "'strings' or 'smiles'"),
+        (np.arange(100) % 3, "classes", "'numbers'"),
+        (np.arange(100) % 5 + 1, "numbers", "'classes'"),
+    ],
+)
+def test_close_guesses_are_said(Y, kind, others):
+    with pytest.warns(UserWarning, match=f"taken for {kind}. If it is not, say kind={others}"):
+        assert guess_kind(Y) == kind
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, lambda X: extra("pandas").DataFrame(X)])

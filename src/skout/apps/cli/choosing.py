@@ -33,8 +33,6 @@ __all__ = ["choose_columns"]
 # Words of columns that have a label for each column, in lower case.
 _YES = {"true", "t", "yes", "y", "1", "x", "checked", "selected"}
 _NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}
-# Classes recur: there are so many rows for each of them, or else they are strings.
-_RECUR = 2
 # The share of cells that must be rankings of the same items, and of columns that must be labels.
 _MOSTLY, _MOST_LABELS = 0.9, 0.75
 # What stands where nobody answered; "none" may be an answer.
@@ -168,13 +166,11 @@ def _kind_of_numbers(
     is_whole = ~gaps.any(axis=1)
     answered = ~gaps.all(axis=1)
     values = values[is_whole if 2 * np.sum(is_whole) > np.sum(answered) else answered]
-    if len(columns) == 1:
-        values = values[:, 0]
-        if len(np.unique(values)) == 2 and not np.any(np.mod(values, 1.0)):  # 0 and 1, 1 and 2
-            return KINDS[Classes.name], [Numbers.name]
+    values = values[:, 0] if len(columns) == 1 else values
     whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
     kinds = kinds_of(whole)
-    names = list(dict.fromkeys([*(kinds if len(kinds) == 1 else []), Numbers.name, *kinds]))
+    is_clear = len(kinds) == 1 or Classes.name in kinds
+    names = list(dict.fromkeys([*(kinds if is_clear else []), Numbers.name, *kinds]))
     return KINDS[names[0]], names[1:]
 
 
@@ -191,7 +187,7 @@ def _kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
         look = look_at("", cells)
         if look.kind == "set":
             kind = _separated(KINDS[LabelSets.name], look.separator)
-        elif look.kind != "text" and len(filled) >= _RECUR * len(set(filled)):
+        elif look.kind != "text" and KINDS[Classes.name].is_likely(filled):
             kind = KINDS[Classes.name]
         else:
             kind = KINDS[Strings.name]

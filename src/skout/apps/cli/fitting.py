@@ -79,7 +79,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     return {
         "model": str(out),
         "rows": n,
-        "rows_without_target": left_out,
+        "rows_left_out": left_out,
         "inputs": len(inputs.columns),
         "standardize": inputs.standardize,
         "not_used": list(unused),
