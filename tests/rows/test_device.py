@@ -384,7 +384,7 @@ def test_top_k_has_the_ties_of_the_cpu(name, k):
     Q = rng.integers(-2, 3, (30, 2)).astype(float)
     E = rng.integers(-2, 3, (500, 2)).astype(float)  # many equal scores
     search = "skout.decoding.search"
-    with mock.patch(f"{search}._CARD_CANDIDATES", 64), mock.patch(f"{search}._CARD_QUERIES", 7):
+    with mock.patch(f"{search}._DEVICE_CANDIDATES", 64), mock.patch(f"{search}._DEVICE_QUERIES", 7):
         index, scores = device_top_k(Q, E, k, torch.device(name))
     expected = top_k(Q, E, k)
     assert_array_equal(scores, expected[1])
