@@ -155,8 +155,8 @@ def computed(chosen):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with (
-            mock.patch("skout.rows.device.resolved", return_value=cpu),
-            mock.patch("skout.decoding.search.resolved", return_value=cpu),
+            mock.patch("skout.rows.device.torch_device", return_value=cpu),
+            mock.patch("skout.decoding.search.torch_device", return_value=cpu),
         ):
             for cases in (ridge_cases, matrix_cases, call_cases):
                 for name, model, (X, y, options) in cases(folder):

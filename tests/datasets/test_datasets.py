@@ -786,8 +786,8 @@ def test_command_as_json(home, capsys):
     assert not code
     rows = {row["name"]: row for row in json.loads(out)}
     assert len(rows) == sum(kind == "regression" for kind, _ in CATALOG)
-    assert rows["toy"]["at_hand"]
-    assert not rows["engel"]["at_hand"]
+    assert rows["toy"]["available"]
+    assert not rows["engel"]["available"]
     assert rows["engel"]["files"][0]["sha256"] == CATALOG["regression", "engel"].files[0].sha256
 
 

@@ -377,7 +377,7 @@ def test_what_needs_all_rows_is_refused(data, monkeypatch):
     with pytest.raises(ValueError, match="use PivotedCholesky"):
         ridge(sketch=SubSample(10, "leverage")).fit(X, Y)
     monkeypatch.setattr("skout.rows.dask._MOST_ROWS", 100)
-    with pytest.raises(ValueError, match="600 of the 600 rows of X would be brought here"):
+    with pytest.raises(ValueError, match="600 of the 600 rows of X would be sent to this process"):
         ridge(sketch=GaussianSketch(10)).fit(X, Y)
 
 

@@ -25,7 +25,7 @@ from .._numerics.saving import with_attributes
 from .._numerics.types import Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
 from ..losses import Loss, Squared, as_loss
-from ..rows.device import the_card
+from ..rows.device import named_device
 from ..rows.encode import numbers_in
 from .batches import Batch, as_source, call
 from .criteria import KernelLoss, ListwiseLoss
@@ -462,7 +462,7 @@ def _device(name: str | None, X: Objects) -> torch.device:
         parts = X.values() if isinstance(X, dict) else [X]
         return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(the_card(name) or "cpu")
+        device = torch.device(named_device(name) or "cpu")
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
@@ -515,7 +515,7 @@ def train_together(
     heat: float,
     training: Training | None,
     groups: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Any = None,
 ) -> tuple[NeuralRegressor, list[np.ndarray]]:
     """Go on with the training of a fitted network, together with a map of its outputs.
 

@@ -614,7 +614,7 @@ class BitBlocks:
     def __init__(self, parts: Parts, B: PackedBits) -> None:
         self.parts, self.B = parts, B
         self._exact: Any = np.float32 if B.n_bits < _EXACT else np.float64
-        if arrays.is_on_card(B.words):
+        if arrays.is_gpu_tensor(B.words):
             self._exact = np.float16
 
     def __call__(self, A: PackedBits, out: Array | None = None) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Hashable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -102,7 +102,7 @@ class Images(ObjectRows):
     def moved(self, move: Callable[[Array], Array]) -> Self:
         return type(self)(moved(self.rows, move))
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> Sequence[Hashable]:
         return arrays.row_keys(self.rows)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> Self:

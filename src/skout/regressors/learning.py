@@ -70,7 +70,7 @@ def learned_kernel(
     Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
     kernel.check()
-    if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
+    if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
     seed, n, index = int(check_rng(options.random_state).integers(2**32)), len(sample.rows), None
     if n > kernel.max_rows and sample.rows.pool is None:  # of rows that come in order only, all
@@ -82,7 +82,7 @@ def learned_kernel(
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
         sample = TrainingSample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
-        origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
+        origin = sample.targets.first_rows(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
     learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
@@ -198,9 +198,9 @@ class _Learning:
         self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
     ) -> _Round:
         """Fit by Cholesky factors of the kernel matrix of all rows."""
-        rows, origin = Memory(self.sample.rows.here()), self.sample.origin
+        rows, origin = Memory(self.sample.rows.load()), self.sample.origin
         sample = replace(self.sample, rows=rows)
-        T = sample.targets.here().astype(np.float64)
+        T = sample.targets.load().astype(np.float64)
         T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held

@@ -343,7 +343,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
+            rows, targets = rows.in_memory(), Memory(targets.load(), "y")
         if not adds and len(rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         sample = TrainingSample(rows, targets, weights)
@@ -392,7 +392,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         # a splitter or groups, which somebody gave for a reason, decide themselves
         if metric is not None and groups is None and isinstance(self.cv, int):
             return search_after(metric, sample, alphas)
-        n, targets, weights = len(sample.rows), sample.targets.at_hand, sample.weights
+        n, targets, weights = len(sample.rows), sample.targets.resident, sample.weights
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
         return AlphaSearch(alphas, splits), None
 

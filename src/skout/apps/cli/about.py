@@ -121,7 +121,7 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "outputs": source.shape[2] or None,
             "kind": source.kind,
             "license": source.license,
-            "at_hand": available(source),
+            "available": available(source),
             "public_files": source.original is not None,
             "train_rows": source.n_train,
             "files": [vars(file) for file in source.files],
@@ -140,7 +140,7 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
     cells = []
     for row in rows:
         counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
-        mark = "yes" if row["at_hand"] else "fetch" if row["public_files"] else "no"
+        mark = "yes" if row["available"] else "fetch" if row["public_files"] else "no"
         cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["license"]), mark])
     _print_table(names, cells, left=("name", "kind", "license", "at hand"))
 
