@@ -164,7 +164,7 @@ def objective(C, Z, T, alpha):
 
 
 @pytest.mark.parametrize("holes", [False, True])
-def test_learnt_is_the_least_squared_nuclear_norm(holes, monkeypatch):
+def test_learned_is_the_least_squared_nuclear_norm(holes, monkeypatch):
     """Given C the best M of trace d leaves |C|_*^2 / d, which is convex: no step makes it less."""
     monkeypatch.setattr("skout.solvers.ridge.coupling._IDENTITY", 1e-7)
     monkeypatch.setattr("skout.solvers.ridge.coupling._CHANGE", 1e-7)
@@ -265,7 +265,7 @@ def test_induced_machine_takes_a_matrix():
 
 def test_mistakes():
     for bad, match in (
-        ("learned", "task_matrix"),
+        ("learnt", "task_matrix"),
         (np.eye(3), "each of the 4"),
         (-np.eye(D), "pos"),
     ):

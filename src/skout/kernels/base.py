@@ -217,9 +217,9 @@ class Kernel(ABC, PartsByName):
     def __mul__(self, other: object) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        if isinstance(other, bool) or not isinstance(other, Real):
-            return NotImplemented
-        return Scaled(float(other), self)
+        if isinstance(other, Real):  # what `Scaled` checks, True included
+            return Scaled(other if isinstance(other, bool) else float(other), self)
+        return NotImplemented
 
     __rmul__ = __mul__
 
