@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import fastest, print_table, write_record
 from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Tanimoto, popcount
-from skout.kernels.packed import PackedBits, pack_matrix
+from skout.kernels.bits import PackedBits, pack_matrix
 from skout.rows import Memory
 
 DENSITY = 0.05

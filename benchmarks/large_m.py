@@ -291,7 +291,8 @@ def main() -> None:
     bench, start = Bench(options), time.perf_counter()
     with contextlib.ExitStack() as stack:
         if not bench.cuda:  # the same engine, on the CPU
-            stack.enter_context(mock.patch("skout.rows.device.resolved", return_value=bench.where))
+            where = "skout.rows.device.torch_device"
+            stack.enter_context(mock.patch(where, return_value=bench.where))
         for name in options.sections:
             begun = time.perf_counter()
             try:

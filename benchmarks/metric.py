@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.measure import peak_megabytes, print_table, write_record
 from skout import KernelRidge
-from skout.kernels import Learnt
+from skout.kernels import LearnedMetric
 from skout.sketches import SubSample
 
 D, DIRECTIONS, BLOCK, N_TEST = 50, 5, 50_000, 5000
@@ -73,7 +73,7 @@ def main() -> None:
     arguments = parser.parse_args()
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((D, DIRECTIONS)))[0]
     U = U.astype(np.float32)
-    learnt = Learnt(rounds=arguments.rounds, landmarks=arguments.landmarks)
+    learnt = LearnedMetric(rounds=arguments.rounds, landmarks=arguments.landmarks)
     rows = []
     for n in arguments.rows:
         for kernel in ("matern", learnt):

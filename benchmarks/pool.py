@@ -130,7 +130,7 @@ def profile(source: Path) -> list[dict[str, Any]]:
 def build(sources: list[Path], pool: Path, n_jobs: int) -> list[dict[str, Any]]:
     """Build the pool as a process of its own, which is watched."""
     words = ["pool", "build", *map(str, sources), "-o", str(pool), "--n-jobs", str(n_jobs)]
-    at_hand = len(list(pool.with_name(f"{pool.name}.building").glob("*.npz")))
+    finished = len(list(pool.with_name(f"{pool.name}.building").glob("*.npz")))
     clock = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "skout", *words, "--json"], stdout=subprocess.PIPE, text=True
@@ -141,7 +141,7 @@ def build(sources: list[Path], pool: Path, n_jobs: int) -> list[dict[str, Any]]:
     printed = process.stdout.read()
     if process.returncode:
         raise SystemExit(f"skout pool build failed with exit code {process.returncode}")
-    found = {"what": "build", "n_jobs": n_jobs, "batches_at_hand": at_hand, "seconds": seconds}
+    found = {"what": "build", "n_jobs": n_jobs, "batches_at_hand": finished, "seconds": seconds}
     return [found | watched | json.loads(printed)]
 
 

@@ -28,7 +28,7 @@ from experiments.messages import by_name
 from experiments.page import word, write
 from experiments.papers.entries import Config
 from experiments.pieces import BRIEF, Plan, Size, carry_out
-from skout.datasets import CATALOGUE, available
+from skout.datasets import CATALOG, available
 
 
 def reproduce(configs: list[Config], size: Size = "brief", again: bool = False) -> dict[str, str]:
@@ -62,7 +62,7 @@ def missing_data(configs: list[Config]) -> list[str]:
     needs = " ".join(config.needs for config in configs if config.plan is not None)
     patterns = [word.strip(",") for word in needs.split() if "." in word]
     lines = []
-    for source in CATALOGUE.values():
+    for source in CATALOG.values():
         names = [file.name for file in source.files]
         wanted = any(fnmatch(name, pattern) for name in names for pattern in patterns)
         if not wanted or available(source):

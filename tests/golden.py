@@ -26,7 +26,7 @@ import numpy as np
 import test_matrix as matrix
 
 from skout import KernelRidge, iokr, sisokr
-from skout.kernels import Gaussian, Learnt
+from skout.kernels import Gaussian, LearnedMetric
 from skout.sketches import PSparsified, SubSample
 
 PLACE = Path(__file__).parents[1] / "out" / "golden.npz"
@@ -66,7 +66,11 @@ RIDGES = {
     "exact, missing targets": ({"sketch": None, "alpha": ALPHAS}, matrix.Y_HOLES, {}),
     "exact, task matrix": ({"sketch": None, "task_matrix": RELATED}, FULL, {}),
     "exact, cg": ({"sketch": None, "solver": "cg", "tol": 1e-8, "alpha": ALPHAS}, FULL, {}),
-    "learned metric": ({"kernel": Learnt(Gaussian(0.3)), "alpha": ALPHAS}, matrix.Y_NUMBERS, {}),
+    "learned metric": (
+        {"kernel": LearnedMetric(Gaussian(0.3)), "alpha": ALPHAS},
+        matrix.Y_NUMBERS,
+        {},
+    ),
     "groups": ({"alpha": ALPHAS}, FULL, {"groups": GROUPS}),
     "p-sparsified": ({"sketch": PSparsified(30), "alpha": ALPHAS}, FULL, {}),
     "FITC": ({"variance": "fitc"}, matrix.Y_NUMBERS, {}),
@@ -151,8 +155,8 @@ def computed(chosen):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with (
-            mock.patch("skout.rows.device.resolved", return_value=cpu),
-            mock.patch("skout.decoding.search.resolved", return_value=cpu),
+            mock.patch("skout.rows.device.torch_device", return_value=cpu),
+            mock.patch("skout.decoding.search.torch_device", return_value=cpu),
         ):
             for cases in (ridge_cases, matrix_cases, call_cases):
                 for name, model, (X, y, options) in cases(folder):

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from experiments.common import clock, print_table, write_record
 from skout import KernelRidge
 from skout.kernels import Gaussian, Laplacian, Matern, Polynomial
-from skout.rows.device import the_card
+from skout.rows.device import named_device
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers.ridge import system
 
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--no-record", action="store_true")
     options = parser.parse_args()
-    device = the_card("auto")
+    device = named_device("auto")
     device = None if device == "cpu" else device
     seeds = range(options.first, options.first + options.problems)
     with clock() as time, ProcessPoolExecutor(options.jobs, initializer=lower_the_sizes) as pool:

@@ -278,7 +278,7 @@ def hubs_table() -> str:
         before, after = found["plain"][metric], found["priced"][metric]
         cells = [f"{value:.{digits}f}" for value in (before, after, after - before)]
         rows.append(["captions of molecules (IOKR of table 5.2)", metric, *cells])
-    return markdown(["task", "metric", "as it is", "with prices", "gain"], rows)
+    return markdown(["task", "metric", "as it is", "with penalties", "gain"], rows)
 
 
 def two_way_table() -> str:
@@ -490,8 +490,8 @@ of.
 
 ## Hubs
 
-Some candidates are near to the predictions of everybody, and push the truth down. `without_hubs`
-gives them a price ([how](objects.md)). SISOKR, ten draws, test rows that are not in training;
+Some candidates are near to the predictions of everybody, and push the truth down. `correct_hubness`
+gives them a penalty ([how](objects.md)). SISOKR, ten draws, test rows that are not in training;
 after the gain stands its standard deviation over the draws.
 
 {HUBS}

@@ -32,7 +32,7 @@ from tqdm import tqdm
 from experiments.common import mean_sd, read_record, write_record
 from skout import ConformalSelection, KernelBasis, StructuredPredictor, TwoWay, iokr
 from skout.kernels import Gaussian, GaussianTanimoto
-from skout.predictors.discoveries import benjamini_hochberg
+from skout.predictors.selection import benjamini_hochberg
 from skout.predictors.thresholds import masses
 from skout.sketches import SubSample
 

@@ -1,4 +1,4 @@
-"""What `without_hubs` is worth: ranks with and without prices, on four tasks.
+"""What `correct_hubness` is worth: ranks with and without hubness penalties, on four tasks.
 
     python -m experiments.ours.hubs [--quick]      the record
 
@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from experiments.common import load_labels, mean_sd, print_table, write_record
 from experiments.papers import massbank
-from skout import sisokr, without_hubs
+from skout import correct_hubness, sisokr
 from skout.datasets import load
 from skout.kernels import F1, Gaussian
 from skout.metrics import example_f1, hits_at_k, mean_reciprocal_rank
@@ -45,7 +45,7 @@ def halves(data: str, seed: int) -> dict[str, list[float]]:
         kernel, kernel, input_sketch=sketch, output_sketch=sketch, alpha=ALPHAS, random_state=seed
     )
     model.fit(upper[:n], lower[:n])
-    fair = without_hubs(model, upper[:n], lower[:n], lower, random_state=seed)
+    fair = correct_hubness(model, upper[:n], lower[:n], lower, random_state=seed)
     ranks = [model.truth_ranks(upper[n:], lower[n:], pool) for pool in (lower, fair)]
     return {
         "MRR": [float(mean_reciprocal_rank(r)) for r in ranks],
@@ -60,7 +60,7 @@ def spectra(seed: int) -> dict[str, list[float]]:
     X, Y = problem.spectra[some], problem.pool[problem.place[some]]
     model = massbank.model("SISOKR", 0.5, 1e-5, seed).fit(X, Y)  # as chosen there
     sets, truth = problem.sets(val), problem.pool[problem.place[val]]
-    fair = without_hubs(model, X, Y, sets, random_state=seed)
+    fair = correct_hubness(model, X, Y, sets, random_state=seed)
     rows = [
         massbank.judge(problem, model.truth_ranks(problem.spectra[val], truth, pool), val)
         for pool in (sets, fair)
@@ -80,7 +80,7 @@ def label_sets(seed: int) -> dict[str, list[float]]:
         Gaussian("median"), F1(), input_sketch=SubSample(1000), output_sketch=SubSample(200),
         alpha=ALPHAS, random_state=seed,
     ).fit(X, Y)  # fmt: skip
-    fair = without_hubs(model, X, Y, random_state=seed)
+    fair = correct_hubness(model, X, Y, random_state=seed)
     return {"F1 %": [100.0 * example_f1(Y_test, model.predict(X_test, c)) for c in (None, fair)]}
 
 

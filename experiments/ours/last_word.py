@@ -44,7 +44,7 @@ from skout import (
 from skout.decoding import CandidateDecoder
 from skout.kernels import GaussianTanimoto, align
 from skout.predictors.joint import JointBasis, JointRegressor, scaled
-from skout.predictors.weighing import Option, WayScores, reciprocal_ranks
+from skout.predictors.two_way_weight import Option, TwoWayScores, reciprocal_ranks
 from skout.sketches import SubSample
 
 N_DRAWS, M_X, M_Y = 5, 3000, 1500
@@ -137,7 +137,7 @@ def two_ways(problem: Problem, train: np.ndarray, seed: int) -> TwoWay:
 
 def ranks_by(ways: TwoWay, X: Any, Y: Any, pool: Any, options: list[Option]) -> np.ndarray:
     """Return the rank of the truth of each query by each option, shape (o, n)."""
-    scores = WayScores(pool, ways.output_basis_, ways.predict_coordinates(X))
+    scores = TwoWayScores(pool, ways.output_basis_, ways.predict_coordinates(X))
     factors = np.array([one.factors for one in options])
     right = ways.decoder_.matched(Y, pool)
     found = [

@@ -31,7 +31,7 @@ import numpy as np
 from experiments import common
 from experiments.common import print_table, read_record, record_path, write_record
 from skout import KernelRidge
-from skout.kernels import Gaussian, Laplacian, Learnt, Matern
+from skout.kernels import Gaussian, Laplacian, LearnedMetric, Matern
 from skout.sketches import SubSample
 
 DATA = ("airfoil", "autompg", "autos", "bike", "breastcancer", "challenger", "concreteslump")
@@ -46,12 +46,12 @@ ALPHAS = np.logspace(-11, 0, 12)
 SKETCH = {9000: 3000, 30_000: 4000}
 
 OURS = {
-    "matern 3/2": Learnt(Matern(nu=1.5)),
-    "matern 3/2, diagonal": Learnt(Matern(nu=1.5), diagonal=True),
-    "matern 1/2": Learnt(Matern(nu=0.5)),
-    "gaussian": Learnt(Gaussian()),
-    "laplacian": Learnt(Laplacian()),
-    "laplacian, matrix": Learnt(Laplacian(), diagonal=False),
+    "matern 3/2": LearnedMetric(Matern(nu=1.5)),
+    "matern 3/2, diagonal": LearnedMetric(Matern(nu=1.5), diagonal=True),
+    "matern 1/2": LearnedMetric(Matern(nu=0.5)),
+    "gaussian": LearnedMetric(Gaussian()),
+    "laplacian": LearnedMetric(Laplacian()),
+    "laplacian, matrix": LearnedMetric(Laplacian(), diagonal=False),
 }
 THEIRS = {
     "l2": {"kernel": "l2", "reg": 1e-3},
@@ -186,9 +186,9 @@ def compare_targets(name: str, split: int) -> dict[str, Any]:
     n = len(X[~test])
     for word, kernel in (
         ("matern", Matern()),
-        ("learnt", Learnt()),
+        ("learnt", LearnedMetric()),
         ("laplacian", Laplacian()),
-        ("learnt laplacian", Learnt("laplacian")),
+        ("learnt laplacian", LearnedMetric("laplacian")),
     ):
         sketch = SubSample(min(n, 1500))
         model = KernelRidge(kernel, sketch, alpha=ALPHAS, random_state=SEED)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from skout.datasets import CATALOGUE
+from skout.datasets import CATALOG
 from skout.datasets.files import SHIPPED, locate
 
 SEED = 0
@@ -68,7 +68,7 @@ def strongest(table: pa.Table) -> pa.Table:
 
 
 def main() -> None:
-    peaks, structures = locate(CATALOGUE["spectra", "massbank"])
+    peaks, structures = locate(CATALOG["spectra", "massbank"])
     pool = candidates(structures)
     found = spectra(peaks, compute.unique(pool["formula"]))
     pool = pool.filter(compute.is_in(pool["formula"], compute.unique(found["formula"])))

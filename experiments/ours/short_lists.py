@@ -270,7 +270,7 @@ def keep_scores() -> None:
     from experiments.ours.last_word import fitted, weighed
     from experiments.ours.two_way import MOST, few, pair, parts_of
     from experiments.papers.massbank import Problem
-    from skout.predictors.weighing import Option
+    from skout.predictors.two_way_weight import Option
 
     problem = Problem(moses=False)
     train, val, test = parts_of(problem, False)

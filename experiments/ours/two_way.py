@@ -50,7 +50,13 @@ from skout.decoding import CandidateDecoder
 from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
 from skout.predictors.joint import JointBasis, JointRegressor
-from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, option_scores, options_for
+from skout.predictors.two_way_weight import (
+    NORMALISATIONS,
+    Option,
+    TwoWayScores,
+    option_scores,
+    options_for,
+)
 from skout.sketches import SubSample
 
 MOST, N_DRAWS, CV = 6, 5, 3
@@ -181,7 +187,7 @@ def judged(
     `parts` are regressor, basis and decoder of both ways with weight 1, by distance.
     """
     regressor, basis, decoder = parts
-    scores = WayScores(decoder.embed(candidates).distinct(), basis, regressor.predict(X))
+    scores = TwoWayScores(decoder.embed(candidates).distinct(), basis, regressor.predict(X))
     options = options_for(scores.spreads(), NORMALISATIONS)
     return options, option_scores(scores, options, None, decoder, Y)
 

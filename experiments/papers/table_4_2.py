@@ -40,7 +40,7 @@ from experiments.common import RECORDS, clock, load_labels, mean_sd
 from experiments.papers.formulas import FoldOutputs, fold_scores
 from experiments.pieces import Plan, Results, Size, alone, joined, of_data, run_script
 from skout import KernelBasis, iokr
-from skout.datasets import CATALOGUE
+from skout.datasets import CATALOG
 from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian
 from skout.metrics import example_f1
@@ -177,7 +177,7 @@ def plan(size: Size, data: str = "bibtex") -> Plan:
     """Return the run; a brief one has the authors' values, and three draws."""
     quick = size == "quick"
     draws = {"quick": 2, "brief": 3, "full": N_DRAWS}[size]
-    source = CATALOGUE["multilabel", data]
+    source = CATALOG["multilabel", data]
     exact = not quick and (source.n_train or source.shape[0]) <= MOST_EXACT
     sketched = ("SISOKR",) if quick else ("SIOKR", "SISOKR")
     methods = ("IOKR", *sketched, "ISOKR") if exact else sketched

@@ -245,7 +245,7 @@ def figure_4_2() -> None:
     rows = [
         [
             f"{sizes[0]}, {sizes[1]}",
-            *(f"{np.mean(values[sizes]):.2f}" for values in share.values()),
+            *(f"{np.median(values[sizes]):.2f}" for values in share.values()),
             f"{mse[sizes]['mse'][0] - mse[None, None]['mse'][0]:+.5f}",
         ]
         for sizes in table_of(results, "seconds")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         EndToEnd,
         Ensemble,
         TwoWay,
-        without_hubs,
+        correct_hubness,
     )
     from .predictors.reranker import Reranker
 
@@ -54,6 +54,7 @@ __all__ = [
     "TableEncoder",
     "Tuned",
     "TwoWay",
+    "correct_hubness",
     "datasets",
     "decoding",
     "dsokr",
@@ -74,7 +75,6 @@ __all__ = [
     "sketches",
     "sources",
     "theory",
-    "without_hubs",
 ]
 
 __version__ = "0.1.0"
@@ -89,7 +89,7 @@ _IN_MODULES = {
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
     ),
-    "without_hubs": "predictors",
+    "correct_hubness": "predictors",
 }
 _MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)

@@ -15,8 +15,8 @@ from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import Registry, check_choice, check_number, check_rng, resolve
 from .basis.moments import outputs_by_rows
-from .kernels.smiles import chemistry
-from .kernels.spectrum_rows import Spectra
+from .kernels.molecules import chemistry
+from .kernels.spectra import Spectra
 from .rows import Source
 from .rows.encode import check_matrix, in_memory, named
 from .rows.local import Local

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .kernels.fingerprints import fingerprints, parse_smiles
+from .kernels.molecules import fingerprints, parse_smiles
 
 if TYPE_CHECKING:
     from .apps.spectra.pools import MoleculePool, read_prior

@@ -3,8 +3,8 @@
     x --encode--> rows --basis--> z in R^px --map--> f in R^py --decode--> y
 
 START READING HERE. A structured predictor is an output basis, which turns objects into
-coordinates; any regressor, which predicts them; and a decoder, which finds the object back.
-The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
+coordinates; any regressor, which predicts them; and a decoder, which finds the object.
+The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
 
     fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
              inputs: regressors/ridge.py -> basis/engine.py, moments
@@ -15,12 +15,12 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Wh
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -30,41 +30,54 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.arrays import numpy_of
 from ._numerics.estimators import PartsByName, frames_out
+from ._numerics.types import (
+    Candidates,
+    Estimator,
+    Ints,
+    Labels,
+    Objects,
+    PathLike,
+    RandomState,
+    Scoring,
+    State,
+    Weights,
+)
 from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
 from .decoding.base import (
+    DecoderLike,
     FittedOutputs,
+    KernelLike,
+    SketchLike,
     able,
     as_decoder,
     fit_outputs,
     plain_outputs,
+    predicted,
     relate_coordinates,
 )
 from .decoding.search import Found
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
-from .losses import LOSSES, Squared
+from .losses import LOSSES, Loss, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.private import check_not_private
-from .rows import check_pair, encoded_weights, is_lazy, source, unpacked
+from .rows import Source, check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
-from .solvers.folds import Scorer, held_rows, squared_error
+from .solvers.folds import CV, Scorer, Splits, held_rows, squared_error
 
-__all__ = [
-    "ObjectPredictor",
-    "StructuredPredictor",
-    "dsokr",
-    "iokr",
-    "sisokr",
-]
+__all__ = ["ObjectPredictor", "StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
 
-def as_basis(spec: Any) -> Any:
+#: A loss, or the name of one.
+LossLike: TypeAlias = Loss | str
+
+
+def as_basis(spec: Estimator) -> Estimator:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -72,36 +85,36 @@ def as_basis(spec: Any) -> Any:
 
 
 class ObjectPredictor(PartsByName):
-    """Base of the predictors of objects, which hand rows on to an estimator inside."""
+    """Base class of predictors of objects, which contain an estimator that takes the rows."""
 
-    #: The parameter that is the estimator inside.
+    #: The parameter that is the inner estimator.
     _inner: str
-    # A pipeline hands it on, also where it is None.
+    # A pipeline passes it on even where it is None.
     __metadata_request__score: ClassVar = {"sample_weight": None}
 
     @abstractmethod
-    def _fitted_inner(self) -> Any:
-        """Return the estimator inside, fitted."""
+    def _fitted_inner(self) -> Estimator:
+        """Return the fitted inner estimator."""
 
     @abstractmethod
-    def _seen_outputs(self) -> Any:
+    def _seen_outputs(self) -> Estimator:
         """Return a basis that was fitted on the training outputs."""
 
     @abstractmethod
-    def _embedded(self, candidates: Any) -> Any:
-        """Return candidates that are embedded, to be searched more than once, if they can be."""
+    def _embedded(self, candidates: Candidates) -> Candidates:
+        """Return embedded candidates, to be searched more than once, if the decoder can embed."""
 
     @abstractmethod
-    def predict(self, X: Any, candidates: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         """Predict an object for each row of X.
 
         Parameters
         ----------
         X : what the predictor takes, n rows
         candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs. A pool of a StructuredPredictor may be a dask array: its shards are
-            searched where they lie.
+            The candidates: one pool for all rows, or one set for each; default the distinct
+            training outputs. A pool of a StructuredPredictor may be a dask array: workers search
+            its chunks.
 
         Returns
         -------
@@ -110,7 +123,7 @@ class ObjectPredictor(PartsByName):
         """
 
     @abstractmethod
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         """Rank the candidates of each row of X.
 
         Parameters
@@ -124,8 +137,8 @@ class ObjectPredictor(PartsByName):
         Returns
         -------
         indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first; ties go to the lower
-            position. A set of fewer than k candidates is padded with -1.
+            Positions in the pool, or in the row's own set, best first; ties go to the lower one. A
+            set of fewer than k candidates is padded with -1.
         scores : ndarray of shape (n, k)
             Those of a StructuredPredictor are 2 <f(x), z(c)> - k(c, c); padded with -inf. Both are
             dask arrays if X is one: compute them together.
@@ -133,7 +146,7 @@ class ObjectPredictor(PartsByName):
 
     @abstractmethod
     def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         """Return the rank of the true object among the distinct candidates; 1 is best.
 
@@ -145,8 +158,7 @@ class ObjectPredictor(PartsByName):
         Y : objects, n of them
         candidates : objects, CandidateSets, list of lists or what `embed` made, optional
         ties : "average", "worst" or "best", default "average"
-            What to make of candidates that score as the truth does. With "average" a constant
-            score gets no credit.
+            The rank of the truth among candidates of equal score.
 
         Returns
         -------
@@ -154,8 +166,10 @@ class ObjectPredictor(PartsByName):
             Infinite where the truth is not among the candidates.
         """
 
-    def score(self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None) -> float:
-        """Return how good predictions are, by the metric of their kind; 1 is perfect.
+    def score(
+        self, X: Objects, Y: Objects, candidates: Candidates = None, scoring: Scoring = None
+    ) -> float:
+        """Return the score of predictions by the metric of the kind of output; 1 is perfect.
 
         It depends on no parameter of the kernels, so that a grid search may tune all of them.
 
@@ -166,10 +180,10 @@ class ObjectPredictor(PartsByName):
         candidates : as `predict` takes them, optional
         scoring : None, str or callable (Y, predictions) -> float, default None
             None is, with a candidate set for each query, the mean reciprocal rank of the truth;
-            else the metric of the kind that the output kernel compares (`skout.kinds`; vectors of
-            0 and 1 are label sets), R2 of vectors and of curves, and of other objects the share
-            of exact matches. Names are "mean_reciprocal_rank" and those of `skout.kinds.metrics`;
-            "kernel" is the similarity by the output kernel, to report but not to tune it.
+            else the metric of the kind of output (`skout.kinds`; vectors of 0 and 1 are label
+            sets), R2 of vectors and curves, and of other objects the share of exact matches. Names
+            are "mean_reciprocal_rank", those of `skout.kinds.metrics`, and "kernel", the similarity
+            by the output kernel, to report but not to tune it.
 
         Returns
         -------
@@ -187,7 +201,7 @@ class ObjectPredictor(PartsByName):
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who takes which metadata: the estimator inside in fit, this one `candidates`."""
+        """Return the metadata routing: of fit to the inner estimator, `candidates` to this one."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(method_mapping=mapping, **{self._inner: getattr(self, self._inner)})
@@ -199,12 +213,12 @@ class ObjectPredictor(PartsByName):
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns of X, if the estimator inside knows it."""
+        """Number of columns of X, if the inner estimator has it."""
         return self._fitted_inner().n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns of X, if the estimator inside saw any."""
+        """Names of the columns of X, if the inner estimator has them."""
         return self._fitted_inner().feature_names_in_
 
 
@@ -224,18 +238,17 @@ class StructuredPredictor(ObjectPredictor):
         From predicted coordinates back to objects; None chooses among candidates.
     scoring : None, str or callable (Y, predictions) -> float, default None
         What a sequence of alphas, or the epoch of a network with `validation`, is chosen by: the
-        mean score of predicted objects over the folds of the regressor's `cv`. None is the metric
-        of the kind of output and names are those of `score`; "coordinates" is the regressor's own
-        loss, which costs less and tells less. At most 2,000 held-out rows are looked at.
+        mean score of predicted objects over the folds of the regressor's `cv`, of at most 2,000
+        rows. None and names are as in `score`; "coordinates" is the regressor's own loss, cheaper
+        and less precise.
 
     Attributes
     ----------
     output_basis_, regressor_, decoder_
         The fitted parts.
     cv_results_ : dict
-        If something was chosen: "alpha", "mean_score", "std_error" (of the mean over the folds),
-        "fold_score", shape (n_splits, n_alphas), and "scoring"; those of the regressor where it
-        chose by itself.
+        If something was chosen: "alpha", "mean_score", "std_error" over the folds, "fold_score",
+        shape (n_splits, n_alphas), and "scoring"; or those of the regressor.
     n_features_in_, feature_names_in_
         Those of the regressor, if it has them.
 
@@ -258,7 +271,12 @@ class StructuredPredictor(ObjectPredictor):
     _by_name: ClassVar[dict[str, Any]] = {"output_basis": as_basis, "decoder": as_decoder}
 
     def __init__(
-        self, regressor: Any, output_basis: Any, decoder: Any = None, *, scoring: Any = None
+        self,
+        regressor: Estimator,
+        output_basis: KernelLike | Estimator,
+        decoder: DecoderLike = None,
+        *,
+        scoring: Scoring = None,
     ) -> None:
         self.regressor = regressor
         self.output_basis = output_basis
@@ -266,32 +284,32 @@ class StructuredPredictor(ObjectPredictor):
         self.scoring = scoring
 
     def fit(
-        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+        self,
+        X: Objects,
+        Y: Objects = None,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        **fit_params: object,
     ) -> StructuredPredictor:
         """Fit the output basis, then the regressor on the coordinates, then the decoder.
 
         Parameters
         ----------
         X : what the regressor takes, n rows, or Blocks
-            Of rows and outputs. The output basis is that of a sample, if there are many. Up to
-            100,000 distinct outputs become candidates; where there are more, `predict` needs
-            `candidates`.
+            Of many outputs a sample sets the output basis, and only if at most 100,000 of them
+            differ do they become the default candidates.
         Y : objects that the output kernel encodes, n of them
-            None if X are `Blocks`. Where their coordinates would take more memory than
-            `memory_limits(coordinates_mb=...)`, KernelRidge gets them block by block. Y may be on
-            disk, and both on a cluster where both bases have sketches: dask arrays with equal
-            chunks, or lists of delayed blocks. The distinct outputs are looked for on the workers
-            when they are first needed as candidates.
+            None if X are `Blocks`. Coordinates beyond `memory_limits(coordinates_mb=...)` are
+            computed block by block for KernelRidge. Y may be on disk, and both on a cluster where
+            both bases have sketches: dask arrays with equal chunks, or lists of delayed blocks.
         groups : array of shape (n,), optional
             Rows of a group, such as spectra of one molecule, are never divided between training
             and held-out rows.
         candidates : objects, CandidateSets or list of lists, optional
-            What held-out rows are decoded with, where alpha is chosen: one pool, or one set for
-            each row, as `predict` will get them. Default the outputs of the training rows of the
-            fold.
+            Candidates of held-out rows where alpha is chosen: one pool, or one set for each row, as
+            at prediction. Default the outputs of the training rows of the fold.
         **fit_params
-            Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
-            routing, those that it requests.
+            Of the regressor's fit, e.g. sample_weight; with metadata routing, those it requests.
 
         Returns
         -------
@@ -312,88 +330,89 @@ class StructuredPredictor(ObjectPredictor):
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
             sparsely = getattr(self.regressor, "takes_sparse_targets", None) if chooses else None
-            found = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
-        targets = found.targets
+            fitted = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
+        targets = fitted.targets
         if isinstance(targets, np.ndarray) and targets.shape[1] == 1:
             targets = targets[:, 0]  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
-            fit_params = {"residual": found.residual(), **fit_params}
+            fit_params = {"residual": fitted.residual(), **fit_params}
         # inputs -> coordinates; and back to objects, which may choose the regressor's alpha
-        regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
+        regressor, rows = clone(self.regressor), inputs if lazy else inputs.load_for(self.regressor)
         if getattr(regressor, "task_matrix", None) is not None:
             relate_coordinates(regressor, basis)
         splits = None
         if not isinstance(getattr(regressor, "alpha", None), Real):  # a single one needs no choice
-            splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
+            splits = self._splits(fitted, inputs, fit_params.get("sample_weight"), groups)
         if splits is None:
             regressor.fit(rows, targets, **fit_params)
-            decoder = found.fitted(decoder)
+            decoder = fitted.fitted(decoder)
         else:
-            decoder = found.fitted(decoder)
-            scorer = self._scorer(found, decoder, *splits, candidates)
+            decoder = fitted.fitted(decoder)
+            scorer = self._scorer(fitted, decoder, *splits, candidates)
             regressor.fit_scored(rows, targets, scorer, **fit_params)
         if chooses:
-            regressor, basis, decoder = found.shortened(regressor, decoder)
+            regressor, basis, decoder = fitted.shortened(regressor, decoder)
         # together, once all are fitted: a fit that fails changes nothing
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
 
     def _splits(
-        self, found: FittedOutputs, inputs: Any, sample_weight: Any, groups: Any
-    ) -> tuple[Any, Any] | None:
-        """Return the splits that something is chosen on and the rows of each that are looked at.
-
-        None where there is nothing to choose, or the regressor does it alone.
-        """
+        self, fitted: FittedOutputs, inputs: Source, sample_weight: Weights, groups: Labels
+    ) -> tuple[Splits, list[Ints]] | None:
+        """Return splits to choose alpha or an epoch on, and the scored rows; None if none is."""
         if not hasattr(self.regressor, "choice_splits"):
             return None
         weights = encoded_weights(sample_weight, inputs)
-        splits = self.regressor.choice_splits(len(inputs), found.objects, weights, groups)
+        splits = self.regressor.choice_splits(len(inputs), fitted.objects, weights, groups)
         if not splits or (self.scoring == COORDINATES and groups is None):
             return None
         seed = getattr(self.regressor, "random_state", None)
         return splits, held_rows(splits, len(inputs), random_state=seed, weights=weights)
 
     def _scorer(
-        self, found: FittedOutputs, decoder: Any, splits: Any, held: Any, candidates: Any
+        self,
+        fitted: FittedOutputs,
+        decoder: DecoderLike,
+        splits: Splits,
+        held: list[Ints],
+        candidates: Candidates,
     ) -> Scorer:
-        """Return what the regressor chooses alpha by."""
-        if not can_be_scored(found, self.scoring, candidates):
-            return Scorer(splits, held, squared_error(found.targets, held), COORDINATES)
-        decoded = DecodedScore(found, decoder, self.scoring, splits, held, candidates)
+        """Return the scorer by which the regressor chooses alpha."""
+        if not can_be_scored(fitted, self.scoring, candidates):
+            return Scorer(splits, held, squared_error(fitted.targets, held), COORDINATES)
+        decoded = DecodedScore(fitted, decoder, self.scoring, splits, held, candidates)
         return Scorer(splits, held, decoded, decoded.name)
 
     @property
-    def cv_results_(self) -> dict[str, Any]:
+    def cv_results_(self) -> State:
         """The scores that alpha was chosen by."""
         return self.regressor_.cv_results_
 
-    def _opened(self, X: Any, Y: Any, fit_params: Any, basis: Any) -> tuple[Any, Any, Any]:
-        """Return X, Y and the parameters of fit: those that Blocks bring, or what was given."""
+    def _opened(
+        self, X: Objects, Y: Objects, fit_params: State, basis: Estimator
+    ) -> tuple[Objects, Objects, State]:
+        """Return X, Y and the parameters of fit: those of Blocks, or the arguments."""
         sizes = [least_rows(getattr(part, "sketch", None)) for part in (basis, self.regressor)]
         seed = getattr(self.regressor, "random_state", None)
-        given = fit_params.get("sample_weight")
-        X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
+        passed = fit_params.get("sample_weight")
+        X, Y, weights = unpacked(X, Y, passed, seed=seed, size=max(sizes))
         if Y is None:
             raise ValueError("Y must be given, one object a row of X. Got None.")
-        return X, Y, fit_params if weights is given else {**fit_params, "sample_weight": weights}
+        return X, Y, fit_params if weights is passed else {**fit_params, "sample_weight": weights}
 
-    def _fitted_inner(self) -> Any:
+    def _fitted_inner(self) -> Estimator:
         return self.regressor_
 
-    def _seen_outputs(self) -> Any:
+    def _seen_outputs(self) -> Estimator:
         return self.output_basis_
 
-    def _embedded(self, candidates: Any) -> Any:
+    def _embedded(self, candidates: Candidates) -> Candidates:
         if is_lazy(candidates) or not hasattr(self.decoder_, "embed"):
             return candidates
         return None if candidates is None else self.embed(candidates)
 
-    def predict_coordinates(self, X: Any) -> np.ndarray:
-        """Return the predicted coordinates f(x) in the output basis.
-
-        For a decoder that chooses its basis, such as `LossDecoder`, they may be weights of known
-        outputs instead.
+    def predict_coordinates(self, X: Objects) -> np.ndarray:
+        """Return the predicted coordinates f(x) in the output basis, or in that of the decoder.
 
         Parameters
         ----------
@@ -406,15 +425,15 @@ class StructuredPredictor(ObjectPredictor):
         check_is_fitted(self)
         return predicted(self.regressor_, X)
 
-    def predict(self, X: Any, candidates: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
         return rank(self.decoder_, F, candidates, k)
 
-    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+    def embed(self, candidates: Candidates, path: PathLike | None = None) -> EmbeddedPool:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.
 
         Parameters
@@ -422,8 +441,8 @@ class StructuredPredictor(ObjectPredictor):
         candidates : objects, CandidateSets or list of lists
             Arrays may be on disk.
         path : path, optional
-            A .npy file to write the coordinates to, for more candidates than memory has room for.
-            It is searched block by block, and must stay as long as the pool is used.
+            A .npy file for the coordinates of more candidates than memory holds. It is searched
+            block by block, and must stay as long as the pool is used.
 
         Returns
         -------
@@ -433,30 +452,15 @@ class StructuredPredictor(ObjectPredictor):
         return able(self.decoder_, "embed", by="embed").embed(candidates, path)
 
     def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         F = self.predict_coordinates(X)
         decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
-def predicted(regressor: Any, X: Any) -> Any:
-    """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
-    if not getattr(regressor, "takes_sources", False):
-        X = source(X).all_for(regressor)
-    F = numpy_of(regressor.predict(X))
-    return F[:, None] if F.ndim == 1 else F
-
-
-def split_pipeline(model: Any) -> tuple[Pipeline | None, Any]:
-    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
-    if not isinstance(model, Pipeline):
-        return None, model
-    return model[:-1] if len(model) > 1 else None, model[-1]
-
-
-def _decoder(spec: Any, **params: Any) -> Any:
-    """Return a decoder that has the parameters which are given, unless it is an object itself."""
+def _decoder(spec: Estimator, **params: object) -> DecoderLike:
+    """Return a decoder with these parameters; one that is an object stays as it is."""
     params = {name: value for name, value in params.items() if value is not None}
     if not params or not isinstance(spec, str | None):
         return spec
@@ -465,24 +469,24 @@ def _decoder(spec: Any, **params: Any) -> Any:
 
 
 def iokr(
-    input_kernel: Any = "gaussian",
-    output_kernel: Any = "gaussian",
+    input_kernel: KernelLike = "gaussian",
+    output_kernel: KernelLike = "gaussian",
     *,
-    input_sketch: Any = None,
-    output_sketch: Any = None,
-    alpha: Any = 1e-3,
-    loss: Any = "squared",
-    scoring: Any = None,
-    cv: Any = 5,
+    input_sketch: SketchLike = None,
+    output_sketch: SketchLike = None,
+    alpha: float | Sequence[float] = 1e-3,
+    loss: LossLike = "squared",
+    scoring: Scoring = None,
+    cv: CV = 5,
     fit_intercept: bool = False,
-    task_matrix: Any = None,
+    task_matrix: np.ndarray | str | None = None,
     solver: str = "auto",
-    decoder: Any = None,
-    random_state: Any = None,
+    decoder: DecoderLike = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     verbose: bool = False,
     device: str | None = None,
-    checkpoint: Any = None,
+    checkpoint: PathLike | None = None,
 ) -> StructuredPredictor:
     """Input output kernel regression: exact (2.33), or with either side sketched (4.10).
 
@@ -510,7 +514,7 @@ def iokr(
     n_jobs : int, optional
         Threads of all parts but a decoder that is an object.
     device : str, optional
-        "cuda" fits, embeds and searches on a card. None is where the data are.
+        "cuda" fits, embeds and searches on a GPU. None is where the data are.
     solver, verbose, checkpoint
         See `KernelRidge`.
 
@@ -548,24 +552,24 @@ def iokr(
 
 
 def sisokr(
-    input_kernel: Any = "gaussian",
-    output_kernel: Any = "gaussian",
+    input_kernel: KernelLike = "gaussian",
+    output_kernel: KernelLike = "gaussian",
     *,
-    input_sketch: Any = "subsample",
-    output_sketch: Any = "p_sparsified",
-    alpha: Any = (1e-5, 1e-4, 1e-3, 1e-2),
-    loss: Any = "squared",
-    scoring: Any = None,
-    cv: Any = 5,
+    input_sketch: SketchLike = "subsample",
+    output_sketch: SketchLike = "p_sparsified",
+    alpha: float | Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2),
+    loss: LossLike = "squared",
+    scoring: Scoring = None,
+    cv: CV = 5,
     fit_intercept: bool = False,
-    task_matrix: Any = None,
+    task_matrix: np.ndarray | str | None = None,
     solver: str = "auto",
-    decoder: Any = None,
-    random_state: Any = None,
+    decoder: DecoderLike = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     verbose: bool = False,
     device: str | None = None,
-    checkpoint: Any = None,
+    checkpoint: PathLike | None = None,
 ) -> StructuredPredictor:
     """Sketched input, sketched output kernel regression: both sides scale (4.10).
 
@@ -599,23 +603,23 @@ def sisokr(
 
 
 def dsokr(
-    module: Any,
-    output_kernel: Any = "gaussian",
+    module: Estimator,
+    output_kernel: KernelLike = "gaussian",
     *,
-    output_sketch: Any = "subsample",
+    output_sketch: SketchLike = "subsample",
     output_rank: int | None = None,
-    loss: Any = "squared",
-    training: Any = None,
-    validation: Any = 0.0,
+    loss: LossLike = "squared",
+    training: Estimator = None,
+    validation: Estimator = 0.0,
     patience: int | None = None,
-    metric: Any = None,
-    scoring: Any = "coordinates",
-    decoder: Any = None,
-    random_state: Any = None,
+    metric: Estimator = None,
+    scoring: Scoring = "coordinates",
+    decoder: DecoderLike = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     verbose: bool = False,
     device: str | None = None,
-    checkpoint: Any = None,
+    checkpoint: PathLike | None = None,
 ) -> StructuredPredictor:
     """Deep sketched output kernel regression: a network into a sketched output basis (5.13).
 
@@ -643,8 +647,8 @@ def dsokr(
     n_jobs : int, optional
         Threads of the output basis and, unless it is an object, of the decoder.
     device : str, optional
-        "cuda" trains, embeds and searches on a card; an output kernel that does not run there
-        stays on the host. "auto" is a card if there is one. None is where the data are.
+        "cuda" trains, embeds and searches on a GPU, but for output kernels that do not run there;
+        "auto" is a GPU if there is one. None is where the data are.
 
     Returns
     -------

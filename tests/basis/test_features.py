@@ -129,9 +129,9 @@ MIXES = {
 def test_features(mix):
     features, F, sample = problem(MIXES[mix])
     assert features.m == F.shape[1]
-    assert_allclose(features(sample.rows.here()), F, atol=1e-12)
+    assert_allclose(features(sample.rows.load()), F, atol=1e-12)
     out = np.full(F.shape, 7.0)
-    assert features(sample.rows.here(), out) is out
+    assert features(sample.rows.load(), out) is out
     assert_allclose(out, F, atol=1e-12)
 
 
@@ -140,7 +140,7 @@ def test_features_over_chunks_of_landmarks(monkeypatch):
     monkeypatch.setattr(module, "_CACHE_BYTES", 64)
     for mix in ("dense", "csr"):
         features, F, sample = problem(MIXES[mix], n=200)
-        assert_allclose(features(sample.rows.here()), F, atol=1e-12)
+        assert_allclose(features(sample.rows.load()), F, atol=1e-12)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 4096])
@@ -148,7 +148,7 @@ def test_projection(rows):
     features, F, sample = problem()
     M = np.random.default_rng(1).standard_normal((5, 3))
     b = np.array([1.0, -2.0, 0.5])
-    single = Memory(sample.rows.here().astype(np.float32))
+    single = Memory(sample.rows.load().astype(np.float32))
     with memory_limits(block_rows=rows):
         product = sample.rows.map(Projection(features, M), (3,), np.float64)
         shifted = sample.rows.map(Projection(features, M, b), (3,), np.float64)
@@ -227,7 +227,7 @@ def test_streamed_moments_equal_the_definition(mix, weighted):
     features, F, sample = problem(MIXES[mix])
     w = sample.weights if weighted else None
     (found,) = streamed(features, TrainingSample(sample.rows, sample.targets, w))
-    assert_moments(found, raw_moments(F, sample.targets.here(), w))
+    assert_moments(found, raw_moments(F, sample.targets.load(), w))
 
 
 @pytest.mark.parametrize("kind", ["contiguous", "interleaved", "random"])
@@ -275,7 +275,7 @@ def test_float32_blocks_are_summed_in_float64():
     with memory_limits(block_rows=50):
         (found,) = streamed(features, sample, dtype=np.float32)
     assert found.zz.dtype == found.zt.dtype == np.float64
-    assert_moments(found, raw_moments(F, sample.targets.here()), rtol=2e-6, atol=2e-4)
+    assert_moments(found, raw_moments(F, sample.targets.load()), rtol=2e-6, atol=2e-4)
 
 
 def test_features_may_be_centred_in_place():
@@ -283,7 +283,7 @@ def test_features_may_be_centred_in_place():
     mean = np.arange(5.0)
     with memory_limits(block_rows=8):
         (found,) = streamed(features, sample, mean=mean)
-    assert_moments(found, raw_moments(F - mean, sample.targets.here(), sample.weights))
+    assert_moments(found, raw_moments(F - mean, sample.targets.load(), sample.weights))
 
 
 def test_progress_bar(capsys):

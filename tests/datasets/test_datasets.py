@@ -23,21 +23,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skout import datasets
-from skout.datasets import CATALOGUE, Dataset, files, parsers
+from skout.datasets import CATALOG, Dataset, files, parsers
 from skout.datasets.arff import read_arff
-from skout.datasets.catalogue import File
+from skout.datasets.catalog import File
 from skout.datasets.parsers import same_formula
 
 FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(
     not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set"
 )
-HASHED = [key for key, source in CATALOGUE.items() if all(file.sha256 for file in source.files)]
-PUBLIC = sorted(set(CATALOGUE) - set(HASHED))
+HASHED = [key for key, source in CATALOG.items() if all(file.sha256 for file in source.files)]
+PUBLIC = sorted(set(CATALOG) - set(HASHED))
 
 
 def load(kind, name):
-    if any(file.name.endswith(".parquet") for file in CATALOGUE[kind, name].files):
+    if any(file.name.endswith(".parquet") for file in CATALOG[kind, name].files):
         pytest.importorskip("pyarrow")
     return datasets.load(name, kind)
 
@@ -46,26 +46,24 @@ def load(kind, name):
 
 
 def test_sources_are_complete():
-    assert len(CATALOGUE) == 99
+    assert len(CATALOG) == 99
     assert {name for _, name in PUBLIC} == {
         *("bookmarks", "mediamill", "rf2", "scm1d", "scm20d", "otoliths")
     }
-    for source in CATALOGUE.values():
+    for source in CATALOG.values():
         assert source.parser in parsers.PARSERS
         assert source.files
-        for text in (source.licence, source.citation, source.origin, source.description):
+        for text in (source.license, source.citation, source.origin, source.description):
             assert text
         assert "<" not in source.origin
         assert source.n_train is None or 0 <= source.n_train < source.shape[0]
-    hashes = {file.name: file.sha256 for key in HASHED for file in CATALOGUE[key].files}
+    hashes = {file.name: file.sha256 for key in HASHED for file in CATALOG[key].files}
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes.values())
     assert len(set(hashes.values())) == len(hashes)
 
 
 def test_every_parser_is_used():
-    named = {
-        part.parser for entry in CATALOGUE.values() for part in (entry, entry.original) if part
-    }
+    named = {part.parser for entry in CATALOG.values() for part in (entry, entry.original) if part}
     assert named == set(parsers.PARSERS)
 
 
@@ -75,7 +73,7 @@ def test_every_parser_is_used():
 @needs_data
 def test_files_have_their_sizes_and_hashes():
     for key in HASHED:
-        for path, file in zip(files.locate(CATALOGUE[key]), CATALOGUE[key].files, strict=True):
+        for path, file in zip(files.locate(CATALOG[key]), CATALOG[key].files, strict=True):
             assert path.parent in (Path(FOLDER), files.SHIPPED)
             assert path.stat().st_size == file.size
             assert hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
@@ -84,7 +82,7 @@ def test_files_have_their_sizes_and_hashes():
 @needs_data
 @pytest.mark.parametrize("key", HASHED, ids="-".join)
 def test_shapes_and_splits(key):
-    source, data = CATALOGUE[key], load(*key)
+    source, data = CATALOG[key], load(*key)
     n, p, d = source.shape
     assert len(data) == data.X.shape[0] == data.Y.shape[0] == n
     assert p in (0, data.X.shape[-1])
@@ -98,7 +96,7 @@ def test_shapes_and_splits(key):
         assert len(data.names["features"]) == p
     if "outputs" in data.names:
         assert len(data.names["outputs"]) == d
-    assert (data.name, data.licence) == (source.name, source.licence)
+    assert (data.name, data.license) == (source.name, source.license)
 
 
 @needs_data
@@ -127,7 +125,7 @@ def test_label_sets_are_those_of_the_file(name):
         n_train, labels, indptr = int(file["n_train"]), file["Y_indices"], file["Y_indptr"]
         total = file["X_data"].sum(dtype=np.float64)
     data = datasets.load(name, "multilabel")
-    assert (n_train if n_train >= 0 else None) == CATALOGUE["multilabel", name].n_train
+    assert (n_train if n_train >= 0 else None) == CATALOG["multilabel", name].n_train
     assert_array_equal(data.Y.sum(axis=1), np.diff(indptr))
     assert_array_equal(np.flatnonzero(data.Y[7]), np.sort(labels[indptr[7] : indptr[8]]))
     assert_allclose(data.X.sum(), total)
@@ -278,9 +276,9 @@ def home(tmp_path, monkeypatch):
     content = gzip.compress(b"a,b,c\n1,2,3\n4,5,6\n", mtime=0)
     file = File("toy.csv.gz", len(content), hashlib.sha256(content).hexdigest())
     source = dataclasses.replace(
-        CATALOGUE["regression", "engel"], name="toy", files=(file,), shape=(2, 2, 1)
+        CATALOG["regression", "engel"], name="toy", files=(file,), shape=(2, 2, 1)
     )
-    monkeypatch.setitem(CATALOGUE, ("regression", "toy"), source)
+    monkeypatch.setitem(CATALOG, ("regression", "toy"), source)
     (tmp_path / "toy.csv.gz").write_bytes(content)
     return tmp_path
 
@@ -328,22 +326,22 @@ def check_toy():
 
 @pytest.mark.parametrize("folder", ["data", "cache"])
 def test_a_file_in_either_folder_serves(home, folder):
-    assert not files.available(CATALOGUE["regression", "toy"])
+    assert not files.available(CATALOG["regression", "toy"])
     put(home, folder)
     check_toy()
-    assert files.available(CATALOGUE["regression", "toy"])
+    assert files.available(CATALOG["regression", "toy"])
 
 
 def test_the_users_folder_is_first(home):
     put(home, "data", "cache")
-    source = CATALOGUE["regression", "toy"]
+    source = CATALOG["regression", "toy"]
     assert files.locate(source) == [home / "data" / "toy.csv.gz"]
 
 
 def test_offline_says_where_to_get_it_and_where_to_put_it(home):
     with pytest.raises(FileNotFoundError) as caught:
         toy()
-    source, message = CATALOGUE["regression", "toy"], str(caught.value)
+    source, message = CATALOG["regression", "toy"], str(caught.value)
     for part in (
         "The data set 'toy' needs the file toy.csv.gz",
         f"{source.files[0].size} bytes, sha256 {source.files[0].sha256}",
@@ -376,7 +374,7 @@ def test_a_corrupted_file_of_the_user_is_refused_and_stays(home):
     put(home, "cache")
     with pytest.raises(ValueError, match="is corrupted or another version") as caught:
         toy()
-    for part in (str(path), CATALOGUE["regression", "toy"].files[0].sha256, "left as it is"):
+    for part in (str(path), CATALOG["regression", "toy"].files[0].sha256, "left as it is"):
         assert part in str(caught.value)
     assert path.read_bytes() == b"not what it should be"
 
@@ -440,7 +438,7 @@ def test_no_network(monkeypatch):
 
 @pytest.mark.parametrize("key", PUBLIC, ids="-".join)
 def test_files_without_a_known_hash_are_not_downloaded(key, home, web):
-    name = CATALOGUE[key].files[0].name
+    name = CATALOG[key].files[0].name
     (home / "web" / name).write_bytes(b"anything")
     with pytest.raises(FileNotFoundError, match=f"{name} .hash not known.*is not downloaded"):
         datasets.load(key[1], key[0])
@@ -472,15 +470,15 @@ def test_a_name_is_a_string():
 
 def test_a_file_of_another_shape_is_refused(home, monkeypatch):
     put(home, "data")
-    other = dataclasses.replace(CATALOGUE["regression", "toy"], shape=(3, 2, 1))
-    monkeypatch.setitem(CATALOGUE, ("regression", "toy"), other)
+    other = dataclasses.replace(CATALOG["regression", "toy"], shape=(3, 2, 1))
+    monkeypatch.setitem(CATALOG, ("regression", "toy"), other)
     with pytest.raises(ValueError, match=r"must have 3 rows, 2 features and 1 outputs. Got 2, 2"):
         toy()
 
 
 def test_missing_pyarrow_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    source = CATALOGUE["molecules", "lpm24"]
+    source = CATALOG["molecules", "lpm24"]
     with pytest.raises(ImportError, match=r"pip install skout\[disk\]"):
         parsers.parse([tmp_path / "lpm24_train_props.parquet"], source, source.parser)
 
@@ -489,7 +487,7 @@ def test_pickles_are_not_read(tmp_path):
     path = tmp_path / "mol2vec.npz"
     np.savez(path, tokens=np.array([{}], dtype=object), vectors=np.ones((1, 2)))
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        parsers.parse([path], CATALOGUE["molecules", "mol2vec"], "vectors_npz")
+        parsers.parse([path], CATALOG["molecules", "mol2vec"], "vectors_npz")
 
 
 def test_rows_of_both_sides_agree():
@@ -531,8 +529,8 @@ def write(folder, **texts):
 
 def public(home, monkeypatch, kind, name, texts, **changes):
     """Load a public data set from small files of its own format."""
-    source = dataclasses.replace(CATALOGUE[kind, name], **changes)
-    monkeypatch.setitem(CATALOGUE, (kind, name), source)
+    source = dataclasses.replace(CATALOG[kind, name], **changes)
+    monkeypatch.setitem(CATALOG, (kind, name), source)
     assert set(texts) == {file.name for file in source.files}
     write(home / "data", **texts)
     return datasets.load(name, kind)
@@ -581,8 +579,8 @@ def test_otoliths(home, monkeypatch):
             archive.writestr(f"{name}.npy", buffer.getvalue())
         archive.writestr("train/Training_info.csv", "image,Ground truth\na,3\nb,7\n")
         archive.writestr("test/Testing_info.csv", "image,Ground truth\nc,12\n")
-    changed = dataclasses.replace(CATALOGUE["regression", "otoliths"], shape=(3, 16, 1), n_train=2)
-    monkeypatch.setitem(CATALOGUE, ("regression", "otoliths"), changed)
+    changed = dataclasses.replace(CATALOG["regression", "otoliths"], shape=(3, 16, 1), n_train=2)
+    monkeypatch.setitem(CATALOG, ("regression", "otoliths"), changed)
     data = datasets.load("otoliths")
     assert_array_equal(data.X, images.reshape(3, 16))
     assert_array_equal(data.train[1], [3, 7])
@@ -773,13 +771,13 @@ def test_command_lists_every_data_set(home, capsys):
     assert not code
     lines = out.splitlines()
     assert re.split("  +", lines[1].strip()) == [
-        *("name", "rows", "features", "outputs", "kind", "licence", "at hand")
+        *("name", "rows", "features", "outputs", "kind", "license", "at hand")
     ]
     rows = [re.split("  +", line.strip()) for line in lines[3:] if line.strip()]
     marks = {(row[0], row[-1]) for row in rows}
     assert marks >= {("bibtex", "fetch"), ("usps", "no"), ("toy", "yes")}
     assert rows[0][:5] == ["bibtex", "7,395", "1,836", "159", "multilabel"]
-    assert len(rows) == len(CATALOGUE)
+    assert len(rows) == len(CATALOG)
 
 
 def test_command_as_json(home, capsys):
@@ -787,10 +785,10 @@ def test_command_as_json(home, capsys):
     code, out, _ = run(capsys, "--json", "--kind", "regression")
     assert not code
     rows = {row["name"]: row for row in json.loads(out)}
-    assert len(rows) == sum(kind == "regression" for kind, _ in CATALOGUE)
-    assert rows["toy"]["at_hand"]
-    assert not rows["engel"]["at_hand"]
-    assert rows["engel"]["files"][0]["sha256"] == CATALOGUE["regression", "engel"].files[0].sha256
+    assert len(rows) == sum(kind == "regression" for kind, _ in CATALOG)
+    assert rows["toy"]["available"]
+    assert not rows["engel"]["available"]
+    assert rows["engel"]["files"][0]["sha256"] == CATALOG["regression", "engel"].files[0].sha256
 
 
 def test_command_knows_its_kinds(capsys):

@@ -14,9 +14,9 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from skout import datasets
-from skout.datasets import CATALOGUE
+from skout.datasets import CATALOG
 from skout.datasets.arff import read_arff
-from skout.datasets.catalogue import File, Original
+from skout.datasets.catalog import File, Original
 from skout.datasets.files import _place, fetch, locate
 from skout.datasets.parsers import PARSERS, parse
 
@@ -24,7 +24,7 @@ FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(
     not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set"
 )
-WITH_ORIGINALS = [key for key, source in CATALOGUE.items() if source.original is not None]
+WITH_ORIGINALS = [key for key, source in CATALOG.items() if source.original is not None]
 AT_HAND = [
     ("ranking", "glass"),
     ("ranking", "iris"),
@@ -39,7 +39,7 @@ AT_HAND = [
 def test_every_original_is_known_by_commit_size_and_hash():
     assert len(WITH_ORIGINALS) == 46
     for key in WITH_ORIGINALS:
-        original = CATALOGUE[key].original
+        original = CATALOG[key].original
         assert re.fullmatch("[0-9a-f]{40}", original.commit)
         assert original.parser in PARSERS
         for file in original.files:
@@ -50,7 +50,7 @@ def test_every_original_is_known_by_commit_size_and_hash():
 @needs_data
 @pytest.mark.parametrize("key", AT_HAND, ids="-".join)
 def test_originals_are_the_packed_arrays(key, tmp_path, monkeypatch):
-    source = CATALOGUE[key]
+    source = CATALOG[key]
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
     prefix = {"ranking": "lr", "multilabel": "ml", "multioutput": "mtr"}[key[0]]
     for file in source.original.files:
@@ -87,13 +87,13 @@ def served(tmp_path, monkeypatch):
     file = File("data/tiny.txt", len(TEXT), hashlib.sha256(TEXT).hexdigest())
     original = Original("owner/name", "0" * 40, (file,), "tied_rankings_csv")
     source = dataclasses.replace(
-        CATALOGUE["ranking", "iris"],
+        CATALOG["ranking", "iris"],
         name="tiny",
         shape=(2, 2, 3),
         files=(File("lr_tiny.npz", 1, "f" * 64),),
         original=original,
     )
-    monkeypatch.setitem(CATALOGUE, ("ranking", "tiny"), source)
+    monkeypatch.setitem(CATALOG, ("ranking", "tiny"), source)
     monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path / "cache"))
     state = {"body": TEXT, "length": len(TEXT), "asked": []}

@@ -15,9 +15,9 @@ from skout import (
     ConformalSets,
     StructuredPredictor,
     TwoWay,
+    correct_hubness,
     iokr,
     memory_limits,
-    without_hubs,
 )
 from skout.decoding import LossDecoder
 from skout.kernels import F1, Gaussian, NGram
@@ -139,8 +139,8 @@ def test_sets_files_and_prediction_sets(tmp_path):
     skout.save(fitted, tmp_path / "model.skout")
     copy = skout.load(tmp_path / "model.skout", modules={"absolute": absolute})
     assert_array_equal(copy.rank(NEW, POOL)[1], fitted.rank(NEW, POOL)[1])
-    with pytest.raises(TypeError, match="priced"):
-        without_hubs(fitted, X, Y, POOL)
+    with pytest.raises(TypeError, match="penalized"):
+        correct_hubness(fitted, X, Y, POOL)
 
 
 @pytest.mark.parametrize(

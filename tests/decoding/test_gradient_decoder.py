@@ -10,7 +10,7 @@ from skout import KernelBasis, StructuredPredictor, iokr
 from skout.decoding import CandidateDecoder, GradientDecoder
 from skout.decoding.gradient import score_of
 from skout.kernels import Gaussian, Linear, Matern, Polynomial, Tanimoto
-from skout.kernels.distances import VectorKernel
+from skout.kernels.vectors import VectorKernel
 from skout.sketches import PSparsified, SubSample
 
 RNG = np.random.default_rng(0)

@@ -557,8 +557,8 @@ def test_networks_are_trained_where_the_data_are(monkeypatch):
     far = torch.empty((60, 5), device="meta")
     assert _device(None, far) == _device(None, {"x": [1], "y": far}) == torch.device("meta")
     near = torch.ones((60, 5))
-    assert Device(near).all_for(model) is near  # StructuredPredictor gives it as it is
-    assert isinstance(Device(near).all_for(KernelRidge()), np.ndarray)
+    assert Device(near).load_for(model) is near  # StructuredPredictor gives it as it is
+    assert isinstance(Device(near).load_for(KernelRidge()), np.ndarray)
     with monkeypatch.context() as patch:
         patch.setenv("LOCAL_RANK", "2")
         assert _device("auto", X) == torch.device("cuda:2")

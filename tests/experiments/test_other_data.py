@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from skout.datasets import CATALOGUE
+from skout.datasets import CATALOG
 
 pytestmark = [
     # small data: folds of a few rows, sketches of all of them
@@ -39,8 +39,8 @@ def arff(X, Y, labels):
 def place(monkeypatch, folder, kind, name, X, Y, n):
     """Write the files of a data set, of which the first n rows are to train on."""
     changed = {"shape": (len(X), X.shape[1], Y.shape[1]), "n_train": n}
-    source = dataclasses.replace(CATALOGUE[kind, name], **changed)
-    monkeypatch.setitem(CATALOGUE, (kind, name), source)
+    source = dataclasses.replace(CATALOG[kind, name], **changed)
+    monkeypatch.setitem(CATALOG, (kind, name), source)
     parts = [slice(None)] if len(source.files) == 1 else [slice(0, n), slice(n, None)]
     for file, part in zip(source.files, parts, strict=True):
         (folder / file.name).write_text(arff(X[part], Y[part], kind == "multilabel"))
@@ -93,10 +93,8 @@ def test_table_3_3_of_otoliths(folder, monkeypatch):
                 archive.writestr(f"{part}_fc_{i}.npy", buffer.getvalue())
             lines = "".join(f"{i},{age}\n" for i, age in enumerate(some))
             archive.writestr(f"{part}ing_info.csv", "image,Ground truth\n" + lines)
-    changed = dataclasses.replace(
-        CATALOGUE["regression", "otoliths"], shape=(70, 16, 1), n_train=60
-    )
-    monkeypatch.setitem(CATALOGUE, ("regression", "otoliths"), changed)
+    changed = dataclasses.replace(CATALOG["regression", "otoliths"], shape=(70, 16, 1), n_train=60)
+    monkeypatch.setitem(CATALOG, ("regression", "otoliths"), changed)
     monkeypatch.setattr(table_3_3, "ALPHAS", (1e-3, 1e-4))
     monkeypatch.setattr(table_3_3, "TIES", (table_3_3.FIRST_TIE,))
     X, y, _, y_test = table_3_3.split(0, "otoliths")

@@ -187,11 +187,11 @@ def test_gaps_are_filled_by_training_rows_and_codes_become_indicators():
 
 def test_every_set_has_a_loader_and_every_published_best_a_set():
     from experiments.ours.tuned_sets import KINDS, PUBLISHED
-    from skout.datasets import CATALOGUE
+    from skout.datasets import CATALOG
 
     kinds = {"labels": "multilabel", "rankings": "ranking", "targets": "multioutput"}
     for kind, about in KINDS.items():
-        assert all((kinds[kind], data) in CATALOGUE for data in about.sets)
+        assert all((kinds[kind], data) in CATALOG for data in about.sets)
     assert set(PUBLISHED) == set(KINDS["rankings"].sets) - {"sushi"}
     assert [len(about.sets) for about in KINDS.values()] == [15, 19, 17]
 

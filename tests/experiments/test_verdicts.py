@@ -81,6 +81,25 @@ def test_every_counted_row_can_be_reached_and_short(name, monkeypatch):
     assert one_sided == {}
 
 
+def noisy(value):
+    """Keep means, and make deviations so large that they hide everything."""
+    if isinstance(value, dict):
+        return {name: noisy(inner) for name, inner in value.items()}
+    if not isinstance(value, list) or not value or not isinstance(value[0], float):
+        return value
+    if len(value) == 2:  # mean and deviation
+        return [value[0], 1e6]
+    return [inner + 1e6 * (i - (len(value) - 1) / 2) for i, inner in enumerate(value)]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_row_can_tell_where_draws_say_nothing(name, monkeypatch):
+    change = lambda rows: [noisy(row) for row in rows]  # noqa: E731
+    rows = verdicts_with(CONFIGS[name], change, monkeypatch)
+    sure = [row.what for row in rows if row.verdict in BOTH]
+    assert [what for what in sure if not what.startswith("leverage scores")] == []  # not drawn
+
+
 @pytest.mark.parametrize(
     ("margin", "verdict"),
     [(0.2, "reached"), (-0.2, "short"), *((near, "cannot tell") for near in (0.05, -0.05, 0.0))],

@@ -62,8 +62,8 @@ MOST_DOUBLE_NAMES = 8
 # namespaces.
 WHERE = re.compile(
     r"\.device is\b|\b(rows|source)\.pool is\b|\bon_card\b|\breads_once\b|\brereadable\b"
-    r"|\bis_lazy\(|\.is_remote\b|\.at_hand\b|\.has_shortcuts\b|on_cluster|is_on_disk|is_streamed"
-    r"|is_on_device|OnDevice|\bon_device\(|\bto_host\b|\bin_memory\("
+    r"|\bis_lazy\(|\.is_remote\b|\.resident\b|\.has_shortcuts\b|on_cluster|is_on_disk|is_streamed"
+    r"|is_gpu_tensor|OnDevice|\bon_device\(|\bto_host\b|\bin_memory\("
     r"|isinstance\([^)]*\b(Memory|Disk|Dask|Device|Stream|Blocks|Source)\b"
 )
 
@@ -359,8 +359,8 @@ apps.spectra.identify.ranking predictors.listwise.linear
 apps.spectra.identify.search decoding.sets.PerQuery
 apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
-apps.spectra.pools.standard kernels.smiles.molecules
-apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
+apps.spectra.pools.standard kernels.molecules.molecules
+apps.spectra.readers.tables kernels.spectra.read_spectra
 """
 ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
 

@@ -51,30 +51,30 @@ def test_the_check_can_fail(tmp_path):
 
 # What is measured inside of the library has no public name. The list only gets shorter.
 INSIDE = """
-experiments/ours/auto_solver.py rows.device.the_card
-experiments/ours/false_discoveries.py predictors.discoveries.benjamini_hochberg
+experiments/ours/auto_solver.py rows.device.named_device
+experiments/ours/false_discoveries.py predictors.selection.benjamini_hochberg
 experiments/ours/false_discoveries.py predictors.thresholds.masses
 experiments/ours/identify.py apps.spectra.identify.design.Design
 experiments/ours/identify.py apps.spectra.identify.design.combined_kernel
 experiments/ours/last_word.py predictors.joint.JointBasis
 experiments/ours/last_word.py predictors.joint.JointRegressor
 experiments/ours/last_word.py predictors.joint.scaled
-experiments/ours/last_word.py predictors.weighing.Option
-experiments/ours/last_word.py predictors.weighing.WayScores
-experiments/ours/last_word.py predictors.weighing.reciprocal_ranks
+experiments/ours/last_word.py predictors.two_way_weight.Option
+experiments/ours/last_word.py predictors.two_way_weight.TwoWayScores
+experiments/ours/last_word.py predictors.two_way_weight.reciprocal_ranks
 experiments/ours/massbank_sample.py datasets.files.SHIPPED
 experiments/ours/massbank_sample.py datasets.files.locate
 experiments/ours/mixed_tables.py apps.cli
 experiments/ours/short_lists.py predictors.listwise
-experiments/ours/short_lists.py predictors.weighing.Option
+experiments/ours/short_lists.py predictors.two_way_weight.Option
 experiments/ours/strangers.py apps.cli
 experiments/ours/two_way.py predictors.joint.JointBasis
 experiments/ours/two_way.py predictors.joint.JointRegressor
-experiments/ours/two_way.py predictors.weighing.NORMALISATIONS
-experiments/ours/two_way.py predictors.weighing.Option
-experiments/ours/two_way.py predictors.weighing.WayScores
-experiments/ours/two_way.py predictors.weighing.option_scores
-experiments/ours/two_way.py predictors.weighing.options_for
+experiments/ours/two_way.py predictors.two_way_weight.NORMALISATIONS
+experiments/ours/two_way.py predictors.two_way_weight.Option
+experiments/ours/two_way.py predictors.two_way_weight.TwoWayScores
+experiments/ours/two_way.py predictors.two_way_weight.option_scores
+experiments/ours/two_way.py predictors.two_way_weight.options_for
 experiments/papers/smi2mol.py kernels.graph_rows.Graphs
 experiments/papers/synthetic.py solvers.design.DesignMatrix
 experiments/papers/text2mol_deep.py deep.batches.as_source

@@ -17,9 +17,15 @@ from skout._numerics.arrays import astype as cast
 from skout._numerics.arrays import float_dtype, match, take, unique
 from skout._numerics.objects import stack
 from skout.decoding import LabelSetDecoder
-from skout.kernels import F1, Cosine, Tanimoto, bits, packed, popcount
-from skout.kernels.bits import BitBlocks, GaussianTanimoto, set_blocks
-from skout.kernels.packed import PackedBits, pack_matrix, pack_objects
+from skout.kernels import F1, Cosine, Tanimoto, bits, popcount
+from skout.kernels.bits import (
+    BitBlocks,
+    GaussianTanimoto,
+    PackedBits,
+    pack_matrix,
+    pack_objects,
+    set_blocks,
+)
 from skout.sketches import PSparsified, SubSample
 from skout.testing import check_kernel
 
@@ -383,7 +389,7 @@ def test_columns_that_are_not_kept(monkeypatch):
     monkeypatch.setattr(bits, "_LEFT", 4)
     monkeypatch.setattr(bits, "_RIGHT", 3)
     monkeypatch.setattr(bits, "_DIVIDED", 3)
-    monkeypatch.setattr(packed, "_AT_ONCE", 1000)
+    monkeypatch.setattr(bits, "_AT_ONCE", 1000)
     monkeypatch.setattr(bits, "is_worthwhile", lambda *_: False)
     A, B = random_bits(9, 300), random_bits(10, 300, seed=1)
     assert_allclose(Tanimoto()(A, B), oracles.gram(oracles.tanimoto, A, B), rtol=1e-13)

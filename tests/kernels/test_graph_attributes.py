@@ -10,7 +10,7 @@ from test_graph_kernels import random_graphs
 import skout
 from skout import KernelBasis, iokr
 from skout.kernels import AttributedPaths, Gaussian, ShortestPath
-from skout.kernels import graph_attributes as module
+from skout.kernels import graphs as module
 from skout.testing import check_kernel
 
 nx = extra("networkx")

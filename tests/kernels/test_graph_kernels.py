@@ -20,8 +20,7 @@ from skout.kernels import bags as bags_module
 from skout.kernels import graph_balls as balls_module
 from skout.kernels import graphs as graphs_module
 from skout.kernels.bags import Bags, sort_within
-from skout.kernels.graph_read import read_graphs
-from skout.kernels.graph_rows import pair_distances
+from skout.kernels.graph_rows import pair_distances, read_graphs
 from skout.kernels.graphs import (
     Core,
     NeighborhoodSubgraph,
@@ -652,7 +651,7 @@ def test_neighbourhoods_that_take_minutes_are_told_before_the_work(monkeypatch):
     graphs = [large_graph(40, 0.3)]
     NeighborhoodSubgraph()(graphs)
     monkeypatch.setattr(graphs_module, "_MANY_EDGES", 100)
-    with pytest.warns(UserWarning, match="neighbourhoods of radius 3 .*takes minutes.*radius"):
+    with pytest.warns(UserWarning, match="neighborhoods of radius 3 .*takes minutes.*radius"):
         NeighborhoodSubgraph()(graphs)
 
 

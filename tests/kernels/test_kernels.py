@@ -294,7 +294,8 @@ CONFORMANCE_DATA = {
 
 
 # a kernel that learns from outputs is none before, see test_metric.py, and a matrix is not vectors
-VECTORS = [n for n in KERNELS if as_kernel(n).takes_vectors and n not in ("learnt", "precomputed")]
+APART = ("learned_metric", "precomputed")
+VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors and name not in APART]
 GRAPHS = [
     ([(0, 1), (1, 2)], ["C", "C", "O"], [1, 2]),
     ([(0, 1), (1, 2), (2, 0)], ["C", "C", "O"], [1, 1, 1]),

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold
 
 from skout import KernelBasis, KernelClassifier, KernelMachine, KernelRidge, iokr, sisokr
-from skout.kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern
+from skout.kernels import Gaussian, Laplacian, LearnedMetric, Linear, Mahalanobis, Matern
 from skout.regressors.learning import GradientProducts, _few_outputs
 from skout.rows import Blocks, Memory
 from skout.sketches import SubSample
@@ -149,16 +149,16 @@ def test_what_it_cannot_do_is_said():
     X, y = steep(50)
     with pytest.raises(ValueError, match=r"scale must have shape \(6,\) or \(p, 6\)"):
         Mahalanobis(Gaussian(1.0), np.ones(5))(X)
-    with pytest.raises(TypeError, match="Learnt changes the metric of vectors"):
-        KernelRidge(Learnt("linear")).fit(X, y)
-    with pytest.raises(ValueError, match="Learnt has no metric yet"):
-        KernelRidge(Learnt() + Linear()).fit(X, y)
-    with pytest.raises(ValueError, match="Learnt has no metric yet"):
-        Learnt()(X)
+    with pytest.raises(TypeError, match="LearnedMetric changes the metric of vectors"):
+        KernelRidge(LearnedMetric("linear")).fit(X, y)
+    with pytest.raises(ValueError, match="LearnedMetric has no metric yet"):
+        KernelRidge(LearnedMetric() + Linear()).fit(X, y)
+    with pytest.raises(ValueError, match="LearnedMetric has no metric yet"):
+        LearnedMetric()(X)
     wrong = {"rounds": 0, "landmarks": 1, "width": 0, "diagonal": "yes", "max_rows": 1}
     for name, value in wrong.items():
         with pytest.raises((ValueError, TypeError), match=name):
-            KernelRidge(Learnt(**{name: value})).fit(X, y)
+            KernelRidge(LearnedMetric(**{name: value})).fit(X, y)
 
 
 # Learning ----------------------------------------------------------------------------------------
@@ -175,7 +175,9 @@ def metric_by_loops(X, y, kernel, landmarks, alpha):
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_a_round_is_that_of_the_formula(diagonal):
     X, y = steep(80, d=4)
-    model = KernelRidge(Learnt(Gaussian(0.2), rounds=1, diagonal=diagonal, width=1.0), alpha=1e-3)
+    model = KernelRidge(
+        LearnedMetric(Gaussian(0.2), rounds=1, diagonal=diagonal, width=1.0), alpha=1e-3
+    )
     W = model.fit(X, y).kernel_.scale
     M = metric_by_loops(X, y[:, None], Gaussian(0.2), X, 1e-3)
     if diagonal:
@@ -190,7 +192,7 @@ def test_it_finds_the_features_that_matter(kernel, sketch):
     X, y = steep()
     plain, learnt = (
         KernelRidge(k, sketch, alpha=ALPHAS, random_state=0).fit(X[:500], y[:500])
-        for k in (kernel, Learnt(kernel, landmarks=200, width=1.0))
+        for k in (kernel, LearnedMetric(kernel, landmarks=200, width=1.0))
     )
     scores = [1.0 - model.score(X[500:], y[500:]) for model in (plain, learnt)]
     assert scores[1] < 0.5 * scores[0]
@@ -202,23 +204,23 @@ def test_it_finds_the_features_that_matter(kernel, sketch):
 def test_no_round_is_taken_where_none_helps():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 5)), rng.standard_normal(200)
-    model = KernelRidge(Learnt(), alpha=1e-6, random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
+    model = KernelRidge(LearnedMetric(), alpha=1e-6, random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
     assert model.metric_results_["round"] > 0
-    noise = KernelRidge(Learnt(width=2.0), alpha=1e-4, random_state=0).fit(X, y)
+    noise = KernelRidge(LearnedMetric(width=2.0), alpha=1e-4, random_state=0).fit(X, y)
     assert noise.metric_results_["round"] == np.argmin(noise.metric_results_["mean_loss"][:, 0])
     shape = noise.metric_results_["mean_loss"].shape  # two rounds that do not help are the last
     assert shape == (min(6, noise.metric_results_["round"] + 3), 1)
-    constant = KernelRidge(Learnt(width=2.0), alpha=1e-3).fit(X, np.zeros(200))
+    constant = KernelRidge(LearnedMetric(width=2.0), alpha=1e-3).fit(X, np.zeros(200))
     assert_allclose(constant.predict(X), 0.0, atol=1e-12)
     assert constant.kernel_.scale == 0.5  # the metric of the rows, twice as wide
-    few = KernelRidge(Learnt(), alpha=1e-3).fit(X[:3], y[:3])
+    few = KernelRidge(LearnedMetric(), alpha=1e-3).fit(X[:3], y[:3])
     assert np.isfinite(few.metric_results_["mean_loss"]).all()
     assert not hasattr(model.set_params(kernel="matern").fit(X, y), "metric_results_")
 
 
 def test_held_out_losses_are_those_of_a_fit_on_the_others():
     X, y = steep(3200, d=3)  # enough rows for a single split
-    kernel = Learnt(Gaussian(0.2), rounds=1, landmarks=40, width=1.0, max_rows=4000)
+    kernel = LearnedMetric(Gaussian(0.2), rounds=1, landmarks=40, width=1.0, max_rows=4000)
     model = KernelRidge(kernel, SubSample(40), alpha=ALPHAS, random_state=0).fit(X, y)
     seed = int(np.random.default_rng(0).integers(2**32))
     held = np.isin(np.arange(3200), deal(5, 3200, random_state=seed)[0][1])
@@ -237,13 +239,13 @@ def test_rows_held_out_from_learning_choose_alpha(sketch):
     X, y = steep(300)
     y = y + np.random.default_rng(1).standard_normal(300)
     settings = {"alpha": ALPHAS, "random_state": 0}
-    model = KernelRidge(Learnt(rounds=2), sketch, **settings).fit(X, y)
+    model = KernelRidge(LearnedMetric(rounds=2), sketch, **settings).fit(X, y)
     found, table = model.metric_results_, model.cv_results_
     assert model.alpha_ == found["best_alpha"] > min(ALPHAS)
     assert_allclose(table["mean_loss"], found["mean_loss"][found["round"]])
     assert table["fold_loss"].shape == (5, 3)
     for given, fit in (({"cv": KFold(2)}, {}), ({"cv": 2}, {"groups": np.arange(300) % 20})):
-        other = KernelRidge(Learnt(rounds=2), sketch, **settings, **given).fit(X, y, **fit)
+        other = KernelRidge(LearnedMetric(rounds=2), sketch, **settings, **given).fit(X, y, **fit)
         assert other.cv_results_["fold_loss"].shape == (2, 3)  # what was given decides
 
 
@@ -252,7 +254,7 @@ def test_one_part_that_was_held_out_judges_the_last_fit(monkeypatch, sketch):
     monkeypatch.setattr("skout.regressors.learning._ENOUGH", 100)  # rows, so that one is enough
     X, y = steep(300)
     y = y + np.random.default_rng(1).standard_normal(300)
-    kernel = Learnt(rounds=1, max_rows=200, width=1.0)
+    kernel = LearnedMetric(rounds=1, max_rows=200, width=1.0)
     model = KernelRidge(kernel, sketch, alpha=ALPHAS, random_state=0).fit(X, y)
     held = np.isin(np.arange(300), model.metric_results_["held"])
     assert held.sum() == 40  # a fifth of the rows that taught the metric
@@ -274,7 +276,7 @@ def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
     monkeypatch.setattr("skout.solvers.ridge.system._LEAST_LANDMARKS", 10)
     monkeypatch.setattr("skout.solvers.ridge.system.cheaper", lambda costs: "cg")
     monkeypatch.setattr("skout.solvers.ridge.system._LEAST_ROWS", 0)
-    learnt = Learnt(rounds=1, width=1.0)
+    learnt = LearnedMetric(rounds=1, width=1.0)
     for sketch in (None, SubSample(50)):
         for kernel, solver, used in (
             (Matern(), "auto", "cg"),
@@ -288,7 +290,7 @@ def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
 def test_rounds_learn_from_some_rows(tmp_path):
     X, y = steep()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
-    kernel, settings = Learnt(rounds=2, landmarks=60, max_rows=200), {"alpha": 1e-6}
+    kernel, settings = LearnedMetric(rounds=2, landmarks=60, max_rows=200), {"alpha": 1e-6}
     model = KernelRidge(kernel, SubSample(60), random_state=0, **settings).fit(X, y, weights)
     seed = int(np.random.default_rng(0).integers(2**32))
     some = np.sort(np.random.default_rng(seed).choice(len(X), 200, replace=False))
@@ -320,7 +322,10 @@ def test_sparse_rows_learn_the_diagonal_of_dense_ones():
     X[np.abs(X) < 0.5] = 0.0
     learnt = [
         KernelRidge(
-            Learnt(diagonal=given, landmarks=100), SubSample(100), alpha=ALPHAS, random_state=0
+            LearnedMetric(diagonal=given, landmarks=100),
+            SubSample(100),
+            alpha=ALPHAS,
+            random_state=0,
         )
         .fit(rows, y)
         .kernel_.scale
@@ -344,7 +349,7 @@ def sources(X, y, tmp_path):
 
 def test_all_sources_learn_the_same(tmp_path):
     X, y = steep()
-    kernel = Learnt(landmarks=60, rounds=2)
+    kernel = LearnedMetric(landmarks=60, rounds=2)
 
     def fitted(X, y):
         return KernelRidge(kernel, SubSample(60), alpha=ALPHAS, random_state=0).fit(X, y)
@@ -362,19 +367,19 @@ def test_all_sources_learn_the_same(tmp_path):
 
 def test_batches_learn_from_the_first():
     X, y = steep()
-    model = KernelRidge(Learnt(landmarks=100), SubSample(100), alpha=ALPHAS, random_state=0)
+    model = KernelRidge(LearnedMetric(landmarks=100), SubSample(100), alpha=ALPHAS, random_state=0)
     model.partial_fit(X[:300], y[:300])
     first = model.kernel_.scale
     model.partial_fit(X[300:], y[300:])
     assert_array_equal(model.kernel_.scale, first)
-    alone = KernelRidge(Learnt(landmarks=100), SubSample(100), alpha=ALPHAS, random_state=0)
+    alone = KernelRidge(LearnedMetric(landmarks=100), SubSample(100), alpha=ALPHAS, random_state=0)
     assert_allclose(alone.fit(X[:300], y[:300]).kernel_.scale, first)
 
 
 def test_weights_are_copies():
     X, y = steep(300)
     weights = np.random.default_rng(0).integers(1, 3, 300).astype(float)
-    kernel = Learnt(Gaussian(0.2), rounds=1)
+    kernel = LearnedMetric(Gaussian(0.2), rounds=1)
     learnt = [
         KernelRidge(kernel, alpha=1e-3, random_state=0).fit(*data).kernel_.scale
         for data in (
@@ -389,7 +394,7 @@ def test_same_seed_same_metric():
     X, y = steep()
     a, b, c = (
         KernelRidge(
-            Learnt(landmarks=50), SubSample(50), alpha=ALPHAS, random_state=s, n_jobs=j
+            LearnedMetric(landmarks=50), SubSample(50), alpha=ALPHAS, random_state=s, n_jobs=j
         ).fit(X, y)
         for s, j in ((0, 1), (0, 2), (1, 1))
     )
@@ -403,11 +408,13 @@ def test_same_seed_same_metric():
 def test_kernel_machines_learn_it_too():
     X, y = steep(400)
     machine = KernelMachine(
-        Learnt(landmarks=100), SubSample(100), loss="huber", alpha=1e-4, random_state=0
+        LearnedMetric(landmarks=100), SubSample(100), loss="huber", alpha=1e-4, random_state=0
     )
     assert machine.fit(X, y).kernel_.scale.shape == (6, 6)
     labels = np.where(y > 0, "up", "down")
-    classifier = KernelClassifier(Learnt(landmarks=100), SubSample(100), alpha=1e-4, random_state=0)
+    classifier = KernelClassifier(
+        LearnedMetric(landmarks=100), SubSample(100), alpha=1e-4, random_state=0
+    )
     plain = KernelClassifier("matern", SubSample(100), alpha=1e-4, random_state=0)
     scores = [
         c.fit(X[:300], labels[:300]).score(X[300:], labels[300:]) for c in (plain, classifier)
@@ -420,7 +427,7 @@ def test_structured_outputs_teach_a_metric(factory):
     X, y = steep(500, outputs=6)
     Y = (y > 0).astype(float)
     scores = []
-    for kernel in ("matern", Learnt(landmarks=100)):
+    for kernel in ("matern", LearnedMetric(landmarks=100)):
         model = factory(kernel, "f1", alpha=1e-4, random_state=0).fit(X[:400], Y[:400])
         scores.append(model.score(X[400:], Y[400:]))
     assert model.regressor_.kernel_.scale.shape == (6, 6)
@@ -431,7 +438,9 @@ def test_a_learnt_model_is_saved_and_loaded(tmp_path):
     import skout
 
     X, y = steep(300)
-    model = KernelRidge(Learnt(landmarks=50), SubSample(50), alpha=ALPHAS, random_state=0).fit(X, y)
+    model = KernelRidge(
+        LearnedMetric(landmarks=50), SubSample(50), alpha=ALPHAS, random_state=0
+    ).fit(X, y)
     skout.save(model, tmp_path / "model.skout")
     again = skout.load(tmp_path / "model.skout")
     assert_array_equal(again.predict(X), model.predict(X))

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skout.kernels import F1, Tanimoto
-from skout.kernels import fingerprints as smiles
-from skout.kernels.packed import PackedBits
+from skout.kernels import molecules as smiles
+from skout.kernels.bits import PackedBits
 from skout.molecules import fingerprints, parse_smiles
 
 pytest.importorskip("rdkit")

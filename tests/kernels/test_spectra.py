@@ -21,8 +21,7 @@ from skout._numerics.objects import stack
 from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Normalized
 from skout.kernels import spectra as module
-from skout.kernels.spectra import PeakCosine, ProbabilityProduct
-from skout.kernels.spectrum_rows import Spectra, read_spectra
+from skout.kernels.spectra import PeakCosine, ProbabilityProduct, Spectra, read_spectra
 from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.testing import check_kernel

@@ -126,11 +126,11 @@ class Anything(BaseEstimator):
 
 
 def check_rows(estimator, kernel, X, *, reset):
-    return encoded(estimator, kernel, X, reset=reset).here()
+    return encoded(estimator, kernel, X, reset=reset).load()
 
 
 def check_targets(y, n):
-    return encoded_targets(y, Memory(np.ones((n, 1)))).here()
+    return encoded_targets(y, Memory(np.ones((n, 1)))).load()
 
 
 def test_check_rows_of_vectors():

@@ -30,7 +30,7 @@ KERNELS = {
     "sum": kernels.Gaussian(0.1) + 2.0 * kernels.Linear(),
     "product": kernels.OnColumns("gaussian", 0, 2) * kernels.OnColumns("laplacian", 2, None),
     "mahalanobis": kernels.Mahalanobis(kernels.Gaussian(0.3), [1.0, 2.0, 0.0, 0.5]),
-    "learnt": kernels.Learnt(rounds=1),
+    "learnt": kernels.LearnedMetric(rounds=1),
 }
 
 
@@ -188,8 +188,8 @@ def test_mistakes_are_named():
     model = iokr("gaussian", "tanimoto", alpha=1e-2).fit(X, labels)
     with pytest.raises(TypeError, match="one pool for all rows"):
         to_onnx(model, candidates=[labels[:2]] * 3)
-    fair = skout.without_hubs(model, X, labels, cv=2, random_state=0)
-    with pytest.raises(TypeError, match="Prices of candidates"):
+    fair = skout.correct_hubness(model, X, labels, cv=2, random_state=0)
+    with pytest.raises(TypeError, match="Hubness penalties"):
         to_onnx(model, candidates=fair)
     with pytest.raises(TypeError, match="to_onnx needs a decoder with embed"):
         to_onnx(iokr("gaussian", "linear", decoder="label_sets").fit(X, labels))

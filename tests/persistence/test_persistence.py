@@ -671,3 +671,9 @@ def test_load_in_a_new_process(tmp_path):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found = pool.apply(_load_and_predict, (path, X))
     assert_array_equal(found, fitted("label sets").predict(X))
+
+
+@pytest.mark.parametrize("old", ["skout.predictors.LearntScore", "skout.basis.HoledMoments"])
+def test_files_may_have_the_older_names_of_classes(old):
+    module, _, last = old.rpartition(".")
+    assert name_of(classes.class_of(old)) == f"{module}.{classes.RENAMED[last]}"

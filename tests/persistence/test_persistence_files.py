@@ -238,7 +238,7 @@ NODES = {
     "forward": ([{"kind": "list", "items": [{"ref": 1}]}, LIST], "does not come before"),
     "from the end": ([LIST, {"kind": "list", "items": [{"ref": -1}]}], "does not come before"),
     "method": ([thing("skout.kernels.Gaussian", encode=1)], "'encode' is no attribute"),
-    "property": ([thing("skout.kernels.Gaussian", normalized=1)], "is no attribute"),
+    "property": ([thing("skout.kernels.Gaussian", _by_name=1)], "is no attribute"),
     "dunder": ([thing("skout.kernels.Gaussian", __class__=1)], "is no attribute"),
     "given": ([{"kind": "given", "name": "f"}], "without saying that it needs it"),
     "no array": ([array("7", "<i8", [4])], "do not fit together"),

@@ -192,7 +192,7 @@ def test_card_is_not_needed_to_load(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     again = skout.load(tmp_path / "model")
     assert_array_equal(again.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="asks for a card"):
+    with pytest.raises(ValueError, match="asks for a GPU"):
         again.fit(X, LABELS)
 
 

@@ -17,9 +17,9 @@ from test_cross_conformal import WRAPPED
 import skout
 from skout import ConformalSelection, ConformalSets, iokr
 from skout.kernels import Gaussian
-from skout.predictors.discoveries import AnswerConfidence, benjamini_hochberg
 from skout.predictors.lists import Lists, Ranker
-from skout.predictors.rehearsal import folds_of
+from skout.predictors.out_of_fold import folds_of
+from skout.predictors.selection import AnswerConfidence, benjamini_hochberg
 
 
 def test_benjamini_hochberg_is_that_of_scipy():
@@ -199,7 +199,7 @@ def test_answers_of_folds_by_loops():
     wrong = []
     for k, confidence in enumerate(trust._confidences):
         others = Lists.joined([lists[j] for j in range(4) if j != k])
-        again = AnswerConfidence.learnt(others, np.full(len(others), 0.5))
+        again = AnswerConfidence.learned(others, np.full(len(others), 0.5))
         assert_allclose(confidence(lists[k]), again(lists[k]), rtol=1e-3, atol=1e-3)
         is_wrong = lists[k].truth != lists[k].indptr[:-1]
         wrong += confidence(lists[k])[is_wrong].tolist()

@@ -28,7 +28,7 @@ from skout import (
 from skout.kernels import Gaussian, Linear
 from skout.predictors.lists import Lists, Ranker
 from skout.predictors.nonconformity import fit_softmax
-from skout.predictors.rehearsal import folds_of
+from skout.predictors.out_of_fold import folds_of
 
 
 def label_problem(n=60, seed=0):

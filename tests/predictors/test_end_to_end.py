@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 import skout  # noqa: E402
 from skout import EndToEnd, dsokr, iokr  # noqa: E402
 from skout.deep import MLP, NeuralRegressor, Training  # noqa: E402
-from skout.deep.listwise import ListwiseLoss  # noqa: E402
+from skout.deep.criteria import ListwiseLoss  # noqa: E402
 
 CARDS = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 

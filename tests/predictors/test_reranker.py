@@ -18,7 +18,6 @@ from skout import CandidateSets, ConformalSets, Ensemble, Reranker, TwoWay, iokr
 from skout.decoding import LossDecoder
 from skout.kernels import Gaussian, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
-from skout.predictors.evidence import Asked, asked, in_spreads
 from skout.predictors.lists import Lists
 from skout.predictors.listwise import (
     FeatureLists,
@@ -28,6 +27,7 @@ from skout.predictors.listwise import (
     loss_and_slope,
     own_order,
 )
+from skout.predictors.reranking_features import in_spreads, searched
 
 RNG = np.random.default_rng(0)
 N, N_NEW = 120, 40
@@ -155,13 +155,13 @@ def test_rows_of_a_group_are_one_piece_of_evidence():
 def test_scores_by_way_add_up_to_the_score():
     for normalisation in ("distance", "cosine"):
         model = TwoWay(BASE, weight=0.7, normalisation=normalisation).fit(X, Y)
-        given = asked(model, NEW, POOL)
+        given = searched(model, NEW, POOL)
         listed = given.listed(20)
         ways = given.ways(listed)
         second = ways["forward" if normalisation == "distance" else "cosine"]
         assert_allclose(ways["backward"] + 0.7 * second, listed.score, atol=1e-9)
     alone = TwoWay(BASE, weight=np.inf).fit(X, Y)
-    given = asked(alone, NEW, POOL)
+    given = searched(alone, NEW, POOL)
     assert_allclose(given.ways(given.listed(5))["forward"], given.listed(5).score, atol=1e-9)
 
 
@@ -260,9 +260,9 @@ def test_columns_are_those_of_pairs():
 
 
 def test_what_it_says_of_features():
-    word = Reranker(TwoWay(BASE, weight=1.0), ["auto", "price"], cv=3, random_state=0)
+    word = Reranker(TwoWay(BASE, weight=1.0), ["auto", "hubness"], cv=3, random_state=0)
     word.fit(X, Y, candidates=SETS)
-    assert word.feature_names_[:5] == ["score", "backward", "forward", "cosine", "price"]
+    assert word.feature_names_[:5] == ["score", "backward", "forward", "cosine", "hubness"]
     assert len(word.coef_) == len(word.importances_) == len(word.feature_names_) == 11
     assert np.all(word.importances_ >= 0.0)
     assert_array_equal(word.importances_[word.coef_ == 0.0], 0.0)
@@ -543,4 +543,4 @@ def test_a_fit_that_fails_changes_nothing():
 def test_asked_is_for_models_that_can_answer():
     model = iokr(Gaussian(0.2), NGram(1), decoder="strings").fit(X[:9], list("abcdefghi"))
     with pytest.raises(TypeError, match="Reranker needs a decoder"):
-        Asked(model, X[:2], None)
+        searched(model, X[:2], None)

@@ -21,14 +21,14 @@ from skout import (
     KernelRidge,
     StructuredPredictor,
     TwoWay,
+    correct_hubness,
     iokr,
     sisokr,
-    without_hubs,
 )
 from skout.decoding import FaissIndex
 from skout.kernels import Gaussian, NGram, Tanimoto
 from skout.metrics import mean_reciprocal_rank
-from skout.predictors.weighing import WayScores, best_option
+from skout.predictors.two_way_weight import TwoWayScores, best_option
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_the_choice_sees_the_scores_of_the_model(normalisation):
     """Options are judged by scores of both ways at weight 1: these must be the model's."""
     model = TwoWay(*ways(), 1.0).fit(X, Y)
     pool = model.embed(POOL)
-    parts = WayScores(pool, model.output_basis_, model.predict_coordinates(NEW))
+    parts = TwoWayScores(pool, model.output_basis_, model.predict_coordinates(NEW))
     found = np.array([S for _, S in parts])  # (n, 3, c)
     want = TwoWay(*ways(), 0.7, normalisation=normalisation).fit(X, Y).rank(NEW, POOL, k=len(POOL))
     second = 1 if normalisation == "distance" else 2
@@ -277,7 +277,7 @@ def test_prediction_sets_and_prices(model):
     assert sets.evaluate(NEW, POOL[:9], POOL, coverage=0.8)["coverage"] >= 0.8
     S = oracle(0.8, "cosine")
     assert_allclose(sets.gaps_, np.sort(S.max(axis=1) - S[np.arange(9), np.arange(9)]), atol=1e-6)
-    fair = without_hubs(model, X, Y, POOL, random_state=0)
+    fair = correct_hubness(model, X, Y, POOL, random_state=0)
     assert fair.embedding.shape[1] == model.embed(POOL).embedding.shape[1] + 1
     assert np.all(np.isfinite(model.rank(NEW, fair)[1]))
 
@@ -285,10 +285,10 @@ def test_prediction_sets_and_prices(model):
 @pytest.mark.parametrize("weight", [0.0, np.inf])
 def test_prices_of_single_ways(weight):
     model = two_way(weight).fit(X, Y)
-    fair = without_hubs(model, X, Y, POOL, random_state=0)
+    fair = correct_hubness(model, X, Y, POOL, random_state=0)
     if weight == 0.0:
         alone = ways()[0].fit(X, Y)
-        expected = without_hubs(alone, X, Y, POOL, random_state=0)
+        expected = correct_hubness(alone, X, Y, POOL, random_state=0)
         assert_allclose(fair.embedding, expected.embedding)
     assert np.all(np.isfinite(model.rank(NEW, fair)[1]))
 

@@ -17,7 +17,7 @@ from skout import (
     memory_limits,
 )
 from skout.basis.moments import MaskedMoments, Moments, block_moments, mean_of_observed
-from skout.kernels import Gaussian, Learnt
+from skout.kernels import Gaussian, LearnedMetric
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import DesignMatrix
 from skout.solvers.folds import mean_square
@@ -355,7 +355,7 @@ def test_what_cannot_be_done_is_said():
     with pytest.raises(ValueError, match=r"Y.*NaN"):
         iokr("gaussian", "linear").fit(X, HOLED)
     with pytest.raises(ValueError, match="a metric is learned from whole rows"):
-        KernelRidge(Learnt("gaussian"), SubSample(20), random_state=0).fit(X, HOLED)
+        KernelRidge(LearnedMetric("gaussian"), SubSample(20), random_state=0).fit(X, HOLED)
     with pytest.raises(ValueError, match="checkpoint"):
         ridge.set_params(checkpoint="fit.npz").fit(X, HOLED)
     model = KernelRidge(KERNEL, SubSample(20), solver="cg", random_state=0)

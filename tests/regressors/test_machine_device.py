@@ -48,7 +48,7 @@ def card(request):
     """A device by the name that users give; the CPU in its place refuses what a card refuses."""
     device = torch.device(request.param)
     with (
-        mock.patch("skout.rows.device.resolved", return_value=device),
+        mock.patch("skout.rows.device.torch_device", return_value=device),
         mock.patch.object(torch.Tensor, "__array__", refuse),
         mock.patch("skout.rows.device._BLOCK_ROWS", 256),
     ):
@@ -280,14 +280,14 @@ def test_coordinates_that_do_not_fit_the_card_are_made_again(card):
     with memory_limits(coordinates_mb=size * 0.99):
         assert not coordinates_of(design.basis_.engine_, rows, dtype=None).is_held
     Z = design.basis_.transform(X)
-    B = rows.near(np.eye(25)[:, :2].copy())
+    B = rows.device_array(np.eye(25)[:, :2].copy())
     assert_allclose(streamed.product(B).cpu().numpy(), Z[:, :2], atol=1e-9)
-    assert_allclose(streamed.Z.here(), Z, atol=1e-9)
+    assert_allclose(streamed.Z.load(), Z, atol=1e-9)
     assert_allclose(streamed.Z.then(np.sum, None).base.function(Z), Z.sum())
     with memory_limits(coordinates_mb=0.0):
         some = streamed.take(positions(np.array([3, 8]), B))
     assert not some.is_held
-    assert_allclose(some.Z.here(), Z[[3, 8]], atol=1e-9)
+    assert_allclose(some.Z.load(), Z[[3, 8]], atol=1e-9)
 
 
 def test_coordinates_of_rows_in_order_go_to_a_file(card):
@@ -301,7 +301,7 @@ def test_coordinates_of_rows_in_order_go_to_a_file(card):
         Z = coordinates_of(design.basis_.engine_, rows, dtype=None)
     assert Z.is_held
     assert isinstance(Z.Z.base.rows, np.memmap)
-    assert_allclose(Z.Z.here(), design.basis_.transform(X), atol=1e-9)
+    assert_allclose(Z.Z.load(), design.basis_.transform(X), atol=1e-9)
 
 
 # Products -----------------------------------------------------------------------------------------

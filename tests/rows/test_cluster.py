@@ -152,7 +152,7 @@ def test_kernels_and_their_widths(data, kernel, weighted):
 
 
 def test_median_of_more_rows_than_it_looks_at(monkeypatch, data):
-    monkeypatch.setattr("skout.kernels.distances._MEDIAN_ROWS", 100)
+    monkeypatch.setattr("skout.kernels.vectors._MEDIAN_ROWS", 100)
     X, Y, _ = data
     here = ridge(kernel=Gaussian("median")).fit(X, Y)
     model = ridge(kernel=Gaussian("median")).fit(cut(X, (250, 350)), cut(Y, (250, 350)))
@@ -377,7 +377,7 @@ def test_what_needs_all_rows_is_refused(data, monkeypatch):
     with pytest.raises(ValueError, match="use PivotedCholesky"):
         ridge(sketch=SubSample(10, "leverage")).fit(X, Y)
     monkeypatch.setattr("skout.rows.dask._MOST_ROWS", 100)
-    with pytest.raises(ValueError, match="600 of the 600 rows of X would be brought here"):
+    with pytest.raises(ValueError, match="600 of the 600 rows of X would be sent to this process"):
         ridge(sketch=GaussianSketch(10)).fit(X, Y)
 
 

@@ -30,7 +30,7 @@ from skout.kernels import (
     GaussianTanimoto,
     Kernel,
     Laplacian,
-    Learnt,
+    LearnedMetric,
     Linear,
     Mahalanobis,
     Mapped,
@@ -75,8 +75,8 @@ def card(request):
     """A device by the name that users give, which may be the CPU in disguise."""
     device = torch.device(request.param)
     with (
-        mock.patch("skout.rows.device.resolved", return_value=device),
-        mock.patch("skout.decoding.search.resolved", return_value=device),
+        mock.patch("skout.rows.device.torch_device", return_value=device),
+        mock.patch("skout.decoding.search.torch_device", return_value=device),
     ):
         yield device
 
@@ -133,7 +133,7 @@ def test_counts_are_exact_in_float16():
     """As on a card, whose float16 sums are exact up to 2048."""
     rng = np.random.default_rng(0)
     A, B = (Tanimoto().encode(rng.random((9, 5000)) < 0.9) for _ in range(2))
-    with mock.patch("skout.kernels.bits.is_on_card", return_value=True):
+    with mock.patch("skout._numerics.arrays.is_gpu_tensor", return_value=True):
         block = Tanimoto().against(to_device(B, "cpu"))
         found = block(to_device(A, "cpu"))
     assert_allclose(found.numpy(), Tanimoto().against(B)(A), rtol=1e-15)
@@ -163,7 +163,7 @@ def test_a_metric_learnt_on_a_card_is_that_of_the_cpu(kernel, diagonal):
     y, weights = np.sin(2.0 * X[:, 0]) + X[:, 1], rng.uniform(0.5, 1.0, 400)
     here, there = (
         KernelRidge(
-            Learnt(kernel, diagonal=diagonal, landmarks=60, rounds=2, width=2.0),
+            LearnedMetric(kernel, diagonal=diagonal, landmarks=60, rounds=2, width=2.0),
             SubSample(60),
             alpha=[1e-5, 1e-3],
             random_state=0,
@@ -384,7 +384,7 @@ def test_top_k_has_the_ties_of_the_cpu(name, k):
     Q = rng.integers(-2, 3, (30, 2)).astype(float)
     E = rng.integers(-2, 3, (500, 2)).astype(float)  # many equal scores
     search = "skout.decoding.search"
-    with mock.patch(f"{search}._CARD_CANDIDATES", 64), mock.patch(f"{search}._CARD_QUERIES", 7):
+    with mock.patch(f"{search}._DEVICE_CANDIDATES", 64), mock.patch(f"{search}._DEVICE_QUERIES", 7):
         index, scores = device_top_k(Q, E, k, torch.device(name))
     expected = top_k(Q, E, k)
     assert_array_equal(scores, expected[1])
@@ -456,8 +456,8 @@ def test_rows_of_a_tensor(name, kind):
     assert rows.device.type == device.type
     assert isinstance(rows[np.array([4, 1])], np.ndarray)
     assert_array_equal(rows[np.array([4, 1])], [[8.0, 9.0], [2.0, 3.0]])
-    assert_array_equal(rows.here(), values)
-    assert_array_equal(rows.subset(np.array([0, 5])).here(), values[[0, 5]])
+    assert_array_equal(rows.load(), values)
+    assert_array_equal(rows.subset(np.array([0, 5])).load(), values[[0, 5]])
     with mock.patch("skout.rows.device._BLOCK_ROWS", 4):
         for function in (Twice(), HostTwice()):
             found = rows.collect(function, (2,), np.float64)
@@ -475,7 +475,7 @@ def test_rows_stay_on_the_host_unless_a_card_is_asked_for():
     assert on_device(host, "cpu") is host
     with mock.patch("torch.cuda.is_available", return_value=False):
         assert on_device(host, "auto") is host
-    card = mock.patch("skout.rows.device.resolved", return_value=torch.device("cpu"))
+    card = mock.patch("skout.rows.device.torch_device", return_value=torch.device("cpu"))
     with mock.patch("torch.cuda.is_available", return_value=True), card as resolved:
         assert isinstance(on_device(host, "auto"), Device)
     resolved.assert_called_once_with("cuda:0")
@@ -487,7 +487,7 @@ def test_errors_name_the_device(problem):
         with pytest.raises(ValueError, match=text):
             KernelRidge("gaussian", SubSample(5), device=name).fit(X, Y)
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="PyTorch finds no such card"):
+        with pytest.raises(ValueError, match="PyTorch finds no such GPU"):
             KernelRidge("gaussian", SubSample(5), device="cuda").fit(X, Y)
 
 

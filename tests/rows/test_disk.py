@@ -79,7 +79,7 @@ def test_what_is_on_disk(tmp_path, kind):
         assert not is_array_like(here)
     lazy = Disk(X).then(np.abs)
     assert source(lazy) is lazy
-    assert source(X).at_hand is X
+    assert source(X).resident is X
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -105,7 +105,7 @@ def test_encoded_rows_know_what_they_will_be(tmp_path):
     assert len(rows) == 50
     assert rows.dtype == rows.precision == np.float32
     assert rows.ndim == 2
-    assert rows.at_hand is None
+    assert rows.resident is None
     some = np.array([3, 3, 40])
     part = rows.subset(some)
     np.testing.assert_array_equal(part[1:], integers[some[1:]])
@@ -115,8 +115,8 @@ def test_encoded_rows_know_what_they_will_be(tmp_path):
     np.testing.assert_array_equal(inverse, [0, 0, 1])
     doubled = rows.then(lambda block: 2 * block)
     np.testing.assert_array_equal(doubled[5:7], 2.0 * integers[5:7])
-    assert rows.here().dtype == np.float32
-    np.testing.assert_array_equal(rows.here(), integers)
+    assert rows.load().dtype == np.float32
+    np.testing.assert_array_equal(rows.load(), integers)
 
 
 # Equal to what is in memory ----------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_large_outputs_are_never_held(monkeypatch):
         lazy = model.fit(X, LABELS).predict_coordinates(X)
     assert isinstance(given[0], np.ndarray)
     assert isinstance(given[1], Source)
-    assert given[1].at_hand is None
+    assert given[1].resident is None
     np.testing.assert_allclose(lazy, held, rtol=1e-10, atol=1e-12)
 
 

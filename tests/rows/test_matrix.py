@@ -268,8 +268,8 @@ def card():
     with ExitStack() as stack:
         if not torch.cuda.is_available():
             cpu = torch.device("cpu")
-            stack.enter_context(mock.patch("skout.rows.device.resolved", return_value=cpu))
-            stack.enter_context(mock.patch("skout.decoding.search.resolved", return_value=cpu))
+            stack.enter_context(mock.patch("skout.rows.device.torch_device", return_value=cpu))
+            stack.enter_context(mock.patch("skout.decoding.search.torch_device", return_value=cpu))
         yield
 
 

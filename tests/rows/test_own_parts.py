@@ -32,9 +32,9 @@ from skout import (
     KernelMachine,
     KernelRidge,
     StructuredPredictor,
+    correct_hubness,
     iokr,
     sisokr,
-    without_hubs,
 )
 from skout.decoding import CandidateDecoder, Decoder
 from skout.dev import Local
@@ -272,8 +272,8 @@ class Searcher(BaseEstimator):
     def matched(self, Y, pool):
         return self.inner_.matched(Y, pool)
 
-    def priced(self, pool, prices):
-        return self.inner_.priced(pool, prices)
+    def penalized(self, pool, prices):
+        return self.inner_.penalized(pool, prices)
 
     def without_pool(self):
         light = Searcher()
@@ -597,7 +597,7 @@ def test_a_decoder_with_every_method_is_as_good_as_ours(plain):
     assert_array_equal(conformal[0].gaps_, conformal[1].gaps_)
     found = [one.evaluate(X[100:150], Y_SETS[100:150]) for one in conformal]
     assert found[0] == found[1]
-    fair = [without_hubs(one, X, Y_SETS, random_state=0) for one in (model, plain)]
+    fair = [correct_hubness(one, X, Y_SETS, random_state=0) for one in (model, plain)]
     assert_array_equal(fair[0].embedding, fair[1].embedding)
 
 
@@ -650,12 +650,12 @@ def test_candidates_on_a_cluster(plain):
             "ConformalSets needs a decoder with gaps,",
         ),
         (
-            lambda model: without_hubs(model, X, Y_SETS),
-            "without_hubs needs a decoder with embed, matched, priced,",
+            lambda model: correct_hubness(model, X, Y_SETS),
+            "correct_hubness needs a decoder with embed, matched, penalized,",
         ),
         (lambda model: Ensemble.of([model]).predict(X), "needs a decoder with embed,"),
     ],
-    ids=["embed", "truth_ranks", "ConformalSets", "without_hubs", "Ensemble"],
+    ids=["embed", "truth_ranks", "ConformalSets", "correct_hubness", "Ensemble"],
 )
 def test_missing_methods_are_named(use, missing):
     with pytest.raises(TypeError, match=f"{missing} and Nearest has none.*if Nearest is your own"):
@@ -897,7 +897,7 @@ def crafted(path, change):
     ("change", "message"),
     [
         (lambda node: node["state"].update({"against": 1}), "'against' is no attribute"),
-        (lambda node: node["state"].update({"normalized": True}), "'normalized' is no attribute"),
+        (lambda node: node["state"].update({"_by_name": True}), "'_by_name' is no attribute"),
         (lambda node: node["state"].update({"__class__": 1}), "'__class__' is no attribute"),
         (lambda node: node["state"].update({"__dict__": 1}), "'__dict__' is no attribute"),
         (lambda node: node.update({"class": "Jaccard"}), "without saying that it needs it"),

@@ -98,7 +98,7 @@ def test_cuts_do_not_matter(seed, n_cuts):
 def pool_of(made, size=0):
     """The rows that a first pass samples, where their number is not known."""
     rows, _, _ = made.open(0, size)
-    return rows.pool[0].here()
+    return rows.pool[0].load()
 
 
 def test_a_sample_of_the_rows_stands_for_them(monkeypatch):
@@ -222,7 +222,7 @@ def test_coordinates_of_blocks_go_to_a_file():
     rows = encoded(basis, basis.kernel_, cut(X, Y).open(0)[0], reset=False)
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         filed = coordinates_of(model.basis_.engine_, rows, dtype=None)
-        assert isinstance(filed.Z.here(), np.memmap)
+        assert isinstance(filed.Z.load(), np.memmap)
         some = filed.take(np.arange(0, N, 3))
     Z = basis.transform(X)
     B, G = RNG.standard_normal((30, 2)), RNG.standard_normal((300, 2))

@@ -680,7 +680,7 @@ def test_numpy_integers_are_sizes():
 
 @pytest.mark.parametrize("sketch", SEEING.values(), ids=list(SEEING))
 def test_missing_gram(sketch):
-    with pytest.raises(ValueError, match=r"looks at the data: draw\(n, rng, gram\) needs"):
+    with pytest.raises(ValueError, match=r"depends on the data: draw\(n, rng, gram\) needs"):
         sketch.draw(N, rng())
 
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:y has the mean:UserWarning")
 @pytest.fixture
 def device():
     """PyTorch on the CPU in the place of a GPU."""
-    with mock.patch("skout.rows.device.resolved", return_value=torch.device("cpu")):
+    with mock.patch("skout.rows.device.torch_device", return_value=torch.device("cpu")):
         yield
 
 

@@ -271,7 +271,7 @@ def test_rows_taken_from_a_file_of_coordinates_stay_there():
         Z = design_of(model, in_order)
     assert isinstance(Z.Z.rows, np.memmap)
     some = Z.take(np.arange(0, N, 2))
-    assert some.Z.at_hand is None
+    assert some.Z.resident is None
     dense = model.basis_.transform(X)
     assert_allclose(some.product(np.eye(P)), dense[::2], atol=1e-9)
     assert_allclose(some.gram(np.ones(25)), gram(dense[::2], np.ones(25)), atol=1e-9)

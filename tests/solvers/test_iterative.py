@@ -45,7 +45,7 @@ def ridge(sketch=SKETCH, **options):
 @pytest.fixture
 def card():
     """PyTorch on the CPU in the place of a card."""
-    with mock.patch("skout.rows.device.resolved", return_value=torch.device("cpu")):
+    with mock.patch("skout.rows.device.torch_device", return_value=torch.device("cpu")):
         yield
 
 

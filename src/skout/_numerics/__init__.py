@@ -1,4 +1,4 @@
-"""The ground floor: arrays, threads, factorisations, validation. It knows nothing of the rest."""
+"""Arrays, threads, factorizations, validation: imports nothing of the rest of skout."""
 
 # what files name: rows
 from .objects import Joint as Joint

@@ -12,13 +12,15 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy import special as scipy_special
 from sklearn import get_config
+
+from .types import Array, Candidates, DType, Index, Objects, Rows, TorchDevice
 
 __all__ = [
     "RightOperand",
@@ -33,7 +35,7 @@ __all__ = [
     "has_rows",
     "is_checked",
     "is_float",
-    "is_on_card",
+    "is_gpu_tensor",
     "is_spread",
     "is_tensor",
     "match",
@@ -61,34 +63,36 @@ __all__ = [
 ]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-# Columns of a tile of A'A on a card; only tiles on and above the diagonal are computed.
+# Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed.
 _TILE = 256
-# A card multiplies tiles of so many columns, and is busy with so many of them at a time.
+# A GPU multiplies tiles of 128 columns, and 512 of them keep its multiprocessors busy (an H200 has
+# 132). At most 64 pieces, which are summed afterwards.
 _CORE_TILE, _BUSY, _MOST_PIECES = 128, 512, 64
-# A CSR landmark matrix is multiplied as a dense one up to this many numbers.
+# A CSR landmark matrix is multiplied as a dense one up to this many numbers, 512 MB in float64.
 _DENSE_LIMIT = 2**26
-# Columns of a right operand that a CSR matrix is multiplied with at a time.
+# Columns of a right operand that a CSR matrix is multiplied with at a time: they stay in cache.
 _CHUNK = 128
 # Formats of sparse matrices that cannot be indexed.
 _NO_ROWS = ("bsr", "coo", "dia")
-# Numbers of a matrix that are hashed at a time.
+# Numbers of a matrix that are hashed at a time: 8 MB.
 _HASHED = 2**20
 
 
-def is_tensor(array: Any) -> bool:
+def is_tensor(array: Array) -> bool:
     """Return whether an array, or what encoded rows hold, is a tensor."""
-    if isinstance(array, np.ndarray):  # a short cut
+    if isinstance(array, np.ndarray):  # the common case, without a look for torch
         return False
-    torch = sys.modules.get("torch")  # there are no tensors before somebody imports it
+    torch = sys.modules.get("torch")  # without an import of it there are no tensors
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_on_card(array: Any) -> bool:
+def is_gpu_tensor(array: Array) -> bool:
     """Return whether an array is a tensor that is not in the memory of the host."""
-    return is_tensor(array) and getattr(array, "held", array).device.type != "cpu"
+    held: Array = getattr(array, "held", array)
+    return is_tensor(array) and held.device.type != "cpu"
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: Array) -> Any:
     """Return `torch` for tensors and `numpy` for all else: a formula written once runs on both.
 
     Parameters
@@ -105,7 +109,7 @@ def namespace(array: Any) -> Any:
     return sys.modules["torch"] if is_tensor(array) else np
 
 
-def numpy_of(array: Any) -> Any:
+def numpy_of(array: Array) -> Array:
     """Return a tensor of any device as an array; other things as they are."""
     if not is_tensor(array):
         return array
@@ -114,17 +118,17 @@ def numpy_of(array: Any) -> Any:
     return (array.float() if is_short else array).numpy()
 
 
-def special(array: Any) -> Any:
+def special(array: Array) -> Any:
     """Return the module of special functions: `scipy.special` or `torch.special`."""
     return namespace(array).special if is_tensor(array) else scipy_special
 
 
-def sqrt(array: Any) -> Any:
-    """Return the square root, as a function that numba knows too, see `kernels.popcount`."""
+def sqrt(array: Array) -> Array:
+    """Return the square root, a function that numba can compile too, see `kernels.popcount`."""
     return namespace(array).sqrt(array)
 
 
-def empty(shape: tuple[int, ...], like: Any, dtype: Any) -> Any:
+def empty(shape: tuple[int, ...], like: Rows, dtype: DType) -> Array:
     """Return a new array of a NumPy dtype, where `like` is."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
@@ -132,75 +136,75 @@ def empty(shape: tuple[int, ...], like: Any, dtype: Any) -> Any:
     return namespace(like).empty(shape, dtype=torch_dtype(dtype), device=like.device)
 
 
-def ones(n: int, like: Any) -> Any:
+def ones(n: int, like: Rows) -> Array:
     """Return a vector of ones in float64, where `like` is."""
     out = empty((n,), like, np.float64)
     out[...] = 1.0
     return out
 
 
-def zeros(shape: tuple[int, ...], like: Any) -> Any:
+def zeros(shape: tuple[int, ...], like: Rows) -> Array:
     """Return zeros in float64, where `like` is."""
     out = empty(shape, like, np.float64)
     out[...] = 0.0
     return out
 
 
-def constant(value: Any, like: Any) -> Any:
+def constant(value: Array, like: Rows) -> Array:
     """Return numbers as an array in the precision of `like`, and where that is."""
     if not is_tensor(like):
         return np.asarray(value, dtype=np.float64)
     return namespace(like).as_tensor(value, dtype=like.dtype, device=like.device)
 
 
-def cast(array: Any, dtype: Any) -> Any:
+def cast(array: Array, dtype: DType) -> Array:
     """Return an array in another precision; dtype is that of NumPy or of an array like this one."""
     if not is_tensor(array):
         return array.astype(dtype, copy=False)
     return array.to(torch_dtype(dtype))
 
 
-def torch_dtype(dtype: Any) -> Any:
+def torch_dtype(dtype: DType) -> Array:
     """Return the dtype of torch for one of NumPy, or for itself."""
     import torch
 
     return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
 
 
-def contiguous(array: Any) -> Any:
+def contiguous(array: Array) -> Array:
     """Return an array whose rows lie one after the other."""
     return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
 
 
-def row_dots(A: Any, B: Any, out: Any = None) -> Any:
+def row_dots(A: Array, B: Array, out: Array = None) -> Array:
     """Return the inner product of each row of A with that of B."""
     if is_tensor(A):
         return namespace(A).sum(A * B, dim=1, out=out)
     return np.einsum("ij,ij->i", A, B, out=out)
 
 
-def is_spread(array: Any) -> bool:
+def is_spread(array: Array) -> bool:
     """Return whether the columns of a matrix are one column, spread by `broadcast_to`."""
     return (array.stride() if is_tensor(array) else array.strides)[1] == 0
 
 
-def flatnonzero(array: Any) -> Any:
+def flatnonzero(array: Array) -> Array:
     """Return the positions of the entries of a vector that are not 0."""
     return array.nonzero().flatten() if is_tensor(array) else np.flatnonzero(array)
 
 
-def positions(index: Any, like: Any) -> Any:
+def positions(index: Array, like: Rows) -> Array:
     """Return row numbers as an array that `like` can be indexed with."""
     if not is_tensor(like):
         return index.cpu().numpy() if is_tensor(index) else np.asarray(index)
     return namespace(like).as_tensor(index, device=like.device)
 
 
-def tall_product(A: Any, B: Any) -> Any:
+def tall_product(A: Array, B: Array) -> Array:
     """Return A'B of matrices with many rows and few columns.
 
-    On a card a small product of long columns would keep few of its cores busy. It is cut into the
-    products of pieces of the rows, which run side by side.
+    On a GPU, a small product of long columns would keep few of its cores busy. It is cut into
+    products of pieces of the rows, which run in parallel.
     """
     if not is_tensor(A):
         return A.T @ B
@@ -214,7 +218,7 @@ def tall_product(A: Any, B: Any) -> Any:
     return total
 
 
-def gram(A: Any, signs: Any = None) -> Any:
+def gram(A: Array, signs: Array = None) -> Array:
     """Return A'A, or A' diag(signs) A, at half the cost of other products."""
     B = A if signs is None else A * signs[:, None]
     if not is_tensor(A):
@@ -228,7 +232,7 @@ def gram(A: Any, signs: Any = None) -> Any:
     return out
 
 
-def median(array: Any) -> Any:
+def median(array: Array) -> Array:
     """Return the median of each column."""
     if not is_tensor(array):
         return np.median(array, axis=0)
@@ -236,7 +240,7 @@ def median(array: Any) -> Any:
     return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
 
 
-def unpack_bits(octets: Any, count: int) -> Any:
+def unpack_bits(octets: Array, count: int) -> Array:
     """Return the first `count` bits of rows of bytes, lowest first, as numbers 0 and 1."""
     if not is_tensor(octets):
         return np.unpackbits(octets, axis=1, count=count, bitorder="little")
@@ -246,7 +250,7 @@ def unpack_bits(octets: Any, count: int) -> Any:
     return bits.flatten(1)[:, :count]
 
 
-def tensor(array: Any, device: Any) -> Any:
+def tensor(array: Array, device: TorchDevice) -> Array:
     """Return an array or a CSR matrix as a dense tensor on a device."""
     import torch
 
@@ -256,7 +260,7 @@ def tensor(array: Any, device: Any) -> Any:
     return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
 
 
-def times(A: Any, B: Any) -> Any:
+def times(A: Array, B: Array) -> Array:
     """Return A B; for one column by a product with a vector, which is faster."""
     return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
 
@@ -264,8 +268,8 @@ def times(A: Any, B: Any) -> Any:
 # Rows of a data set ------------------------------------------------------------------------------
 
 
-def has_rows(objects: Any) -> bool:
-    """Whether `n_rows` has an answer."""
+def has_rows(objects: Objects) -> bool:
+    """Whether `n_rows` can count the rows of these objects."""
     if hasattr(objects, "shape"):
         return len(objects.shape) > 0
     if isinstance(objects, Mapping):
@@ -273,7 +277,7 @@ def has_rows(objects: Any) -> bool:
     return hasattr(objects, "__len__")
 
 
-def n_rows(rows: Any) -> int:
+def n_rows(rows: Rows) -> int:
     """Return the number of rows, for sparse matrices and dicts of columns too."""
     if hasattr(rows, "shape"):  # first: some sparse matrices are dicts
         return rows.shape[0]
@@ -282,7 +286,7 @@ def n_rows(rows: Any) -> int:
     return len(rows)
 
 
-def take(objects: Any, index: Any) -> Any:
+def take(objects: Objects, index: Index) -> Objects:
     """Return objects[index] for arrays, sparse matrices, data frames, dicts and plain lists."""
     if isinstance(objects, Mapping) and not hasattr(objects, "shape"):
         return {name: take(column, index) for name, column in objects.items()}
@@ -308,23 +312,23 @@ def row_slices(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def float_dtype(rows: Any) -> np.dtype:
+def float_dtype(rows: Rows) -> np.dtype:
     """Return float32 for float32 rows, else float64: the precision of kernel blocks."""
     dtype = getattr(rows, "dtype", None)
     single = dtype == _SINGLE if isinstance(dtype, np.dtype) else str(dtype) == "torch.float32"
     return _SINGLE if single else _DOUBLE
 
 
-def is_float(rows: Any) -> bool:
+def is_float(rows: Rows) -> bool:
     """Return whether rows are numbers, and kernel blocks have their precision."""
     dtype = getattr(rows, "dtype", None)
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
 
 
-def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
-    """Whether rows are a matrix as the library's checks return it, whose numbers are known finite.
+def is_checked(rows: Rows, accept_sparse: bool = True) -> bool:
+    """Whether rows are a matrix as the checks of this library return it, of finite numbers.
 
-    They are where scikit-learn is told to `assume_finite`, as within our own checks.
+    Numbers are known to be finite where scikit-learn is set to `assume_finite`, as in our checks.
     """
     if not get_config()["assume_finite"]:
         return False
@@ -335,7 +339,7 @@ def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
     return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
 
 
-def astype(rows: Any, dtype: Any) -> Any:
+def astype(rows: Rows, dtype: DType) -> Rows:
     """Cast numeric rows; objects stay as they are."""
     if not is_float(rows):
         return rows
@@ -345,27 +349,27 @@ def astype(rows: Any, dtype: Any) -> Any:
 class RightOperand:
     """B', (d, m), prepared once for products A B' with many blocks of rows A, dense or CSR."""
 
-    def __init__(self, B: Any) -> None:
+    def __init__(self, B: Array) -> None:
         self._B = B
         # whether B is dense, or may become so
         self._is_small = not sparse.issparse(B) or math.prod(B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
-    def _transposed(self) -> Any:
+    def _transposed(self) -> Array:
         return _dense_transposed(self._B) if self._is_small else self._B.T.tocsr()
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
         """Columns of B' in parts that stay in cache while the rows of a CSR matrix visit them."""
         parts = row_slices(self._B.shape[0], _CHUNK)
-        return [(some, _dense_transposed(self._B[some])) for some in parts]
+        return [(part, _dense_transposed(self._B[part])) for part in parts]
 
     @functools.cached_property
     def _in_other_precision(self) -> RightOperand:
         other = np.float64 if float_dtype(self._B) == np.float32 else np.float32
         return RightOperand(cast(self._B, other))
 
-    def product(self, A: Any, out: Any = None) -> Any:
+    def product(self, A: Array, out: Array = None) -> Array:
         """Return the dense product A B', in the precision of A."""
         if float_dtype(A) != float_dtype(self._B):
             return self._in_other_precision.product(A, out)
@@ -373,8 +377,8 @@ class RightOperand:
             return namespace(A).matmul(A, self._transposed, out=out)
         out = empty((n_rows(A), self._B.shape[0]), A, float_dtype(A)) if out is None else out
         if self._is_small:
-            for some, part in self._chunks:
-                out[:, some] = A @ part
+            for columns, part in self._chunks:
+                out[:, columns] = A @ part
         elif sparse.issparse(A):
             out[...] = (A @ self._transposed).toarray()
         else:
@@ -382,14 +386,14 @@ class RightOperand:
         return out
 
 
-def _dense_transposed(B: Any) -> Any:
+def _dense_transposed(B: Array) -> Array:
     return contiguous((B.toarray() if sparse.issparse(B) else B).T)
 
 
 # Rows that are equal -----------------------------------------------------------------------------
 
 
-def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def unique(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct rows.
 
     Returns
@@ -399,9 +403,9 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     inverse : ndarray of int
         `rows[first][inverse]` equals `rows`.
     """
-    found = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
-    if found is not None:
-        return found
+    distinct = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
+    if distinct is not None:
+        return distinct
     return unique_keys(row_keys(rows))
 
 
@@ -410,7 +414,7 @@ def unique_columns(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return unique(np.ascontiguousarray(np.packbits(mask, axis=0).T))
 
 
-def unique_keys(keys: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+def unique_keys(keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct keys, as `unique` finds rows."""
     number: dict[Any, int] = {}
     inverse = np.empty(len(keys), dtype=np.intp)
@@ -424,7 +428,7 @@ def unique_keys(keys: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the distinct rows of a matrix by a hash of 64 bits; None where it tells too little."""
+    """Find the distinct rows of a matrix by 64-bit hashes; None where two rows share a hash."""
     kind = rows.dtype
     if kind.kind != "f" or kind.itemsize not in (4, 8) or rows.size == 0:
         return None
@@ -432,32 +436,32 @@ def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     # odd numbers make each column count; the seed is fixed, so that results repeat
     odd = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
     numbers = np.zeros(len(rows), dtype=np.uint64)
-    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
-        part = np.ascontiguousarray(rows[some]) + kind.type(0)  # -0.0 and 0.0 are one value
+    for block in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        values = np.ascontiguousarray(rows[block]) + kind.type(0)  # -0.0 and 0.0 are one value
         # the upper half of a number, which small integers use, must reach the lower half
-        mixed = part.view(bits).astype(np.uint64)
+        mixed = values.view(bits).astype(np.uint64)
         mixed ^= mixed >> np.uint64(29)
-        numbers[some] = mixed @ odd
+        numbers[block] = mixed @ odd
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     order = np.argsort(first)  # as they appear
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     first, inverse = first[order], place[inverse]
-    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
-        if not np.array_equal(rows[some], rows[first[inverse[some]]]):
+    for block in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        if not np.array_equal(rows[block], rows[first[inverse[block]]]):
             return None  # two different rows with one hash
     return first, inverse
 
 
-def match(rows: Any, pool: Any) -> np.ndarray:
+def match(rows: Rows, pool: Candidates) -> np.ndarray:
     """Return for each row the position in `pool` of a row equal to it, -1 where there is none."""
     number = {key: j for j, key in enumerate(row_keys(pool))}
     keys = row_keys(rows)
     return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
-def row_keys(rows: Any) -> list[Any]:
-    """Return one hashable key a row; objects that cannot be hashed count as distinct."""
+def row_keys(rows: Rows) -> Sequence[Hashable]:
+    """Return one hashable key per row; objects that cannot be hashed count as distinct."""
     if sparse.issparse(rows):
         rows = rows.tocsr(copy=True)
         rows.sum_duplicates()
@@ -472,7 +476,7 @@ def row_keys(rows: Any) -> list[Any]:
     return [_object_key(item) for item in rows]
 
 
-def _object_key(item: Any) -> Any:
+def _object_key(item: object) -> Hashable:
     try:
         hash(item)
     except TypeError:

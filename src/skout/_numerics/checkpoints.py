@@ -1,4 +1,4 @@
-"""Checkpoints of long work: what was killed goes on where it was.
+"""Checkpoints of long computations, which resume where they were killed.
 
 The state of the work and the facts that it depends on, in one .npz file. It is replaced as a whole,
 so that there is always a complete one; and read without executing anything.
@@ -13,7 +13,6 @@ import re
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +20,7 @@ from scipy import sparse
 from .arrays import row_keys
 from .files import replacing, warn_unwritten
 from .objects import Rows
+from .types import Array, Objects
 
 __all__ = ["Checkpoint", "digest"]
 
@@ -35,7 +35,7 @@ class Checkpoint:
     A file of work that had other facts is refused.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **facts: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str], **facts: object) -> None:
         self.path = Path(path)
         if not self.path.parent.is_dir() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
@@ -44,7 +44,7 @@ class Checkpoint:
         self._written, self._took = time.monotonic(), 0.0
         self.add_facts(**facts)
 
-    def add_facts(self, **facts: Any) -> None:
+    def add_facts(self, **facts: object) -> None:
         """Add what the result depends on too, and raise where the file says otherwise."""
         self.facts |= {name: _plain(fact) for name, fact in facts.items()}
         if self._stored is None:
@@ -58,7 +58,7 @@ class Checkpoint:
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def keep(self, done: int = 0, **numbers: Any) -> None:
+    def keep(self, done: int = 0, **numbers: Array) -> None:
         """Write the state, if the last file is old enough.
 
         The file is replaced as a whole, so that a crash leaves this one or the one before.
@@ -100,7 +100,7 @@ class Checkpoint:
             ) from error
 
 
-def digest(*parts: Any) -> str:
+def digest(*parts: Objects) -> str:
     """Return a short name for arrays, or lists of keys, that others do not have."""
     total = hashlib.sha256()
     for part in parts:
@@ -108,7 +108,7 @@ def digest(*parts: Any) -> str:
     return total.hexdigest()[:16]
 
 
-def update_digest(total: Any, part: Any) -> None:
+def update_digest(total: hashlib._Hash, part: Objects) -> None:
     """Add an array, a sparse matrix, rows or a list of keys to a digest."""
     if sparse.issparse(part):
         part = part.tocsr()
@@ -121,6 +121,6 @@ def update_digest(total: Any, part: Any) -> None:
         total.update(_plain(part.tolist() if isinstance(part, np.ndarray) else part).encode())
 
 
-def _plain(fact: Any) -> str:
+def _plain(fact: object) -> str:
     """Return a fact as text, which is the same in another process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(fact))

@@ -25,14 +25,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
 
-__all__ = [
-    "PartsByName",
-    "address",
-    "all_at_once",
-    "column_names",
-    "frames_out",
-    "no_frames",
-]
+__all__ = ["PartsByName", "address", "all_at_once", "column_names", "frames_out", "no_frames"]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -328,12 +321,7 @@ def column_names(Y: Any) -> list[str] | None:
 
 
 def _in_frames(
-    container: str,
-    method: Callable[..., Any],
-    model: Any,
-    X: Any,
-    *args: Any,
-    **params: Any,
+    container: str, method: Callable[..., Any], model: Any, X: Any, *args: Any, **params: Any
 ) -> Any:
     """Return what a method of a model predicts for X in frames, of pandas or of polars."""
     index = X.index if hasattr(X, "iloc") else None

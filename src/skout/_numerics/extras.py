@@ -11,7 +11,7 @@ __all__ = ["axes", "extra"]
 
 @contextmanager
 def extra(name: str, need: str) -> Iterator[None]:
-    """Let an import that fails in the block say what `need`s it, and which extra to install.
+    """Let an import that fails in the block say what needs it, and which extra to install.
 
     Examples
     --------

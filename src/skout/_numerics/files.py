@@ -1,4 +1,4 @@
-"""How files are written: aside, and then in the place of the old one in a single step."""
+"""Files are written under a temporary name, and then replace the old one in a single step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
+
+from .types import DType, PathLike
 
 try:
     import fcntl
@@ -35,11 +37,12 @@ __all__ = [
 ]
 
 _TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
-# Seconds after its last change in which a temporary file is left alone, whoever wrote it.
+# Seconds after its last change in which a temporary file is not removed, whoever wrote it: file
+# systems without locks cannot tell that it is in use.
 _YOUNG = 60.0
-# What a full disk, a quota and a limit on the size of files say.
+# Errors of a full disk, a quota and a limit on the size of files.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# What file systems say that cannot reserve room.
+# Errors of file systems that cannot reserve space.
 _UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _ZEROS = 2**20
 
@@ -115,10 +118,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Take the room for a file on the disk, so that a memory map of it finds it there.
+    """Reserve the disk space of a file, so that writing to a memory map of it cannot fail.
 
-    Where the disk is full, writing to a memory map ends the process; this raises an OSError. `file`
-    is open for writing, at its end, and `size` the bytes that it will have.
+    On a full disk, writing to a memory map kills the process, and this raises an OSError. `file` is
+    open for writing, at its end; `size` is its final size in bytes.
     """
     file.flush()
     try:
@@ -134,8 +137,8 @@ def reserve(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.memmap:
-    """Return a new .npy file as a memory map, which has its room on the disk."""
+def new_map(path: PathLike, shape: tuple[int, ...], dtype: DType = np.float64) -> np.memmap:
+    """Return a new .npy file as a memory map, its disk space reserved."""
     dtype = np.dtype(dtype)
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     with open(path, "wb") as file:
@@ -146,12 +149,12 @@ def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.me
 
 @contextmanager
 def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a file as the only process; its lock goes with the process.
+    """Lock a file for this process; the lock ends with the process.
 
     Raises
     ------
     BlockingIOError
-        If another process holds it. Where a file system has no locks, none is kept off.
+        If another process holds it. File systems without locks let all processes pass.
     """
     with open(path, "wb") as file:
         if fcntl is not None:
@@ -168,7 +171,7 @@ def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def warn_unwritten(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make a warning of an error in writing a checkpoint, without which a fit can go on."""
+    """Turn an error in writing a checkpoint into a warning: the fit can go on without it."""
     try:
         yield
     except OSError as error:
@@ -181,7 +184,7 @@ def warn_unwritten(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether this is to be written into, since it is there and no file; raise where it cannot."""
+    """Whether a path is a pipe or device, which is written into, not replaced."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # there is nothing, or it says so when it is opened
@@ -206,7 +209,7 @@ def _errors_name(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def _held(part: Path) -> Iterator[None]:
-    """Make a file, and lock it while it is written: its lock goes with the process."""
+    """Create a file, locked while it is written; the lock ends with the process."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     descriptor = os.open(part, flags, 0o666)
     try:
@@ -226,8 +229,8 @@ def _remove_leftovers(folder: Path) -> None:
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(folder) as entries:  # a folder may be closed to readers
-        found = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
-        for entry in found:
+        leftovers = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for entry in leftovers:
             _remove_leftover(entry)
 
 

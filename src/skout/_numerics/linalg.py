@@ -1,4 +1,4 @@
-"""The module that factorises matrices, in float64; `factors` does so in place, or on a card."""
+"""Factorizations of matrices, in float64; `factors` has those in place, or on a GPU."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-from scipy.linalg import (
-    LinAlgError,
-    blas,
-    cho_factor,
-    cho_solve,
-    eigh,
-    lapack,
-    solveh_banded,
-    svd,
-)
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack, solveh_banded, svd
 
 from .arrays import is_tensor, namespace, tensor
+from .types import Array, TorchDevice
 
 __all__ = [
     "check_definite",
@@ -50,34 +42,38 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
-# A torch device on which large triangles are inverted, multiplied and solved, in float64 too.
-_CARD: ContextVar[Any] = ContextVar("card", default=None)
+# A torch device on which triangles of `_LARGE` rows or more are inverted, multiplied and solved, in
+# float64 too; smaller ones are not worth the copy.
+_DEVICE: ContextVar[Any] = ContextVar("card", default=None)
 _LARGE = 1500
-# Columns of a triangle that are multiplied at a time.
+# Columns of a triangle that are copied at a time: a block of them stays in cache.
 _TRIANGLE = 256
-# Up to this many shifts are solved by one Cholesky factor each; more by a tridiagonal form.
+# Up to this many shifts are solved by one Cholesky factor each (m^3 / 3 flops); more by a
+# tridiagonal form, which costs 4 m^3 / 3 once, half of it in slow products with vectors, and next
+# to nothing for each shift.
 _FEW_SHIFTS = 8
-# Rounding of a kernel matrix of n rows stays below n times this share of its largest entry.
+# Rounding of a kernel matrix of n rows stays below n times this share of its largest entry: float32
+# kernels reach 1e-7. Eigenvalues below minus this show that a kernel is not positive semi-definite.
 _ROUNDING = 1e-6
-# Random vectors that a remainder is multiplied with.
+# Vectors that a remainder is multiplied with: a single one could be orthogonal to what is wrong.
 _PROBES = 3
-# Numbers below this have lost digits to underflow.
+# Kernel matrices whose largest value is below this have lost digits to underflow.
 _UNDERFLOW = 1e-290
 
 
 @contextmanager
-def large_matrices_on(device: Any) -> Iterator[None]:
-    """Work on large matrices on a device, within a `with` block; None is the host."""
-    token = _CARD.set(device)
+def large_matrices_on(device: TorchDevice) -> Iterator[None]:
+    """Compute with large matrices on a device within the block; None is the host."""
+    token = _DEVICE.set(device)
     try:
         yield
     finally:
-        _CARD.reset(token)
+        _DEVICE.reset(token)
 
 
-def _card(n: int) -> Any:
+def _device_for(n: int) -> Array:
     """Return the device for matrices of n rows, None for the host."""
-    return _CARD.get() if n >= _LARGE else None
+    return _DEVICE.get() if n >= _LARGE else None
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +93,7 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
     """
     m = K.shape[0]
     floor = m * EPS * float(np.max(np.diagonal(K), initial=0.0))
-    # of K.T, the same matrix, which Fortran reads as it lies
+    # K.T is the same matrix in the order of Fortran, so that LAPACK needs no copy
     factor, order, rank, _ = lapack.dpstrf(K.T, lower=1, tol=max(tol, floor))
     check_remainder(K, factor[:, :rank], order - 1, max(tol, floor))
     if rank == 0 or not np.any(factor[0, 0]):
@@ -119,7 +115,7 @@ def _lower_triangle(A: np.ndarray) -> np.ndarray:
 
 
 def _eigh_by_halves(A: np.ndarray, check_finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigh(A) by divide and conquer, the fastest; old SciPy cannot for one row or none."""
+    """Return eigh(A) by divide and conquer, the fastest; old SciPy fails for fewer than 2 rows."""
     if not A.size:
         return np.linalg.eigh(A)
     return eigh(A, driver="evd" if len(A) > 1 else None, check_finite=check_finite)
@@ -140,9 +136,9 @@ def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nda
 
 
 def check_definite(K: np.ndarray, rows: int = 128) -> None:
-    """Raise where some rows of K show that it is not positive semi-definite."""
-    some = slice(None, None, max(1, len(K) // rows))
-    check_spectrum(eigh(K[some, some], eigvals_only=True))
+    """Raise where a sample of the rows of K shows that it is not positive semi-definite."""
+    sample = slice(None, None, max(1, len(K) // rows))
+    check_spectrum(eigh(K[sample, sample], eigvals_only=True))
 
 
 def symmetric_eigenvalues(K: np.ndarray) -> np.ndarray:
@@ -158,13 +154,13 @@ def symmetric_eigen(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def triangular_inverse(L: np.ndarray) -> np.ndarray:
     """Invert a lower triangular matrix with a non-zero diagonal."""
-    if (card := _card(len(L))) is not None:
+    if (device := _device_for(len(L))) is not None:
         import torch
 
-        one = torch.eye(len(L), dtype=torch.float64, device=card)
-        inverse = torch.linalg.solve_triangular(tensor(L, card), one, upper=False)
-        return inverse.contiguous().cpu().numpy()  # rows as they are here
-    # of L.T, which Fortran reads in place
+        identity = torch.eye(len(L), dtype=torch.float64, device=device)
+        inverse = torch.linalg.solve_triangular(tensor(L, device), identity, upper=False)
+        return inverse.contiguous().cpu().numpy()  # in row-major order
+    # L.T is in the order of Fortran: no copy
     return _lower_triangle(lapack.dtrtri(L.T, lower=0)[0].T)
 
 
@@ -172,18 +168,18 @@ def triangle_gram(L: np.ndarray) -> np.ndarray:
     """Return L'L for a lower triangular L, at a third of the cost of a product."""
     gram = lapack.dlauum(L.T, lower=0)[0]  # U U' = L'L, of which the upper triangle is written
     for start in range(0, len(L), _TRIANGLE):
-        some = slice(start, start + _TRIANGLE)
-        corner = gram[some, some]
-        gram[some, some] = np.triu(corner) + np.triu(corner, 1).T
-        gram[some.stop :, some] = gram[some, some.stop :].T
-    return gram.T  # the same, row by row
+        block = slice(start, start + _TRIANGLE)
+        corner = gram[block, block]
+        gram[block, block] = np.triu(corner) + np.triu(corner, 1).T
+        gram[block.stop :, block] = gram[block, block.stop :].T
+    return gram.T  # the same matrix in row-major order
 
 
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
-    if (card := _card(len(M))) is not None:
-        left = tensor(M, card)
-        return (left @ tensor(A, card) @ left.T).contiguous().cpu().numpy()
+    if (device := _device_for(len(M))) is not None:
+        left = tensor(M, device)
+        return (left @ tensor(A, device) @ left.T).contiguous().cpu().numpy()
     half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
@@ -195,7 +191,7 @@ def triangular_product(M: np.ndarray, B: np.ndarray, *, transposed: bool = False
 
 
 def inverse_gram_product(C: np.ndarray, v: np.ndarray, first: int = 0) -> np.ndarray:
-    """Return L L' v, given C = L^-1; without the first rows and columns of L, where v is zero."""
+    """Return L L' v from C = L^-1, without the first rows and columns of L, where v is zero."""
     upper = np.asfortranarray(C.T)
     half = blas.dtrsv(upper, v, lower=0)
     half[:first] = 0.0
@@ -245,10 +241,10 @@ def ridge_solve(
 
     With `overwrite`, A is lost.
     """
-    if shift > 0 and (card := _card(len(A))) is not None:
-        found = _solved_on(card, A, B, shift)
-        if found is not None:
-            return found
+    if shift > 0 and (device := _device_for(len(A))) is not None:
+        solution = _solved_on(device, A, B, shift)
+        if solution is not None:
+            return solution
     if shift > 0:
         diagonal = np.diagonal(A).copy()
         in_place = overwrite and A.flags.c_contiguous
@@ -264,22 +260,24 @@ def ridge_solve(
                 UserWarning,
                 stacklevel=2,
             )
-        if in_place:  # the factor went into one triangle
+        if in_place:  # the factor has overwritten one triangle
             upper = np.triu(shifted, 1)
             A = upper + upper.T
             A[np.diag_indices_from(A)] = diagonal
     return _eigen_path(A, B, np.array([shift]))[0]
 
 
-def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray | None:
+def _solved_on(
+    device: TorchDevice, A: np.ndarray, B: np.ndarray, shift: float
+) -> np.ndarray | None:
     """Return (A + shift I)^-1 B from a device, None if the matrix is not positive there."""
-    factor = _tensor_factor(tensor(A, card), shift)
+    factor = _tensor_factor(tensor(A, device), shift)
     if factor is None:
         return None
-    return namespace(factor).cholesky_solve(tensor(B, card), factor).cpu().numpy()
+    return namespace(factor).cholesky_solve(tensor(B, device), factor).cpu().numpy()
 
 
-def _tensor_factor(A: Any, shift: float) -> Any:
+def _tensor_factor(A: Array, shift: float) -> Array:
     """Return the Cholesky factor of A + shift I, a tensor; None if that is not positive."""
     shifted = A.clone()
     shifted.diagonal().add_(shift)
@@ -289,18 +287,19 @@ def _tensor_factor(A: Any, shift: float) -> Any:
 
 def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return A^-1 B for a positive definite A, else raise LinAlgError; A is overwritten."""
-    if (card := _card(len(A))) is not None:
-        found = _solved_on(card, A, B, 0.0)
-        if found is None:
+    if (device := _device_for(len(A))) is not None:
+        solution = _solved_on(device, A, B, 0.0)
+        if solution is None:
             raise LinAlgError("The matrix is not positive definite.")
-        return found
+        return solution
     factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, B, check_finite=False)
 
 
-def positive_solver(A: Any) -> Callable[[Any], Any]:
-    """Return b -> A^-1 b for a positive definite A; if rounding spoils that, a shift is added."""
+def positive_solver(A: Array) -> Callable[[Any], Any]:
+    """Return b -> A^-1 b for a positive definite A, shifted where rounding makes it indefinite."""
     trace = float(A.diagonal().sum())
+    # the least shift, relative to the trace, that a Cholesky factorization accepts
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
         if is_tensor(A):
             factor: Any = _tensor_factor(A, lift * trace)
@@ -370,7 +369,7 @@ def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndar
     return np.hsplit(stacked, len(shifts))
 
 
-def _apply_reflectors(reflectors: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> Any:
+def _apply_reflectors(reflectors: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> Array:
     """Return Q B or Q'B, where Q leaves the first coordinate alone."""
     rest, _, _ = lapack.dormqr("L", trans, reflectors[1:, :-1], tau, B[1:], 64 * B.shape[1])
     return np.vstack([B[:1], rest])
@@ -407,17 +406,17 @@ def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
     return np.minimum(1.0, seen + missed / s)
 
 
-# Kernel matrices that are not positive semi-definite: rounding alone is no reason -----------------
+# Kernel matrices that are not positive semi-definite, beyond rounding -----------------------------
 
 
-def rounding_of(found: np.ndarray, exact: np.ndarray) -> float:
-    """Return the largest rounding that shows in kernel values, or the most that rounding explains.
+def rounding_of(computed: np.ndarray, exact: np.ndarray) -> float:
+    """Return the rounding error of kernel values, at most what rounding can explain.
 
-    `found` are k(x, x), shape (n,), as the blocks of a kernel matrix have them; `exact` the same
+    `computed` are k(x, x), shape (n,), as the blocks of a kernel matrix have them; `exact` the same
     from `Kernel.diag`.
     """
     limit = _ROUNDING * float(np.max(np.abs(exact), initial=0.0))
-    return min(float(np.max(np.abs(found - exact), initial=0.0)), limit)
+    return min(float(np.max(np.abs(computed - exact), initial=0.0)), limit)
 
 
 def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
@@ -432,10 +431,10 @@ def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
 
 
 def check_remainder(K: np.ndarray, factor: np.ndarray, order: np.ndarray, tol: float) -> None:
-    """Raise where what a pivoted Cholesky factor leaves of K is more than small pivots allow.
+    """Raise where the remainder of a pivoted Cholesky factor is too large for a kernel matrix.
 
-    That is R = K22 - L21 L21'. If K is positive semi-definite, no entry of R is above tol. Products
-    of R with a few vectors tell, at the cost of reading K once.
+    The remainder is R = K22 - L21 L21'. If K is positive semi-definite, no entry of R exceeds tol.
+    This is tested by products of R with a few vectors, which read K once.
 
     Parameters
     ----------

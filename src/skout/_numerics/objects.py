@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
-from typing import Any, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
+from .types import Array, DType, Index, Matrix, Objects, State, TorchDevice
 
 __all__ = [
     "Joint",
@@ -29,10 +30,6 @@ __all__ = [
     "stack",
     "to_device",
 ]
-
-
-#: Objects as users give them: an array, a sparse matrix, a data frame, or a list of any objects.
-Objects: TypeAlias = Any
 
 
 class Rows(ABC):
@@ -74,11 +71,11 @@ class Rows(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def __getitem__(self, index: Any) -> Self: ...
+    def __getitem__(self, index: Index) -> Self: ...
 
     @abstractmethod
-    def keys(self) -> list[Any]:
-        """Return one key a row that can be hashed; equal rows have equal keys."""
+    def keys(self) -> Sequence[Hashable]:
+        """Return one hashable key per row; equal rows have equal keys."""
 
     @classmethod
     @abstractmethod
@@ -90,11 +87,11 @@ class Rows(ABC):
         return (len(self),)
 
     @property
-    def held(self) -> Any:
-        """An array that holds the rows, or a part of them: it tells where they lie."""
+    def held(self) -> Matrix:
+        """An array that holds the rows or a part of them, by which a tensor is recognized."""
         return None
 
-    def moved(self, move: Callable[[Any], Any]) -> Self:
+    def moved(self, move: Callable[[Array], Array]) -> Self:
         """Return the rows with `move` applied to each array that holds them, see `to_device`."""
         raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
 
@@ -134,7 +131,7 @@ class Ragged(Rows):
         self.columns = columns
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> Self:
+    def __skout_restore__(cls, state: State) -> Self:
         (rows,) = with_attributes(cls, state)
         (indptr,) = arrays_of(state, "indptr")
         fits = (
@@ -149,7 +146,7 @@ class Ragged(Rows):
         return rows
 
     def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
-        """Return rows of the same kind; a class that knows more than its columns hands it on."""
+        """Return rows of the same class; subclasses with more attributes pass them on."""
         return type(self)(indptr, *columns)
 
     def __len__(self) -> int:
@@ -165,7 +162,7 @@ class Ragged(Rows):
         """The row that each entry belongs to."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Index) -> Self:
         if isinstance(index, slice) and index.step in (None, 1):
             start, stop, _ = index.indices(len(self))
             indptr = self.indptr[start : max(start, stop) + 1]
@@ -176,7 +173,7 @@ class Ragged(Rows):
         entries = ranges(self.indptr[chosen], lengths)
         return self.like(pointers(lengths), *(column[entries] for column in self.columns))
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> Sequence[Hashable]:
         ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
         return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
 
@@ -192,7 +189,7 @@ class Ragged(Rows):
 class Joint(Rows):
     """Two encodings of the same objects, rows of equal length, side by side."""
 
-    def __init__(self, left: Any, right: Any) -> None:
+    def __init__(self, left: Matrix, right: Matrix) -> None:
         self.left, self.right = left, right
         numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
         self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
@@ -200,7 +197,7 @@ class Joint(Rows):
     def __len__(self) -> int:
         return n_rows(self.left)
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: Index) -> Self:
         return type(self)(self.left[index], self.right[index])
 
     @property
@@ -212,18 +209,18 @@ class Joint(Rows):
         widest = max(self.left, self.right, key=lambda side: side.ndim)
         return (len(self), *widest.shape[1:])
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> Sequence[Hashable]:
         return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
 
-    def astype(self, dtype: Any, copy: bool = True) -> Self:
+    def astype(self, dtype: DType, copy: bool = True) -> Self:
         """Cast the sides that are numbers."""
         return type(self)(astype(self.left, dtype), astype(self.right, dtype))
 
     @property
-    def held(self) -> Any:
+    def held(self) -> Matrix:
         return getattr(self.left, "held", self.left)
 
-    def moved(self, move: Callable[[Any], Any]) -> Self:
+    def moved(self, move: Callable[[Array], Array]) -> Self:
         return type(self)(moved(self.left, move), moved(self.right, move))
 
     @classmethod
@@ -231,7 +228,7 @@ class Joint(Rows):
         return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
 
 
-def stack(parts: Sequence[Any]) -> Any:
+def stack(parts: Sequence[Matrix]) -> Matrix:
     """Return the rows of several data sets as one."""
     if isinstance(parts[0], Rows):
         return type(parts[0]).concatenate(parts)
@@ -240,7 +237,7 @@ def stack(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def as_objects(objects: Any) -> np.ndarray:
+def as_objects(objects: Objects) -> np.ndarray:
     """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
 
     Parameters
@@ -265,7 +262,7 @@ def as_objects(objects: Any) -> np.ndarray:
     return out
 
 
-def column_of(objects: Any) -> Any:
+def column_of(objects: Objects) -> Objects:
     """Return objects as a 1-D array: of arrow, in the only column of a frame, or texts on disk.
 
     What else there is comes back as it was given: numbers in a column are vectors of length 1.
@@ -298,21 +295,23 @@ def is_categorical(column: Objects) -> bool:
     return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
-def _are_texts_on_disk(objects: Any) -> bool:
+def _are_texts_on_disk(objects: Objects) -> bool:
     """Whether this is an HDF5 or zarr array that holds no numbers."""
-    here = isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
+    in_memory = (
+        isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
+    )
     dtype = getattr(objects, "dtype", None)
-    if here or not isinstance(dtype, np.dtype) or dtype.kind in "biufc":
+    if in_memory or not isinstance(dtype, np.dtype) or dtype.kind in "biufc":
         return False
     return len(getattr(objects, "shape", ())) == 1
 
 
-def moved(rows: Any, move: Callable[[Any], Any]) -> Any:
+def moved(rows: Matrix, move: Callable[[Array], Array]) -> Matrix:
     """Return rows with `move` applied to each array that holds them."""
     return rows.moved(move) if isinstance(rows, Rows) else move(rows)
 
 
-def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
+def to_device(rows: Matrix, device: TorchDevice, dtype: DType | None = None) -> Matrix:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters
@@ -322,5 +321,5 @@ def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
     dtype : float32 or float64, optional
         Of NumPy: the precision of kernel blocks; by default that of the rows.
     """
-    there = moved(rows, lambda array: tensor(array, device))
-    return there if dtype is None else astype(there, dtype)
+    tensors = moved(rows, lambda array: tensor(array, device))
+    return tensors if dtype is None else astype(tensors, dtype)

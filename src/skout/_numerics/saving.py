@@ -1,15 +1,15 @@
-"""What a class says of its objects in files, see `skout.save`.
+"""How a class defines what is saved of its objects, see `skout.save`.
 
-By default a file has the attributes of an object, and they are set again, unchecked. A class with
-more to say has one of two methods, or both:
+By default a file has the attributes of an object, which are restored unchecked. A class that needs
+more has one of two methods, or both:
 
     def __skout_state__(self) -> dict[str, Any]                 what of the object is saved
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> Self   the object of it, or a FileError
 
-A file may have been made to do harm: where compiled code would follow a number without looking,
-`__skout_restore__` looks. A file names a class by its room, ``skout.kernels.Bags``: the room must
-have it, so that modules inside of the room can change.
+A file may be crafted to do harm: where compiled code would use a number without a bounds check,
+`__skout_restore__` checks it. A file names a class by its package, ``skout.kernels.Bags``, so that
+modules inside of the package can change.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .files import FileError
+from .types import State
 
 __all__ = ["Given", "arrays_of", "name_of", "not_attributes", "require", "with_attributes"]
 
@@ -33,19 +34,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """In the state of an object: what is not saved, but given to `skout.load`, by its name."""
+    """In the state of an object: a part that is not saved, but passed to `skout.load` by name."""
 
     item: Any
     name: str | None = None  # if not its own
 
 
-def require(fits: Any, what: str) -> None:
-    """Raise, unless something of a file fits together."""
+def require(fits: object, what: str) -> None:
+    """Raise a FileError that says "The file has `what`", unless `fits`."""
     if not fits:
         raise FileError(f"The file has {what}.")
 
 
-def arrays_of(state: dict[str, Any], *names: str) -> list[np.ndarray]:
+def arrays_of(state: State, *names: str) -> list[np.ndarray]:
     """Return arrays of a state; lists in their place could become far larger ones."""
     are_arrays = all(isinstance(state[name], np.ndarray) for name in names)
     require(are_arrays, f"{' and '.join(names)} that are no arrays")
@@ -65,7 +66,7 @@ def name_of(kind: type) -> str:
     return f"{module}.{name}"
 
 
-def with_attributes(kind: type[T], *states: dict[str, Any]) -> list[T]:
+def with_attributes(kind: type[T], *states: State) -> list[T]:
     """Return objects with the attributes of a file; no method of their class is called.
 
     The states have the same names.
@@ -79,19 +80,21 @@ def with_attributes(kind: type[T], *states: dict[str, Any]) -> list[T]:
 
 
 def not_attributes(kind: type, names: Iterable[str]) -> list[str]:
-    """Return the names that no attribute may have: those of methods and properties, or of more."""
+    """Return those names that attributes must not have: of methods, properties and dunders."""
     reserved = _reserved(kind)
     return [name for name in names if name in reserved or name.startswith("__")]
 
 
 @functools.cache
 def _reserved(kind: type) -> frozenset[str]:
-    """Return the names of methods and properties of a class; of scikit-learn all but parameters."""
-    own = {name: (value, base) for base in kind.__mro__[::-1] for name, value in vars(base).items()}
+    """Return the names of methods and properties; of scikit-learn's classes all but parameters."""
+    attributes = {
+        name: (value, base) for base in kind.__mro__[::-1] for name, value in vars(base).items()
+    }
     parameters = inspect.signature(kind).parameters
     return frozenset(
         name
-        for name, (value, base) in own.items()
+        for name, (value, base) in attributes.items()
         if callable(value)
         or isinstance(value, property | classmethod | staticmethod)
         or (base.__module__.startswith("sklearn.") and name not in parameters)

@@ -1,4 +1,4 @@
-"""What a process may use: threads, for blocks of rows while BLAS is held to one, and memory."""
+"""Threads, which work on blocks of rows while BLAS is limited to one, and memory limits."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
+
+from .types import Rows
 
 __all__ = [
     "check_memory",
@@ -39,7 +41,7 @@ def _blas() -> ThreadpoolController:
 
 
 _BLAS_HOLDER = threading.Lock()
-_free_threads: list[int] = []  # threads that BLAS would use if it were not held to one
+_free_threads: list[int] = []  # threads that BLAS would use if it were not limited to one
 _SINGLE: contextvars.ContextVar[bool] = contextvars.ContextVar("single", default=False)
 
 
@@ -62,7 +64,7 @@ def n_threads(n_jobs: int | None) -> int:
 
 
 def spare_threads() -> int:
-    """Return the threads that nobody uses: one, if BLAS is held, else as many as BLAS would."""
+    """Return the threads that are free: one while BLAS is held, else as many as BLAS would use."""
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
 
 
@@ -70,8 +72,8 @@ def spare_threads() -> int:
 def held_blas() -> Iterator[None]:
     """Hold BLAS to one thread. Where calls overlap, only the first one sets and lifts the limit.
 
-    Code that turns between threads of its own and products should hold it throughout: BLAS threads
-    stay busy, waiting, for a while after each product.
+    Code that alternates between its own threads and matrix products should hold it throughout:
+    BLAS threads spin for a while after each product.
     """
     threads = n_threads(None)
     if not _BLAS_HOLDER.acquire(blocking=False):
@@ -88,7 +90,7 @@ def held_blas() -> Iterator[None]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Let n_jobs=None mean one thread, since other tasks keep the others busy."""
+    """Let n_jobs=None mean one thread, within tasks of dask, which use the other cores."""
     token = _SINGLE.set(True)
     try:
         with held_blas():
@@ -98,9 +100,9 @@ def single_thread() -> Iterator[None]:
 
 
 def prefetch(items: Iterable[T]) -> Iterator[T]:
-    """Yield the items, each made in a background thread while the one before it is in use.
+    """Yield the items, each computed in a background thread while the one before is in use.
 
-    What goes wrong there is raised here. The thread ends with this generator.
+    Errors of that thread are raised here. It ends with this generator.
     """
     source = iter(items)
     end = object()
@@ -134,8 +136,8 @@ def map_blocks(
     read : callable, optional
         What a block is replaced by before it is given to `function`.
     ahead : bool, default False
-        Whether `read` is called in a thread of its own, block after block, before a thread that
-        computes is free: for blocks that come from disk. Few of them are held at a time.
+        Whether a thread of its own calls `read` ahead of those that compute, for blocks on disk.
+        Few blocks are held at a time.
     n_jobs : int, optional
     """
     blocks = list(blocks)
@@ -145,7 +147,7 @@ def map_blocks(
     else:
         load = read
 
-        def work(block: Any) -> R:
+        def work(block: Rows) -> R:
             return function(load(block))
 
     items = prefetch(map(read, blocks)) if read is not None and ahead else iter(blocks)
@@ -176,27 +178,27 @@ def _computed(function: Callable[..., R], items: Iterator[Any], threads: int) ->
 
 
 def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
-    """Raise where a matrix takes more memory than this process may have, before it is made."""
-    needed, there = itemsize * rows * columns, total_memory()
-    if there and needed > there:
+    """Raise where a matrix would take more memory than the machine or container has."""
+    needed, total = itemsize * rows * columns, total_memory()
+    if total and needed > total:
         raise MemoryError(
             f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
-            f"or container has {there / 2**30:,.0f} GiB in all. {advice}"
+            f"or container has {total / 2**30:,.0f} GiB in all. {advice}"
         )
 
 
 def total_memory() -> int:
-    """Return the bytes of memory of this machine or container, 0 where nothing says."""
+    """Return the bytes of memory of this machine or container, 0 if unknown."""
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        there = 0
-    return min([limit for limit in (there, *_container_limits()) if limit > 0], default=0)
+        physical = 0
+    return min([limit for limit in (physical, *_container_limits()) if limit > 0], default=0)
 
 
 @functools.cache  # files that take longer to read than to fit a small model
 def _container_limits(
-    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+    groups: Path = Path("/sys/fs/cgroup"), own_file: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
     """Return the limits of memory, in bytes, of the control groups that this process is in.
 
@@ -204,7 +206,7 @@ def _container_limits(
     container the path may be that of the host, and the group is the root of `groups`.
     """
     try:
-        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+        lines = [line.split(":", 2) for line in own_file.read_text().splitlines()]
     except OSError:
         return []
     limits = []

@@ -77,7 +77,7 @@ DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, LimitError)
 
 
 @contextmanager
-def opened(path: Any, limits: Limits = LIMITS) -> Iterator[Any]:
+def opened(path: Path | IO[bytes], limits: Limits = LIMITS) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it begins as compressed files do.
 
     A file that is open already is read as it is. Where one unpacks to far more than its size, a

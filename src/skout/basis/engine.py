@@ -135,7 +135,7 @@ class Engine:
     def training_coordinates(self, rows: Source) -> Array:
         """Return the coordinates of the rows of the fit; those of equal rows are computed once."""
         if self.is_exact and self.whiten == "cholesky":
-            everything = rows.here()
+            everything = rows.load()
             position = match(everything, self.landmarks)
             # z(l_i) . z(l_j) = k(l_i, l_j) of landmarks: rows of L
             Z = triangular_inverse(self.components)[position]
@@ -354,7 +354,7 @@ def span_of(
             result = survey.reduce(also, np.arange(len(rows)))
         if sketch is None:
             survey.run()
-            everything = rows.here()
+            everything = rows.load()
             first, place = unique(everything)
             landmarks, W = take(everything, first), None
         else:

@@ -226,7 +226,7 @@ class KernelMatrix:
 
         A triangle of blocks is computed, and is the same across the diagonal.
         """
-        rows = astype(self.source.here(), np.float64)
+        rows = astype(self.source.load(), np.float64)
         n = n_rows(rows)
         check_block(self.kernel, rows)
         check_memory(n, n, "The kernel matrix of all rows", _ADVICE)
@@ -260,7 +260,7 @@ class KernelMatrix:
             K, rounding = self.measured()
             return K, K, rounding
         # W K W' from K, where that is small; from K W'; or as a sum over blocks of rows of K W'
-        rows = astype(self.source.here(), np.float64)
+        rows = astype(self.source.load(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         n, m, mixed = n_rows(rows), features.m, None
         # a linear kernel has no use for all of K

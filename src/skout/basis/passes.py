@@ -79,7 +79,7 @@ class TrainingSample:
     @property
     def has_missing(self) -> bool:
         """Whether targets in memory are missing."""
-        T = self.targets.at_hand
+        T = self.targets.resident
         return T is not None and bool(np.isnan(np.asarray(T)).any())
 
     def rough_mean(self) -> Floats | None:
@@ -89,7 +89,7 @@ class TrainingSample:
         """
         if sparse.issparse(self.targets.like):
             return None
-        return mean_of_observed(self.targets.some(_ORIGIN_ROWS))
+        return mean_of_observed(self.targets.first_rows(_ORIGIN_ROWS))
 
     def take(self, index: Ints) -> TrainingSample:
         """Return some of the rows."""
@@ -122,7 +122,7 @@ class TrainingSample:
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
         """
         n, d = self.targets.shape
-        targets = self.targets.at_hand
+        targets = self.targets.resident
         if d < _FEW_OUTPUTS or targets is None or not self.rows.has_shortcuts:
             return self, None
         first, codes = unique(targets)

@@ -5,10 +5,9 @@ SKOUT_DATA_URL names a folder on the web that has them, they are downloaded. `sk
 what there is.
 """
 
-from .catalogue import CATALOGUE
-from .dataset import Dataset
+from .catalog import CATALOG
+from .dataset import Dataset, load
 from .files import available, fetch
-from .loading import load
 from .synthetic import (
     make_low_rank_regression,
     make_robust_regression,
@@ -16,7 +15,7 @@ from .synthetic import (
 )
 
 __all__ = [
-    "CATALOGUE",
+    "CATALOG",
     "Dataset",
     "available",
     "fetch",

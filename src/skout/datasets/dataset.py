@@ -1,16 +1,21 @@
-"""What `load` and the generators return."""
+"""`load(name)` finds the files of a data set and reads them into a `Dataset`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Rows
+from .._numerics.validation import check_choice, check_number, resolve
+from .catalog import CATALOG, DatasetEntry
+from .files import available, fetch, locate, packed
+from .parsers import parse
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "load"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +37,7 @@ class Dataset:
         of X that are codes of categories, ``category_values_NAME`` what those of a column mean.
     extra : dict of str to array
         Further columns, one value a row.
-    description, licence, citation : str
+    description, license, citation : str
 
     Examples
     --------
@@ -53,7 +58,7 @@ class Dataset:
     names: Mapping[str, np.ndarray] = field(default_factory=dict)
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     description: str = ""
-    licence: str = ""
+    license: str = ""
     citation: str = ""
 
     def __post_init__(self) -> None:
@@ -68,42 +73,120 @@ class Dataset:
 
     def __repr__(self) -> str:
         sides = (f"{side} {_shape(rows)}" for side, rows in (("X", self.X), ("Y", self.Y)))
-        parts = (f"{part} {self._size(part)}" for part in self.split)
+        rows = np.arange(len(self))
+        parts = (f"{part} {len(rows[index])}" for part, index in self.split.items())
         return f"Dataset({', '.join([repr(self.name), *sides, *parts])})"
 
-    def part(self, name: str) -> tuple[Any, Any]:
-        """Return the inputs and the outputs of an official part.
-
-        Parameters
-        ----------
-        name : "train", "validation" or "test"
-
-        Returns
-        -------
-        X, Y : rows
-        """
+    def part(self, name: str) -> tuple[Rows, Rows]:
+        """Return X and Y of an official part: "train", "validation" or "test"."""
         if name not in self.split:
-            known = ", ".join(map(repr, self.split)) or "none"
+            parts = ", ".join(map(repr, self.split)) or "none"
             raise ValueError(
-                f"{self.name!r} has no official part {name!r}; it has: {known}. "
+                f"{self.name!r} has no official part {name!r}; it has: {parts}. "
                 "Split X and Y yourself, for instance with sklearn's train_test_split."
             )
         rows = self.split[name]
         return self.X[rows], self.Y[rows]
 
     @property
-    def train(self) -> tuple[Any, Any]:
+    def train(self) -> tuple[Rows, Rows]:
         """Inputs and outputs of the official training part."""
         return self.part("train")
 
     @property
-    def test(self) -> tuple[Any, Any]:
+    def test(self) -> tuple[Rows, Rows]:
         """Inputs and outputs of the official test part."""
         return self.part("test")
 
-    def _size(self, part: str) -> int:
-        return len(np.arange(len(self))[self.split[part]])
 
-
-def _shape(rows: Any) -> tuple[int, ...]:
+def _shape(rows: Rows) -> tuple[int, ...]:
     return tuple(getattr(rows, "shape", (n_rows(rows),)))
+
+
+def load(
+    name: str, kind: str | None = None, *, fold: int | None = None, download: bool = False
+) -> Dataset:
+    """Load one of the data sets that `skout datasets` lists.
+
+    ============ ============================ =====================================================
+    kind         X                            Y
+    ============ ============================ =====================================================
+    multilabel   a CSR matrix                 an array of 0 and 1, one column a label
+    multioutput  an array                     an array, one column a target; NaN is missing
+    regression   an array                     an array of shape (n,)
+    ranking      an array                     Y[i, j] is the position of label j, 0 for the best
+    molecules    SMILES                       SMILES, properties (a CSR matrix of 0 and 1), vectors
+    text         descriptions                 SMILES
+    spectra      spectra, as kernels take     SMILES
+    images       pixels                       digits
+    ============ ============================ =====================================================
+
+    `Dataset` says what else there may be: official parts, names, further columns, candidates.
+
+    Parameters
+    ----------
+    name : str
+        "bibtex", "rf1", "boston", "sushi", "qm9", "qm9_properties", "chebi20", ...;
+        "massbank-sample" comes with skout.
+    kind : str, optional
+        Needed where data sets of two kinds share a name: "housing", "stock" and "wine".
+    fold : int, optional
+        Which of the ten official folds, 0 to 9, is the test part. Most data sets of regression
+        have folds; extra["fold"] says which one each row is in.
+    download : bool, default False
+        Whether to download the public files, into the cache, where no file is on this computer.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing: the message says where to get it and where to put it.
+    ValueError
+        If there is no such data set, or a file is corrupted.
+
+    Examples
+    --------
+    >>> from skout.datasets import load
+    >>> load("yeast")  # doctest: +SKIP
+    Dataset('yeast', X (2417, 103), Y (2417, 14), train 1500, test 917)
+    >>> load("airfoil", fold=0)  # doctest: +SKIP
+    Dataset('airfoil', X (1503, 5), Y (1503,), train 1353, test 150)
+    >>> load("yest")
+    Traceback (most recent call last):
+    ValueError: Unknown data set 'yest'. Did you mean 'yeast'? ...
+    """
+    if fold is not None and check_number(fold, "fold", integer=True) > 9:
+        raise ValueError(f"fold must be None or an integer from 0 to 9. Got {fold!r} instead.")
+    entry = _entry(name, kind)
+    if download and not available(entry):
+        fetch(entry)
+    if entry.original and available(entry) and not packed(entry):
+        fields = parse(fetch(entry), entry, entry.original.parser)
+    else:
+        fields = parse(locate(entry), entry, entry.parser)
+    if entry.n_train is not None:
+        rows, n = entry.shape[0], entry.n_train
+        split = {"train": slice(0, n), "test": slice(n, rows)}
+        fields["split"] = split if n else {"test": split["test"]}
+    about = {key: getattr(entry, key) for key in ("name", "description", "license", "citation")}
+    data = Dataset(**about, **fields)
+    if fold is None:
+        return data
+    if "fold" not in data.extra:
+        raise ValueError(f"{name!r} has no official folds: leave fold out. Got fold={fold!r}.")
+    held = data.extra["fold"] == fold
+    return replace(data, split={"train": np.flatnonzero(~held), "test": np.flatnonzero(held)})
+
+
+def _entry(name: str, kind: str | None) -> DatasetEntry:
+    """Return the data set of a name; the error of an unknown one lists those that there are."""
+    if kind is not None:
+        check_choice(kind, "kind", tuple(dict.fromkeys(group for group, _ in CATALOG)))
+    by_name: dict[str, list[DatasetEntry]] = {}
+    for entry in CATALOG.values():
+        if kind in (None, entry.kind):
+            by_name.setdefault(entry.name, []).append(entry)
+    entries: list[DatasetEntry] = resolve(name, by_name, f"{kind} data set" if kind else "data set")
+    if len(entries) > 1:
+        kinds = " or ".join(f"kind={entry.kind!r}" for entry in entries)
+        raise ValueError(f"There are several data sets {name!r}: say {kinds}.")
+    return entries[0]

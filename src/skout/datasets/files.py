@@ -4,7 +4,7 @@ user's cache, by a download; checked by hash.
 Packed files are looked for first; where there are none, public files that were fetched serve. Four
 environment variables are read:
 
-SKOUT_DATA            the user's folder of packed files; looked at first, never written to
+SKOUT_DATA            the user's folder of packed files; read first, never written to
 SKOUT_CACHE           where downloads go; default the cache folder of the operating system
 SKOUT_DATA_URL        the address of a folder of packed files, for downloads
 SKOUT_ORIGINALS_URL   another address than that of GitHub, for public files: below it are
@@ -20,11 +20,11 @@ import hashlib
 import os
 from pathlib import Path
 
-from .catalogue import DatasetEntry, File
+from .catalog import DatasetEntry, File
 
 __all__ = ["available", "cache_folder", "fetch", "locate", "packed"]
 
-#: The files that come with skout; their README has the licences.
+#: The files that come with skout; their README has the licenses.
 SHIPPED = Path(__file__).parent / "data"
 
 
@@ -90,7 +90,7 @@ def _locate(file: File, entry: DatasetEntry) -> Path:
     for folder in _read_only():
         if (folder / file.name).is_file():
             return _check(folder / file.name, file, entry, "It was left as it is; replace it.")
-    # packed files are made from others whose licences rarely allow to publish them: no address
+    # packed files are made from others whose licenses rarely allow to publish them: no address
     folder_url = os.environ.get("SKOUT_DATA_URL", "").rstrip("/")
     return _cached(cache_folder() / file.name, file, entry, folder_url)
 

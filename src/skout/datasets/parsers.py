@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from scipy import sparse
 from .._numerics.arrays import n_rows
 from .._numerics.extras import extra
 from .._numerics.objects import stack
+from .._numerics.types import Objects, Rows
 from ..decoding import CandidateSets
-from ..kernels.spectrum_rows import Spectra
+from ..kernels.spectra import Spectra
 from .arff import read_arff
-from .catalogue import DatasetEntry
+from .catalog import DatasetEntry
 
 __all__ = ["PARSERS", "parse"]
 
@@ -42,7 +43,7 @@ def parse(paths: list[Path], entry: DatasetEntry, parser: str) -> Fields:
     return fields
 
 
-def _width(rows: Any) -> int:
+def _width(rows: Rows) -> int:
     shape: tuple[int, ...] = rows.shape
     return int(shape[1]) if len(shape) > 1 else 1
 
@@ -198,13 +199,13 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     return {name: _strings(column) for name, column in zip(header, columns, strict=True)}
 
 
-def _strings(values: Any) -> np.ndarray:
+def _strings(values: Iterable[str]) -> np.ndarray:
     return np.array(values, dtype=object)
 
 
 def _split(parts: np.ndarray) -> dict[str, np.ndarray]:
-    known = ("train", "validation", "test")
-    return {part: np.flatnonzero(parts == part) for part in known if (parts == part).any()}
+    names = ("train", "validation", "test")
+    return {part: np.flatnonzero(parts == part) for part in names if (parts == part).any()}
 
 
 def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
@@ -217,8 +218,8 @@ def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
 def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
     """Captions to SMILES of one of the sources; a second file is the pool of candidates."""
     table = _columns(paths[0])
-    own = table["source"] == entry.name
-    table = {name: column[own] for name, column in table.items()}
+    is_of_entry = table["source"] == entry.name
+    table = {name: column[is_of_entry] for name, column in table.items()}
     fields: Fields = {"X": table["description"], "Y": table["smiles"]}
     fields |= {"split": _split(table["split"]), "extra": {"cid": table["cid"].astype(np.int64)}}
     if len(paths) > 1:
@@ -298,7 +299,7 @@ def _spectra(table: Any) -> Spectra:
     return Spectra(indptr, masses[order], values[order], precursor[row])
 
 
-def same_formula(formulas: np.ndarray, pool_formulas: np.ndarray, pool: Any) -> CandidateSets:
+def same_formula(formulas: np.ndarray, pool_formulas: np.ndarray, pool: Objects) -> CandidateSets:
     """Return for each of `formulas` the members of the pool that have it; maybe none."""
     order = np.argsort(pool_formulas, kind="stable")
     names, start, count = np.unique(pool_formulas[order], return_index=True, return_counts=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._numerics.linalg import orthonormal
+from .._numerics.types import RandomState
 from .._numerics.validation import check_number, check_rng
 from .dataset import Dataset
 
@@ -25,7 +24,7 @@ def make_robust_regression(
     *,
     n_features: int = 10,
     outlier_scale: float = 0.25,
-    random_state: Any = 42,
+    random_state: RandomState = 42,
 ) -> Dataset:
     """Draw the robust regression of section 3.4.1: a function of Friedman (1991), inputs far off.
 
@@ -93,7 +92,7 @@ def make_low_rank_regression(
     n_test: int = 1000,
     *,
     n_features: int = 300,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> Dataset:
     """Draw the least squares of section 4.5, whose regression function is nearly of low rank.
 
@@ -150,7 +149,7 @@ def make_subspace_regression(
     n_outputs: int = 1000,
     rank: int = 50,
     noise: float = 0.1,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> Dataset:
     """Draw the least squares of section 5.3.1, whose outputs lie near a subspace.
 

@@ -1,4 +1,4 @@
-"""Decode by a loss of the user's own: arg min over c of sum_j b_j(x) D(c, y_j) (2.30, 2.32)."""
+"""Decode by any loss: arg min over c of sum_j b_j(x) D(c, y_j) (2.30, 2.32)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import match, n_rows, row_slices, take, unique
+from .._numerics.types import Candidates, Estimator, Matrix, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..rows import Source, limits
 from ..sketches import as_sketch
 from .candidates import CandidateDecoder
-from .pools import EmbeddedPool, check_one_for_each, one
+from .pools import EmbeddedPool, check_one_for_each, single
 
 __all__ = ["LossDecoder"]
 
-# Losses that are computed at a time.
+# Losses that are computed at a time: 8 MB.
 _LOSSES = 2**20
 
 
@@ -40,12 +41,12 @@ class LossDecoder(CandidateDecoder):
       weights with these indicators.
     - With an output sketch the known outputs are its landmarks, and b(x) are the weights of the
       projection of h(x) on their span, W' K~^+ W k(landmarks, y) a(x).
-    - Other regressors (forests, networks, other losses, a task matrix, a learnt metric) predict
+    - Other regressors (forests, networks, other losses, a task matrix, a learned metric) predict
       coordinates, and b(x) are the weights of least norm that have them.
 
     Where the kernel does not tell the known outputs apart, that is, its matrix has a lower rank,
     coordinates do not determine weights: in the last two cases a warning says so. For
-    D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel they need not, and the result is that of
+    D(c, y) = ||psi(c) - psi(y)||^2 and a normalized kernel they need not, and the result is that of
     `CandidateDecoder`.
 
     A candidate is embedded as the vector of its losses, and a prediction as one of weights: a
@@ -90,7 +91,7 @@ class LossDecoder(CandidateDecoder):
     #: the loss sees objects, which must be here
     takes_rows = False
     #: what candidates pay is for distances
-    priced = None  # type: ignore[assignment]
+    penalized = None  # type: ignore[assignment]
     #: it cannot do without the training outputs, even where they are no candidates
     drop_pool = None  # type: ignore[assignment]
 
@@ -108,7 +109,7 @@ class LossDecoder(CandidateDecoder):
         self.beta = beta
         self.on = on
 
-    def basis_for(self, basis: Any, regressor: Any) -> Any:
+    def basis_for(self, basis: Estimator, regressor: Estimator) -> Any:
         """Return the basis whose coordinates a regressor is to predict for this decoder.
 
         Parameters
@@ -130,7 +131,14 @@ class LossDecoder(CandidateDecoder):
             return OutputWeights(**basis.get_params(deep=False))
         return clone(basis).set_params(whiten="eigh")
 
-    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> Self:
+    def fit(
+        self,
+        basis: Estimator,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Rows = None,
+    ) -> Self:
         if not hasattr(basis, "combine"):
             raise TypeError(
                 "LossDecoder weighs known outputs, and a prediction in the coordinates of "
@@ -146,13 +154,13 @@ class LossDecoder(CandidateDecoder):
         if np.any(place < 0):
             raise ValueError("Y must hold the outputs that the basis was fitted on.")
         self._known = take(Y, place)
-        first = self._losses()(take(self._known, slice(0, 1)))  # mistakes show before long work
+        first = self._losses()(take(self._known, slice(0, 1)))  # raises before long work
         _check_losses(first, (1, n_rows(self._known)), 0)
         _warn_if_undetermined(basis, rows)
         return super().fit(basis, Y, None, rows=rows)
 
-    def _hold(self, rows: Any, coordinates: Any) -> None:
-        """Do nothing: a loss may be slow, and waits until these are candidates."""
+    def _hold(self, rows: Rows, coordinates: np.ndarray | None) -> None:
+        """Do nothing: losses may be slow, and are computed once these are candidates."""
 
     def _own_pool(self) -> EmbeddedPool:
         kept = getattr(self, "pool_", None)
@@ -167,7 +175,7 @@ class LossDecoder(CandidateDecoder):
         basis = self.basis_
         return (basis.rank_ if isinstance(basis, OutputWeights) else n_rows(self._known)) + 1
 
-    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
         size, most = 8 * len(rows) * self._width, limits().coordinates_bytes
         if path is None and size > most:
             raise ValueError(
@@ -180,7 +188,7 @@ class LossDecoder(CandidateDecoder):
         return super()._embedding(rows, *known, path=path)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Any, coordinates: Any = None
+        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
     ) -> np.ndarray:
         given, m = objects(), n_rows(self._known)
         losses = self._losses()
@@ -203,9 +211,9 @@ class LossDecoder(CandidateDecoder):
         if self.on == "lists":
             return lambda candidates: np.asarray(loss(candidates, known), dtype=np.float64)
 
-        def of_pairs(candidates: Any) -> np.ndarray:
+        def of_pairs(candidates: Candidates) -> np.ndarray:
             pairs = [
-                [loss(one(candidates, i), one(known, j)) for j in range(n_rows(known))]
+                [loss(single(candidates, i), single(known, j)) for j in range(n_rows(known))]
                 for i in range(n_rows(candidates))
             ]
             return np.array(pairs, dtype=np.float64)
@@ -220,7 +228,7 @@ class LossDecoder(CandidateDecoder):
         return np.column_stack([F, np.ones(len(F))])
 
 
-def _warn_if_undetermined(basis: Any, rows: Any) -> None:
+def _warn_if_undetermined(basis: Estimator, rows: Rows) -> None:
     """Warn where coordinates of a basis do not determine the weights of the known outputs."""
     if isinstance(basis, OutputWeights) or basis.rank is not None:
         return
@@ -231,10 +239,10 @@ def _warn_if_undetermined(basis: Any, rows: Any) -> None:
     if basis.rank_ < m:
         warnings.warn(
             f"The output kernel tells {basis.rank_} of {m} known outputs apart, up to rounding, so "
-            "that a prediction does not say how much each of them weighs: weights of least norm "
-            "are taken, which may misjudge a loss that is not the kernel's own. Use KernelRidge "
-            "without an output sketch, which predicts the weights of all outputs, or a kernel that "
-            "tells them apart, such as a narrower Gaussian.",
+            "that a prediction does not determine the weight of each of them: weights of least "
+            "norm are taken, which may be wrong for a loss other than the kernel's. Use "
+            "KernelRidge without an output sketch, which predicts the weights of all outputs, or a "
+            "kernel that tells them apart, such as a narrower Gaussian.",
             UserWarning,
             stacklevel=5,
         )
@@ -255,7 +263,7 @@ def _check_losses(D: np.ndarray, shape: tuple[int, int], start: int) -> None:
         )
 
 
-def f_beta_losses(C: Any, Y: Any, beta: float) -> np.ndarray:
+def f_beta_losses(C: Matrix, Y: Objects, beta: float) -> np.ndarray:
     """Return 1 - F-beta of label sets, rows of 0 and 1: (n_c, n_y).
 
     F = (1 + beta^2) |c and y| / (|c| + beta^2 |y|)
@@ -267,11 +275,11 @@ def f_beta_losses(C: Any, Y: Any, beta: float) -> np.ndarray:
     return 1.0 - np.where(sizes > 0.0, (1.0 + beta**2) * both / np.maximum(sizes, 1e-300), 1.0)
 
 
-def _as_csr(sets: Any) -> sparse.csr_matrix:
+def _as_csr(sets: Matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix(sets if sparse.issparse(sets) else np.asarray(sets))
 
 
-def _looked_up(table: Any, candidates: Any, known: Any) -> np.ndarray:
+def _looked_up(table: np.typing.ArrayLike, candidates: Candidates, known: Rows) -> np.ndarray:
     """Return entries of a table of losses, of outputs that are numbers of its rows."""
     D = np.asarray(table, dtype=np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:

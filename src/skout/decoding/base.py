@@ -1,60 +1,74 @@
-"""What a decoder is, and the training outputs that it is fitted on, wherever they lie.
+"""The base class of decoders, and the training outputs that they are fitted on.
 
-Outputs are encoded once: for a basis that is fitted on them, for their coordinates, and to find the
-distinct ones, which are candidates where none are given.
+Outputs are encoded once: to fit a basis, for their coordinates, and to find the distinct ones,
+which are the default candidates.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
+from .._numerics.types import Array, Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
-from ..kernels import as_kernel
-from ..rows import Memory, Reduction, Source, encoded, limits
+from ..kernels import Kernel, as_kernel
+from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import as_sketch, sketch_size
+from ..sketches import Sketch, as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
 
 __all__ = [
     "DECODERS",
     "Decoder",
+    "DecoderLike",
     "Distinct",
     "FittedOutputs",
     "KeepsOutputs",
+    "KernelLike",
     "PendingOutputs",
+    "SketchLike",
     "able",
     "as_decoder",
     "fit_outputs",
     "keys_of",
     "plain_outputs",
+    "predicted",
     "relate_coordinates",
     "same_candidates",
+    "split_pipeline",
 ]
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-# Distinct outputs that are kept, to be candidates where none are given.
+#: Accepted wherever a kernel is: a kernel, the name of one, or a function (A, B) -> matrix.
+KernelLike: TypeAlias = Kernel | str | Callable[..., Array]
+#: A sketch, the name of one, or None: exact.
+SketchLike: TypeAlias = Sketch | str | None
+#: A decoder, the name of one, or None: the best candidate.
+DecoderLike: TypeAlias = "Decoder | str | None"
+# Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
+# process.
 _MOST_OUTPUTS = 100_000
-# Rows whose k(c, c) is computed at a time.
+# Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
 _DIAGONAL = 2**16
 
 
-def as_decoder(spec: Any) -> Any:
+def as_decoder(spec: Estimator) -> Estimator:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -81,7 +95,7 @@ class Decoder(ABC, PartsByName):
     """
 
     @abstractmethod
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         """Prepare to decode coordinates of a basis.
 
         Parameters
@@ -99,7 +113,7 @@ class Decoder(ABC, PartsByName):
         """
 
     @abstractmethod
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         """Return the best object of each predicted row.
 
         Parameters
@@ -116,7 +130,7 @@ class Decoder(ABC, PartsByName):
         """
 
     def rank(
-        self, F: np.ndarray, candidates: Any = None, k: int = 10
+        self, F: np.ndarray, candidates: Candidates = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k best candidates of each predicted row, if the decoder has candidates.
 
@@ -142,7 +156,7 @@ class Decoder(ABC, PartsByName):
             'method rank. To rank them, fit the model with decoder="candidates".'
         )
 
-    def _refuse(self, candidates: Any) -> None:
+    def _refuse(self, candidates: Candidates) -> None:
         """Raise where candidates are given to a decoder that builds objects by itself."""
         if candidates is not None:
             raise ValueError(
@@ -151,11 +165,10 @@ class Decoder(ABC, PartsByName):
             )
 
 
-def able(decoder: Any, *methods: str, by: str) -> Any:
+def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
     """Return a decoder, or raise in the name of `by` where it has not all of these methods.
 
-    What a decoder can do is asked of it, not of its class: those that users write have the same
-    rights as ours.
+    Methods are tested, not classes, so that decoders of users work as ours do.
     """
     missing = [name for name in methods if not callable(getattr(decoder, name, None))]
     if missing:
@@ -171,7 +184,7 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
 # Training outputs ---------------------------------------------------------------------------------
 
 
-def plain_outputs(Y: Any, name: str = "Y") -> Any:
+def plain_outputs(Y: Objects, name: str = "Y") -> Objects:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
@@ -186,8 +199,8 @@ def plain_outputs(Y: Any, name: str = "Y") -> Any:
         )
 
 
-def relate_coordinates(regressor: Any, basis: Any) -> None:
-    """Give a regressor the task matrix of coordinates, if it has one of columns of the outputs.
+def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
+    """Turn the task matrix of a regressor from columns of the outputs to coordinates.
 
     The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
     """
@@ -204,7 +217,7 @@ def relate_coordinates(regressor: Any, basis: Any) -> None:
 
 @dataclass(frozen=True)
 class PendingOutputs:
-    """The distinct training outputs where they are not in memory: they are read when needed."""
+    """The distinct training outputs on a cluster, which are read when they are needed."""
 
     source: Source  # all outputs, as the user gave them
     positions: np.ndarray  # those that differ, in the order in which they appear
@@ -223,21 +236,26 @@ class KeepsOutputs(Decoder):
         See `CandidateDecoder`.
     """
 
-    _training: Any = None  # the training outputs as a pool, made when it is first searched
+    _training: Any = None  # the training outputs as a pool, embedded when it is first searched
     _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
     _dropped: int | None = None  # the most that are kept, where there were more
     #: `fit` takes encoded rows too, and outputs that are read when they are needed
     takes_rows = True
 
     def __init__(
-        self, index: Any = None, n_jobs: int | None = None, device: str | None = None
+        self, index: Estimator = None, n_jobs: int | None = None, device: str | None = None
     ) -> None:
         self.index = index
         self.n_jobs = n_jobs
         self.device = device
 
     def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
+        self,
+        basis: KernelBasis,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Matrix = None,
     ) -> Self:
         """Keep the distinct training outputs as the default pool.
 
@@ -267,7 +285,7 @@ class KeepsOutputs(Decoder):
             self._keep(Y, coordinates, rows)
         return self
 
-    def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
+    def _keep(self, Y: Objects, coordinates: np.ndarray | None = None, rows: Matrix = None) -> None:
         """Make the distinct outputs the default pool."""
         rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = None if rows.ndim == 2 else kinds(rows)
@@ -275,23 +293,23 @@ class KeepsOutputs(Decoder):
         self.pool_, self._counts = take(Y, first), np.bincount(number)
         self._hold(take(rows, first), None if coordinates is None else coordinates[first])
 
-    def _hold(self, rows: Any, coordinates: np.ndarray | None) -> None:
+    def _hold(self, rows: Matrix, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
-        own = np.empty((n_rows(rows), self.basis_.rank_ + 1))
-        self.embedding_ = self._fill(own, Memory(rows), lambda: self.pool_, coordinates)
+        embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
+        self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
         if self.index is not None:
-            self._own_pool()  # builds it now, not for the first query
+            self._own_pool()  # builds the index now, not for the first query
 
     @abstractmethod
     def _own_pool(self) -> Any:
-        """Return the training outputs as a pool, or say why they are no candidates."""
+        """Return the training outputs as a pool, or raise if they were not kept."""
 
     def _forget_pool(self) -> None:
         for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
             self.__dict__.pop(name, None)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None
+        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
     ) -> np.ndarray:
         """Write the embedding of encoded rows; `objects()` are these, as they were given."""
         p = self.basis_.rank_
@@ -299,16 +317,16 @@ class KeepsOutputs(Decoder):
             self.basis_.coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
-        # k(c, c), unless a basis of two ways has norms of its own
-        norms = getattr(self.basis_, "_norms", lambda some, _: self.basis_.kernel_.diag(some))
-        for some in row_slices(len(out), _DIAGONAL):
-            out[some, p] = -norms(rows.take(some), out[some, :p])
+        # k(c, c), unless the basis has norms of its own, as that of TwoWay
+        norms = getattr(self.basis_, "_norms", lambda part, _: self.basis_.kernel_.diag(part))
+        for part in row_slices(len(out), _DIAGONAL):
+            out[part, p] = -norms(rows.take(part), out[part, :p])
         return out
 
 
 @dataclass(frozen=True)
 class FittedOutputs:
-    """What a fit needs of the training outputs, beside the fitted basis."""
+    """The training outputs of a fit: objects, encoded rows and coordinates in a basis."""
 
     basis: Any
     outputs: Source  # the objects
@@ -318,23 +336,23 @@ class FittedOutputs:
     positions: np.ndarray | None = None
 
     def residual(self) -> Any:
-        """Return what the basis does not see of each output."""
+        """Return the squared norm of each output that is outside of the basis."""
         if self.rows is None:
-            return self.basis.residual(self.outputs.here())
+            return self.basis.residual(self.outputs.load())
         return self.basis.engine_.residual(self.rows)
 
     @property
     def objects(self) -> Any:
         """The outputs, if they are in memory, else None."""
-        return self.outputs.at_hand
+        return self.outputs.resident
 
     @property
     def are_known(self) -> bool:
-        """Whether the distinct outputs are, or can be fetched, to be candidates."""
+        """Whether the distinct outputs are available as candidates."""
         return self.positions is not None or self.rows is None or self.objects is not None
 
     def subset(self, index: np.ndarray) -> FittedOutputs:
-        """Return what is known of some of the outputs, at increasing positions."""
+        """Return the same for the outputs at increasing positions."""
         outputs = self.outputs.subset(index)
         rows = None if self.rows is None else self.rows.subset(index)
         targets = self.targets
@@ -344,22 +362,22 @@ class FittedOutputs:
             positions = rows.reduce(Distinct(_MOST_OUTPUTS), np.arange(len(index)))
         return FittedOutputs(self.basis, outputs, rows, targets, positions)
 
-    def fitted(self, decoder: Any) -> Any:
+    def fitted(self, decoder: Estimator) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
         basis, Y = self.basis, self.objects
-        known = self.targets if isinstance(self.targets, np.ndarray) else None
-        takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
+        coordinates = self.targets if isinstance(self.targets, np.ndarray) else None
+        takes_rows = getattr(decoder, "takes_rows", False)  # encoded rows, or pending outputs
         if Y is not None or self.rows is None:
-            Y = self.outputs.here() if Y is None else Y
-            more = {"rows": self.rows.here()} if takes_rows and self.rows is not None else {}
-            return decoder.fit(basis, Y, known, **more)
+            Y = self.outputs.load() if Y is None else Y
+            more = {"rows": self.rows.load()} if takes_rows and self.rows is not None else {}
+            return decoder.fit(basis, Y, coordinates, **more)
         if self.positions is None:
             return self._without_pool(decoder)
-        found = PendingOutputs(self.outputs, self.positions)
-        later = takes_rows and self.outputs.is_remote
-        return decoder.fit(basis, found if later else found.objects())
+        pending = PendingOutputs(self.outputs, self.positions)
+        is_later = takes_rows and self.outputs.is_remote
+        return decoder.fit(basis, pending if is_later else pending.objects())
 
-    def shortened(self, regressor: Any, decoder: Any) -> tuple[Any, Any, Any]:
+    def shortened(self, regressor: Estimator, decoder: Estimator) -> tuple[Any, Any, Any]:
         """Return a fitted regressor, the basis, and the decoder fitted on it.
 
         Where weights of outputs are predicted, and these are so many that a square of them is
@@ -376,7 +394,7 @@ class FittedOutputs:
         basis = basis.mixed(halves[1])
         return halves[0], basis, replace(self, basis=basis).fitted(decoder)
 
-    def _without_pool(self, decoder: Any) -> Any:
+    def _without_pool(self, decoder: Estimator) -> Any:
         if not callable(getattr(decoder, "drop_pool", None)):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
@@ -388,7 +406,7 @@ class FittedOutputs:
 
 
 def fit_outputs(
-    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool | None = None
+    basis: Estimator, outputs: Source, *, lazy: bool, sparsely: bool | None = None
 ) -> FittedOutputs:
     """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
@@ -397,9 +415,9 @@ def fit_outputs(
     outputs are a source of sparse blocks then.
     """
     if not isinstance(basis, KernelBasis):
-        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
+        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.load()))
     rows = encoded(basis, as_kernel(basis.kernel), outputs, reset=True)
-    is_here = rows.at_hand is not None
+    is_here = rows.resident is not None
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis.fit_encoded(rows, also=distinct)
     targets: Any
@@ -415,7 +433,7 @@ def fit_outputs(
     return FittedOutputs(basis, outputs, rows, targets, positions)
 
 
-def same_candidates(decoder: Any, basis: Any) -> Any:
+def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
     """Return a decoder like a fitted one of candidates, with its default pool, in another basis."""
     fresh = clone(decoder)
     if decoder.pending is not None:
@@ -444,7 +462,7 @@ class Distinct(Reduction):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
+    def __call__(self, rows: Matrix, numbers: np.ndarray) -> dict[Any, int]:
         return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
 
     def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
@@ -463,7 +481,7 @@ class Distinct(Reduction):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
+def keys_of(rows: Matrix, numbers: np.ndarray) -> Sequence[Hashable]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
@@ -477,3 +495,18 @@ def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
             item = ("row", int(numbers[i]))
         keys.append(item)
     return keys
+
+
+def predicted(regressor: Estimator, X: Objects) -> Array:
+    """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).load_for(regressor)
+    F = numpy_of(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
+
+
+def split_pipeline(model: Estimator) -> tuple[Pipeline | None, Estimator]:
+    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return model[:-1] if len(model) > 1 else None, model[-1]

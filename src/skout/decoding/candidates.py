@@ -2,7 +2,7 @@
 
 Candidates come as one pool shared by all queries, or as one set a query. Either way each distinct
 candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one inner product with
-[2 f(x), 1]. Those with prices, see `without_hubs`, are [z(c), price(c), -k(c, c)] and meet
+[2 f(x), 1]. Those with penalties, see `correct_hubness`, are [z(c), penalty(c), -k(c, c)] and meet
 [2 f(x), -||f(x)||, 1].
 """
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
 from .._numerics.objects import column_of
+from .._numerics.types import Candidates, Index, Objects, PathLike, Rows, State
 from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
@@ -62,7 +63,7 @@ class CandidateDecoder(KeepsOutputs):
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     device : str, optional
-        "cuda" searches a shared pool on a card.
+        "cuda" searches a shared pool on a GPU.
 
     Attributes
     ----------
@@ -93,18 +94,18 @@ class CandidateDecoder(KeepsOutputs):
 
     @property
     def made_by(self) -> str:
-        """What stands for this fit in the pools that it embeds: no other fit can read them."""
+        """An identifier of this fit, which its embedded pools have: no other fit can use them."""
         check_is_fitted(self)
         return self._name
 
     def without_pool(self) -> Self:
-        """Return a copy that has no default pool, to travel."""
+        """Return a copy without the default pool, to be sent to workers or saved."""
         light = copy(self)
         light._forget_pool()
         return light
 
     def drop_pool(self, limit: int) -> None:
-        """Have no candidates of its own: there are more than `limit` distinct training outputs."""
+        """Keep no default candidates: there are more than `limit` distinct training outputs."""
         self._forget_pool()
         self._dropped = limit
 
@@ -116,20 +117,20 @@ class CandidateDecoder(KeepsOutputs):
     def find_pool(self) -> None:
         """Fetch the distinct training outputs, if they are still on a cluster."""
         if self._outputs is not None:
-            found, self._outputs = self._outputs.objects(), None
-            self._keep(found)
+            objects, self._outputs = self._outputs.objects(), None
+            self._keep(objects)
 
-    def __skout_state__(self) -> dict[str, Any]:
+    def __skout_state__(self) -> State:
         self.find_pool()
         return {name: value for name, value in vars(self).items() if name != "_training"}
 
     def _own_pool(self) -> EmbeddedPool:
-        """Return the training outputs, or say why they are no candidates."""
+        """Return the training outputs as a pool, or raise if they were not kept."""
         self.find_pool()
-        own: Any = getattr(self, "embedding_", ())
-        if self._training is None and len(own):
-            each = np.arange(len(own))
-            pool = EmbeddedPool(self.pool_, each, each, own, self._name, counts=self._counts)
+        embedding: Any = getattr(self, "embedding_", ())
+        if self._training is None and len(embedding):
+            each = np.arange(len(embedding))
+            pool = EmbeddedPool(self.pool_, each, each, embedding, self._name, counts=self._counts)
             self._training = self._indexed(pool)
         if self._training is not None:
             return self._training
@@ -140,7 +141,7 @@ class CandidateDecoder(KeepsOutputs):
             "candidates: give candidates=."
         )
 
-    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+    def embed(self, candidates: Candidates, path: PathLike | None = None) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
 
         Parameters
@@ -178,7 +179,9 @@ class CandidateDecoder(KeepsOutputs):
             raise ValueError("candidates is empty: give at least one object to choose from.")
         return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
-    def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
+    def _embedded(
+        self, objects: Objects, pool: Candidates, used: Index, path: PathLike | None = None
+    ) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
         rows = self._encoded(pool if isinstance(used, slice) else taken(pool, used))
         first, number = rows.unique()
@@ -189,7 +192,7 @@ class CandidateDecoder(KeepsOutputs):
         embedding = self._embedding(distinct, lambda: taken(pool, position), path=path)
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
-    def _encoded(self, objects: Any, name: str = "candidates") -> Source:
+    def _encoded(self, objects: Objects, name: str = "candidates") -> Source:
         """Encode objects, which must be of the kind of the training outputs."""
         if n_rows(objects) == 0:  # none at all are of any kind
             return Memory(take(self.basis_.landmarks_, slice(0)))
@@ -204,7 +207,7 @@ class CandidateDecoder(KeepsOutputs):
     def _width(self) -> int:
         return self.basis_.rank_ + 1
 
-    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)
         if path is None:
@@ -214,11 +217,11 @@ class CandidateDecoder(KeepsOutputs):
         return open_memmap(path, "r")
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
-        """Build the index that was asked for."""
+        """Return the pool with the index of the decoder, if it has one."""
         index = None if self.index is None else as_index(self.index).build(pool.embedding)
         return replace(pool, index=index)
 
-    def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, F: np.ndarray, candidates: Candidates = None, k: int = 10) -> Found:
         pool = self.embed(candidates)
         k = pool.width(k)
         queries = self.queries(F, pool)
@@ -226,14 +229,14 @@ class CandidateDecoder(KeepsOutputs):
             return top_k_of_sets(self._set_scores(queries, pool), pool.objects.indptr, k)
         n_distinct = min(k, len(pool.first))
         if pool.index is not None:
-            found = pool.index.search(queries, n_distinct)
+            ranked = pool.index.search(queries, n_distinct)
         else:
-            found = top_k(
+            ranked = top_k(
                 queries, pool.embedding, n_distinct, n_jobs=self.n_jobs, device=self.device
             )
-        return with_copies(found, pool, k)
+        return with_copies(ranked, pool, k)
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
@@ -243,7 +246,7 @@ class CandidateDecoder(KeepsOutputs):
         return taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
-        self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, F: np.ndarray, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         """Return the rank of each true object among the distinct candidates; 1 is best.
 
@@ -263,17 +266,21 @@ class CandidateDecoder(KeepsOutputs):
         """
         share, pool = share_of(ties), self.embed(candidates)
         queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
-        own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
-        slack = slack_of(queries, own)
+        scores_of_truth = np.einsum("ij,ij->i", queries, pool.embedding[truth])
+        slack = slack_of(queries, scores_of_truth)
         if pool.is_per_query:
             pool = pool.distinct()
             scores = self._set_scores(queries, pool)
-            above, tied = count_better_of_sets(scores, pool.objects.query_of, own, slack)
+            above, tied = count_better_of_sets(
+                scores, pool.objects.query_of, scores_of_truth, slack
+            )
         else:
-            above, tied = count_better(queries, pool.embedding, own, slack, n_jobs=self.n_jobs)
+            above, tied = count_better(
+                queries, pool.embedding, scores_of_truth, slack, n_jobs=self.n_jobs
+            )
         return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
-    def gaps(self, F: np.ndarray, Y: Any, candidates: Any = None) -> np.ndarray:
+    def gaps(self, F: np.ndarray, Y: Objects, candidates: Candidates = None) -> np.ndarray:
         """Return by how much the best candidate outscores each true object, at least 0.
 
         Parameters
@@ -293,10 +300,10 @@ class CandidateDecoder(KeepsOutputs):
             best = best_of_sets(self._set_scores(queries, pool), pool.objects.indptr)
         else:
             best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
-        own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
-        return np.where(truth >= 0, np.maximum(best - own, 0.0), np.inf)
+        scores_of_truth = np.einsum("ij,ij->i", queries, pool.embedding[truth])
+        return np.where(truth >= 0, np.maximum(best - scores_of_truth, 0.0), np.inf)
 
-    def within(self, F: np.ndarray, gap: float, candidates: Any = None) -> CandidateSets:
+    def within(self, F: np.ndarray, gap: float, candidates: Candidates = None) -> CandidateSets:
         """Return for each query the distinct candidates that score within `gap` of the best.
 
         Parameters
@@ -321,8 +328,8 @@ class CandidateDecoder(KeepsOutputs):
             return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
-        found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
-        return as_sets(found, pool)
+        lists = within(queries, pool.embedding, floor, n_jobs=self.n_jobs)
+        return as_sets([index for index, _ in lists], pool)
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.
@@ -334,7 +341,7 @@ class CandidateDecoder(KeepsOutputs):
 
         Returns
         -------
-        queries : ndarray of shape (n, p + 1), or p + 2 if candidates have prices
+        queries : ndarray of shape (n, p + 1), or p + 2 if candidates have penalties
             [2 f, 1] for each row, or [2 f, -||f||, 1].
         """
         check_one_for_each(pool, len(F))
@@ -343,34 +350,34 @@ class CandidateDecoder(KeepsOutputs):
             columns.insert(1, -np.linalg.norm(F, axis=1))
         return np.column_stack(columns)
 
-    def priced(self, pool: EmbeddedPool, prices: np.ndarray) -> EmbeddedPool:
-        """Return candidates whose scores are less by ||f(x)|| times a price.
+    def penalized(self, pool: EmbeddedPool, penalties: np.ndarray) -> EmbeddedPool:
+        """Return candidates whose scores are lower by ||f(x)|| times a penalty.
 
         Parameters
         ----------
         pool : EmbeddedPool
-            Of this decoder; prices that it has are replaced.
-        prices : ndarray of shape (n_distinct,)
+            Of this decoder; penalties that it has are replaced.
+        penalties : ndarray of shape (n_distinct,)
             One for each row of `pool.embedding`.
 
         Returns
         -------
         pool : EmbeddedPool
-            In memory, also if the coordinates of the given one are in a file.
+            In memory, even if the coordinates of `pool` are in a file.
         """
         check_made_by(pool, self._name)
         E, p = pool.embedding, self.basis_.rank_
-        if np.shape(prices) != (len(E),) or not np.all(np.isfinite(prices)):
+        if np.shape(penalties) != (len(E),) or not np.all(np.isfinite(penalties)):
             raise ValueError(
-                f"prices must be {len(E)} finite numbers, one for each distinct candidate. "
-                f"Got {prices!r} instead."
+                f"penalties must be {len(E)} finite numbers, one for each distinct candidate. "
+                f"Got {penalties!r} instead."
             )
-        embedding = np.column_stack([E[:, :p], prices, E[:, -1]])
+        embedding = np.column_stack([E[:, :p], penalties, E[:, -1]])
         pool = replace(pool, embedding=embedding, index=None)
         return pool if pool.is_per_query else self._indexed(pool)
 
-    def matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
-        """Return the distinct candidate that each object is.
+    def matched(self, Y: Objects, pool: EmbeddedPool) -> np.ndarray:
+        """Return the number of the distinct candidate that equals each object.
 
         Parameters
         ----------
@@ -382,8 +389,8 @@ class CandidateDecoder(KeepsOutputs):
         numbers : ndarray of int, shape (n,)
             Rows of `pool.embedding`; -1 where the object is no candidate.
         """
-        distinct = self._encoded(taken(pool.pool, pool.first)).here()
-        return match(*comparable(self._encoded(Y, "Y").here(), distinct))
+        distinct = self._encoded(taken(pool.pool, pool.first)).load()
+        return match(*comparable(self._encoded(Y, "Y").load(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
@@ -391,7 +398,7 @@ class CandidateDecoder(KeepsOutputs):
 
 
 def best_positions(
-    decoder: CandidateDecoder, F: np.ndarray, candidates: Any, k: int
+    decoder: CandidateDecoder, F: np.ndarray, candidates: Candidates, k: int
 ) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
     """Return distinct candidates, where in their pool the k best of each query are, and scores."""
     pool = decoder.embed(candidates).distinct()

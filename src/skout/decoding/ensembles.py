@@ -22,7 +22,7 @@ from .sets import count_better_of_sets, set_scores, top_k_of_sets
 __all__ = ["COMBINE", "Blend", "EmbeddedPools"]
 
 COMBINE = ("mean", "max", "rank")
-# Bytes that a candidate takes while it is ranked for a query.
+# Bytes that a candidate takes while a query ranks it: scores, ranks, and the sort.
 _RANK_BYTES = 64
 # Decimals of mean ranks: rounding in their sums must not break ties.
 _DECIMALS = 6
@@ -50,7 +50,7 @@ class EmbeddedPools:
 
     @classmethod
     def of(cls, parts: Sequence[EmbeddedPool]) -> EmbeddedPools:
-        """Find what is distinct to any member."""
+        """Return the candidates that at least one member distinguishes."""
         inverses = [part.inverse for part in parts]
         if all(np.array_equal(inverse, inverses[0]) for inverse in inverses):
             return cls(tuple(parts), parts[0], tuple(part.embedding for part in parts), None)

@@ -11,13 +11,14 @@ from .._numerics.arrays import row_slices
 from .._numerics.estimators import PartsByName
 from .._numerics.extras import extra
 from .._numerics.saving import arrays_of, with_attributes
+from .._numerics.types import Estimator, State
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
 
 __all__ = ["FaissIndex", "as_index", "index_recall"]
 
-_ADDED = 2**16
+_ADDED = 2**16  # rows that are copied to float32 at a time
 
 
 class FaissIndex(PartsByName):
@@ -71,8 +72,8 @@ class FaissIndex(PartsByName):
         self.embedding_ = embedding
         return self
 
-    def _set_n_probe(self, index: Any) -> None:
-        """Tell an index of cells how many to visit."""
+    def _set_n_probe(self, index: Estimator) -> None:
+        """Set the number of cells that an IVF index visits."""
         check_number(self.n_probe, "n_probe", low=1, integer=True)
         try:
             _faiss().ParameterSpace().set_index_parameter(index, "nprobe", self.n_probe)
@@ -95,7 +96,7 @@ class FaissIndex(PartsByName):
         return indices, scores
 
     def _search_block(self, queries: np.ndarray, k: int, n_found: int) -> Found:
-        """Score what faiss finds again, in float64: it gathers an array (b, n_found, p)."""
+        """Score the candidates of faiss again in float64; gathers an array (b, n_found, p)."""
         _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
         found = np.sort(found, axis=1)  # so that ties go to the lower position; -1: nothing found
         scores = np.einsum("ij,ikj->ik", queries, self.embedding_[found])
@@ -103,22 +104,22 @@ class FaissIndex(PartsByName):
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
-    def __skout_state__(self) -> dict[str, Any]:
+    def __skout_state__(self) -> State:
         # without the index itself: faiss would have to read bytes that it cannot check
         return {name: value for name, value in vars(self).items() if name != "_index"}
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> FaissIndex:
+    def __skout_restore__(cls, state: State) -> FaissIndex:
         (index,) = with_attributes(cls, state)
         return index.build(*arrays_of(state, "embedding_")) if "embedding_" in state else index
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         state = super().__getstate__()
         if "_index" in state:  # a pointer into faiss: kept as its bytes
             state = {**state, "_index": _faiss().serialize_index(state["_index"])}
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: State) -> None:
         if "_index" in state:
             state = {**state, "_index": _faiss().deserialize_index(state["_index"])}
         super().__setstate__(state)
@@ -133,7 +134,7 @@ def _faiss() -> Any:
 _INDICES: dict[str, Any] = {"faiss": FaissIndex}
 
 
-def as_index(spec: Any) -> Any:
+def as_index(spec: Estimator) -> Estimator:
     """Return a fresh index from an index, a name or None."""
     if spec is None:
         return None
@@ -146,7 +147,9 @@ def as_index(spec: Any) -> Any:
     return clone(spec, safe=False)  # any object with these two methods will do
 
 
-def index_recall(index: Any, embedding: np.ndarray, queries: np.ndarray, k: int = 10) -> float:
+def index_recall(
+    index: Estimator, embedding: np.ndarray, queries: np.ndarray, k: int = 10
+) -> float:
     """Return the share of the true k best candidates that an index finds.
 
     Parameters

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import row_slices
 from .._numerics.linalg import low_rank, positive_solver
 from .._numerics.threads import map_blocks
+from .._numerics.types import Candidates, Objects
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
@@ -85,7 +86,7 @@ class LabelSetDecoder(Decoder):
         self.threshold = threshold
         self.n_jobs = n_jobs
 
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         check_choice(self.utility, "utility", ("f1", "hamming"))
         check_number(self.threshold, "threshold", low=-np.inf)
         if self.max_size is not None:
@@ -126,7 +127,7 @@ class LabelSetDecoder(Decoder):
         check_is_fitted(self)
         return F @ self.label_map_
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         check_is_fitted(self)
         self._refuse(candidates)
         n_labels = self.label_map_.shape[1]
@@ -154,11 +155,7 @@ class LabelSetDecoder(Decoder):
 
 
 def take_better(
-    w: np.ndarray,
-    size: int,
-    best: np.ndarray,
-    chosen: np.ndarray,
-    labels: np.ndarray | None = None,
+    w: np.ndarray, size: int, best: np.ndarray, chosen: np.ndarray, labels: np.ndarray | None = None
 ) -> None:
     """Choose the sets of this size of greatest w where their sum is greater than the best so far.
 
@@ -173,7 +170,7 @@ def take_better(
     chosen[better[:, None], top[better]] = True
 
 
-def label_matrix(Y: Any) -> sparse.csr_matrix:
+def label_matrix(Y: Objects) -> sparse.csr_matrix:
     """Return label sets as a CSR matrix of 0 and 1, with sorted indices and no stored zeros."""
     Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
     if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:

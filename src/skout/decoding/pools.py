@@ -14,6 +14,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
 from .._numerics.saving import arrays_of, require
+from .._numerics.types import Candidates, Estimator, Index, Matrix, Objects, State
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -31,7 +32,7 @@ __all__ = [
     "comparable",
     "in_own_set",
     "kinds",
-    "one",
+    "single",
     "taken",
     "truth_in",
     "with_copies",
@@ -52,14 +53,14 @@ class EmbeddedPool:
         The first position in the pool of each distinct candidate.
     inverse : ndarray of int
         The distinct candidate at each position of the pool; -1 where no query asks for it.
-    embedding : ndarray of shape (n_distinct, p + 1), or p + 2 with prices
-        [z(c), -k(c, c)], or [z(c), price(c), -k(c, c)].
+    embedding : ndarray of shape (n_distinct, p + 1), or p + 2 with hubness penalties
+        [z(c), -k(c, c)], or [z(c), penalty(c), -k(c, c)].
     made_by : str
-        Stands for the fitted decoder whose coordinates these are: no other can read them.
+        Identifier of the fitted decoder whose coordinates these are: no other can use them.
     index : object or None
         Of the decoder's `index`, built on the embedding.
     counts : ndarray of int, or None
-        Of the training outputs: how often each distinct one was there.
+        How often each distinct candidate was among the training outputs, if it is one of them.
     """
 
     objects: Any
@@ -90,7 +91,7 @@ class EmbeddedPool:
         """The most candidates that a query has."""
         return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
 
-    def width(self, k: Any) -> int:
+    def width(self, k: int) -> int:
         """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
         check_number(k, "k", low=1, integer=True)
         return k if self.is_per_query else min(k, len(self))
@@ -107,16 +108,16 @@ class EmbeddedPool:
         objects = take(self.objects, self.first)
         return replace(self, objects=objects, first=everything, inverse=everything)
 
-    def of_numbers(self, numbers: np.ndarray, objects: Any) -> EmbeddedPool:
-        """Return some of the distinct candidates of a pool, in the order of their numbers.
+    def of_numbers(self, numbers: np.ndarray, objects: Objects) -> EmbeddedPool:
+        """Return the distinct candidates of these numbers as a pool.
 
-        `objects` are these, or others that the kernel cannot tell from them.
+        `objects` are these candidates, or others that the kernel cannot distinguish from them.
         """
         everything = np.arange(len(numbers))
         return EmbeddedPool(objects, everything, everything, self.embedding[numbers], self.made_by)
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> EmbeddedPool:
+    def __skout_restore__(cls, state: State) -> EmbeddedPool:
         pool = cls(**state)
         arrays_of(state, "first", "inverse", "embedding")
         n, n_distinct = n_rows(pool.pool), len(pool.embedding)
@@ -146,21 +147,21 @@ def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
     return values.dtype.kind in "iu" and bool(np.all(inside))
 
 
-def taken(objects: Any, index: np.ndarray) -> Any:
-    """Return some of the objects, which may be on disk."""
+def taken(objects: Objects, index: Index) -> Objects:
+    """Return the objects at an index, which may be on disk."""
     return source(objects).take(index)
 
 
-def as_sets(found: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:
-    """Return the distinct candidates found for each query as sets, each at its first position."""
-    indptr = np.cumsum([0, *map(len, found)])
-    return CandidateSets(pool.pool, indptr, pool.first[np.concatenate([_NONE, *found])])
+def as_sets(numbers: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:
+    """Return lists of distinct candidates as sets, each candidate at its first position."""
+    indptr = np.cumsum([0, *map(len, numbers)])
+    return CandidateSets(pool.pool, indptr, pool.first[np.concatenate([_NONE, *numbers])])
 
 
 def in_own_set(numbers: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
     """Return distinct candidates, one for each query, with -1 where it is not in the query's set.
 
-    A shared pool has all that it has for each query.
+    All candidates of a shared pool belong to each query.
     """
     if not pool.is_per_query:
         return numbers
@@ -170,23 +171,23 @@ def in_own_set(numbers: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
     return np.where(present, numbers, -1)
 
 
-def truth_in(pool: EmbeddedPool, decoder: Any, Y: Any, n: int) -> np.ndarray:
-    """Return the distinct candidate that the true object of each of n queries is, or -1."""
+def truth_in(pool: EmbeddedPool, decoder: Estimator, Y: Objects, n: int) -> np.ndarray:
+    """Return the number of the candidate that equals the true object of each query, or -1."""
     if n_rows(Y) != n:
         raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
     return in_own_set(decoder.matched(Y, pool), pool)
 
 
-def with_copies(found: Found, pool: EmbeddedPool, k: int) -> Found:
+def with_copies(ranked: Found, pool: EmbeddedPool, k: int) -> Found:
     """Replace distinct candidates by all their copies, best and then lowest first, and keep k."""
     if len(pool.first) == len(pool):
-        return found
+        return ranked
     order = np.argsort(pool.inverse, kind="stable")
     counts = np.bincount(pool.inverse)
     ends = np.cumsum(counts)
-    index = np.full((len(found[0]), k), -1, dtype=np.intp)
+    index = np.full((len(ranked[0]), k), -1, dtype=np.intp)
     scores = np.full(index.shape, -np.inf)
-    for i, (row, values) in enumerate(zip(*found, strict=True)):
+    for i, (row, values) in enumerate(zip(*ranked, strict=True)):
         row, values = row[row >= 0], values[row >= 0]  # an index may find too few
         copies = np.concatenate([_NONE, *(order[ends[j] - counts[j] : ends[j]] for j in row)])
         repeated = np.repeat(values, counts[row])
@@ -237,47 +238,47 @@ def _more(queries: np.ndarray) -> str:
     return f" ({len(queries)} queries have none)" if len(queries) > 1 else ""
 
 
-# What was given: objects or rows of numbers, one pool or a list for each query -------------------
+# Forms of candidates: objects or rows of numbers, one pool or a list for each query --------------
 
 
-def are_lists(candidates: Any, known: Any) -> bool:
+def are_lists(candidates: Candidates, known: Matrix) -> bool:
     """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
     if not isinstance(candidates, list | tuple):
         candidates = _column_of_lists(candidates, known)
     if len(candidates) == 0:
         return False
     if known.ndim == 2:  # a vector may be a list of numbers
-        return any(_is_matrix(some) or _are_fingerprints(some) for some in candidates)
+        return any(_is_matrix(item) or _are_fingerprints(item) for item in candidates)
     depth = 1 if isinstance(known, Rows) else 1 + _list_depth(known[0])
-    return max(_list_depth(some) for some in candidates) >= depth
+    return max(_list_depth(item) for item in candidates) >= depth
 
 
-def _column_of_lists(candidates: Any, known: Any) -> Any:
+def _column_of_lists(candidates: Candidates, known: Matrix) -> Any:
     """Return a column whose cells are lists as a list of them; an empty one for anything else."""
     is_column = len(getattr(candidates, "shape", ())) == 1 and not isinstance(candidates, Rows)
     if not is_column or known.ndim == 2 or len(candidates) == 0:
         return []
-    return list(candidates) if _list_depth(one(candidates, 0)) else []
+    return list(candidates) if _list_depth(single(candidates, 0)) else []
 
 
-def _is_matrix(some: Any) -> bool:
+def _is_matrix(item: Objects) -> bool:
     """Whether this holds vectors: a matrix or data frame, or a list of lists or arrays."""
-    if hasattr(some, "shape"):
-        return len(some.shape) == 2
-    return isinstance(some, list | tuple) and any(_is_vector(item) for item in some)
+    if hasattr(item, "shape"):
+        return len(item.shape) == 2
+    return isinstance(item, list | tuple) and any(_is_vector(part) for part in item)
 
 
-def _are_fingerprints(some: Any) -> bool:
+def _are_fingerprints(item: Objects) -> bool:
     """Whether this is a list of bit vectors or of hex strings."""
-    is_filled = isinstance(some, list | tuple) and len(some) > 0
-    return is_filled and (isinstance(some[0], str) or hasattr(some[0], "ToBitString"))
+    is_filled = isinstance(item, list | tuple) and len(item) > 0
+    return is_filled and (isinstance(item[0], str) or hasattr(item[0], "ToBitString"))
 
 
-def _is_vector(item: Any) -> bool:
+def _is_vector(item: Objects) -> bool:
     return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
 
 
-def _list_depth(item: Any) -> int:
+def _list_depth(item: Objects) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
     if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
         return 2 if column_of(item) is item else 1
@@ -286,18 +287,18 @@ def _list_depth(item: Any) -> int:
         depth += 1
         if n_rows(item) == 0:
             break
-        item = one(item, 0)
+        item = single(item, 0)
     return depth
 
 
-def one(objects: Any, j: int) -> Any:
+def single(objects: Objects, j: int) -> object:
     """Return a single object; of a sparse matrix, a matrix of one row."""
     if hasattr(objects, "iloc"):  # [j] would look for a label
         return objects.iloc[j]
     return objects[[j]] if sparse.issparse(objects) else objects[j]
 
 
-def kinds(rows: Any) -> set[type] | None:
+def kinds(rows: Matrix) -> set[type] | None:
     """Return the types of a 1-D array of objects, as Python has them; None for rows of numbers."""
     if rows.ndim == 2:
         return None
@@ -326,7 +327,7 @@ def _names(types: set[type] | None) -> str:
     return "objects of type " + ", ".join(sorted(kind.__name__ for kind in types))
 
 
-def comparable(A: Any, B: Any) -> tuple[Any, Any]:
+def comparable(A: Matrix, B: Matrix) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
     if A.ndim == 1 or (type(A) is type(B) and isinstance(A, Rows)):
         return A, B

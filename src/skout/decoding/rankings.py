@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
+from .._numerics.types import Array, Candidates, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
@@ -21,9 +22,9 @@ from .base import Decoder
 
 __all__ = ["RankingDecoder", "kemeny"]
 
-# Rows that the search over all orders takes at a time: few stay in cache, many spare calls.
+# Rows that the search over all orders takes at a time: more leave the cache, fewer cost calls.
 _SEARCH_ROWS = 512
-# Gains that are this small relative to the weights are rounding.
+# Gains below this, relative to the weights, are rounding.
 _ROUNDING = 1e-12
 
 
@@ -77,7 +78,7 @@ class RankingDecoder(Decoder):
         self.max_exact = max_exact
         self.n_jobs = n_jobs
 
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         check_number(self.max_exact, "max_exact", integer=True)
         kernel = basis.kernel_
         if not isinstance(kernel, Kendall | RankHamming | Lehmer):
@@ -91,7 +92,7 @@ class RankingDecoder(Decoder):
         self.directions_ = basis.combine(kernel.features(basis.landmarks_))
         return self
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
         check_is_fitted(self)
         self._refuse(candidates)
         d, max_exact = self.n_items_, self.max_exact
@@ -107,13 +108,13 @@ class RankingDecoder(Decoder):
         return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
 
 
-def _best_rank(Y: Any) -> int:
+def _best_rank(Y: Objects) -> int:
     """Return 1 where every ranking counts from 1, else 0."""
     lowest = np.asarray(Y).min(axis=1)
     return int(len(lowest) > 0 and bool(np.all(lowest == 1)))
 
 
-def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndarray:
+def kemeny(P: Array, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndarray:
     """Return the ranking with the largest sum of P[i, j] over the pairs with i before j.
 
     With P[i, j] = how many voters put i before j, this is Kemeny's consensus, the ranking with the

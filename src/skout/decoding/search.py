@@ -16,19 +16,22 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
+from .._numerics.types import Array, TorchDevice
 from ..rows import block_rows
-from ..rows.device import resolved, the_card
+from ..rows.device import named_device, torch_device
 
 __all__ = ["TIE", "count_better", "floor_of", "joined", "slack_of", "top_k", "within"]
 
-# Candidates of a block, and the first ones of a search, which set the mark for the others.
+# Candidates of a block, and the first candidates of a search, whose k-th best score the others
+# must exceed.
 _CANDIDATE_BLOCK = 8192
 _FIRST = 512
-# Queries and candidates of a block on a card.
-_CARD_QUERIES, _CARD_CANDIDATES = 4096, 2**16
-# Parts that the pool is cut into where there are few blocks of queries, for threads to share.
+# Queries and candidates of a block on a GPU: 2 GB of scores.
+_DEVICE_QUERIES, _DEVICE_CANDIDATES = 4096, 2**16
+# Parts that a pool is cut into for threads, where there are fewer blocks of queries than this.
 _SHARDS = 8
-#: Scores nearer than this, relative to the size of their terms, count as equal: see `slack_of`.
+#: Scores that differ by less than this, relative to the size of their terms, tie: see `slack_of`.
+#: Rounding of a float64 product of some thousand terms is about 1e-12.
 TIE = 1e-10
 
 Found = tuple[np.ndarray, np.ndarray]  # positions and scores, best first
@@ -76,10 +79,10 @@ def top_k(
     """Return the k largest inner products of each query (n, p) with the rows of (c, p).
 
     Largest first, ties to the lower index, both arrays of shape (n, k); k is at most c. It streams
-    over blocks of both, on a card where `device` names one.
+    over blocks of both, on a GPU if `device` names one.
     """
-    if device is not None and (card := the_card(device)) != "cpu":
-        return device_top_k(queries, embedding, k, card)
+    if device is not None and (name := named_device(device)) != "cpu":
+        return device_top_k(queries, embedding, k, name)
 
     def visit(best: Found | None, S: np.ndarray, some: slice, start: int) -> Found:
         return _improve(best, S, start, k)
@@ -90,7 +93,7 @@ def top_k(
 
 
 def joined(parts: list[Found], k: int) -> Found:
-    """Return what was found for blocks of queries as one."""
+    """Return the rankings of blocks of queries as one."""
     if not parts:
         return np.empty((0, k), dtype=np.intp), np.empty((0, k))
     index, scores = zip(*parts, strict=True)
@@ -211,25 +214,25 @@ def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
     return best - gap - slack_of(queries, best - gap)
 
 
-# On a card ----------------------------------------------------------------------------------------
+# On a GPU -----------------------------------------------------------------------------------------
 
 
-def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any) -> Found:
+def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: TorchDevice) -> Found:
     """Return the k largest inner products of each query, ties to the lower index, on a device.
 
     Scores are float64, as on the host; the embedding streams through the device.
     """
     import torch
 
-    device = resolved(device) if isinstance(device, str) else device
+    device = torch_device(device) if isinstance(device, str) else device
     found: list[Found] = []
-    for some in row_slices(len(queries), _CARD_QUERIES):
+    for some in row_slices(len(queries), _DEVICE_QUERIES):
         Q = torch.as_tensor(queries[some], dtype=torch.float64).to(device)
         best_score = torch.empty((len(Q), 0), dtype=torch.float64, device=device)
         best_index = torch.empty((len(Q), 0), dtype=torch.int64, device=device)
-        for part in row_slices(len(embedding), _CARD_CANDIDATES):
+        for part in row_slices(len(embedding), _DEVICE_CANDIDATES):
             E = torch.as_tensor(np.ascontiguousarray(embedding[part])).to(device, torch.float64)
-            score, index = _largest_there(Q @ E.T, min(k, len(E)))
+            score, index = _largest_on_device(Q @ E.T, min(k, len(E)))
             score = torch.cat([best_score, score], dim=1)
             index = torch.cat([best_index, index + part.start], dim=1)
             order = score.argsort(dim=1, descending=True, stable=True)[:, :k]
@@ -238,7 +241,7 @@ def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any
     return joined(found, k)
 
 
-def _largest_there(S: Any, k: int) -> tuple[Any, Any]:
+def _largest_on_device(S: Array, k: int) -> tuple[Any, Any]:
     """Return the k largest of each row, of equal ones the first, in the order of the columns."""
     score, index = S.topk(k, dim=1)
     # where more entries equal the k-th than there is room for, take the first of them

@@ -14,6 +14,7 @@ from .._numerics.arrays import has_rows, n_rows, row_slices, take
 from .._numerics.objects import Rows, column_of, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
+from .._numerics.types import Array, Index, Matrix, Objects, State
 from .search import Found
 
 __all__ = ["CandidateSets", "PerQuery", "set_scores"]
@@ -68,7 +69,7 @@ class CandidateSets(PerQuery):
     ['CO', 'CCO']
     """
 
-    def __init__(self, pool: Any, indptr: Any, indices: Any) -> None:
+    def __init__(self, pool: Objects, indptr: Index, indices: Index) -> None:
         self.pool = pool
         self.indptr = _integers(indptr, "indptr")
         self.indices = _integers(indices, "indices")
@@ -88,11 +89,11 @@ class CandidateSets(PerQuery):
             )
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> CandidateSets:
+    def __skout_restore__(cls, state: State) -> CandidateSets:
         return cls(state["pool"], *arrays_of(state, "indptr", "indices"))
 
     @classmethod
-    def from_lists(cls, lists: Sequence[Any]) -> CandidateSets:
+    def from_lists(cls, lists: Sequence[Objects]) -> CandidateSets:
         """Make the sets from one list, array, CSR matrix or data frame of candidates a query.
 
         Parameters
@@ -143,7 +144,7 @@ class CandidateSets(PerQuery):
         return CandidateSets(self.pool, indptr, self.indices[entries])
 
 
-def _integers(values: Any, name: str) -> np.ndarray:
+def _integers(values: Array, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(
@@ -153,7 +154,7 @@ def _integers(values: Any, name: str) -> np.ndarray:
     return array.astype(np.intp)
 
 
-def _check_list(some: Any) -> None:
+def _check_list(some: object) -> None:
     """Raise unless this may be the candidates of a query."""
     is_list = hasattr(some, "shape") or hasattr(some, "__len__")
     if isinstance(some, str | bytes) or not is_list:
@@ -164,7 +165,7 @@ def _check_list(some: Any) -> None:
         )
 
 
-def _stacked(matrices: list[Any]) -> Any:
+def _stacked(matrices: list[Matrix]) -> Any:
     """Return the rows of matrices in one: sparse if any of them is, a data frame if all are."""
     if isinstance(matrices[0], Rows):
         return stack(matrices)

@@ -7,7 +7,7 @@ order of the shards, so that no machine holds the pool.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -16,10 +16,11 @@ import numpy as np
 
 from .._numerics.arrays import n_rows, row_keys, take
 from .._numerics.objects import as_objects
+from .._numerics.types import Array, Candidates, DType, Estimator, Objects, Rows
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
-from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
+from ..rows.tasks import Delayed, alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
@@ -29,7 +30,7 @@ __all__ = ["decode", "rank"]
 _RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
 
 
-def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
+def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[Any, Any]:
     """Return the k best candidates of each row: two lazy dask arrays if F is one, else arrays.
 
     Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
@@ -49,7 +50,7 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     return found["indices"], found["scores"]
 
 
-def decode(decoder: Any, F: Any, candidates: Any) -> Any:
+def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Objects:
     """Return the best candidate of each row: a lazy dask array if F is one.
 
     Objects that are no arrays become a 1-D array of objects there.
@@ -67,45 +68,45 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, there, pool)
 
 
-def _are_here(F: Any, candidates: Any) -> bool:
+def _are_here(F: Array, candidates: Candidates) -> bool:
     return not is_lazy(F) and not is_lazy(candidates)
 
 
-def _shards(candidates: Any) -> Dask | None:
+def _shards(candidates: Candidates) -> Dask | None:
     """Return candidates that lie on a cluster, None for others."""
     return Dask.of(candidates, "candidates") if is_lazy(candidates) else None
 
 
-def _as_array(objects: Any) -> np.ndarray:
+def _as_array(objects: Objects) -> np.ndarray:
     return objects if isinstance(objects, np.ndarray) else as_objects(objects)
 
 
-def _sent(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
+def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
     """Return the decoder and the pool as they travel, and objects like those of the pool.
 
-    Objects take less room in a graph than their coordinates: one worker embeds them for all. A
-    decoder that cannot embed travels with all that it holds; what it finds is not known then.
+    Objects are smaller in a graph than their coordinates: one worker embeds them for all. A decoder
+    without `embed` is sent with its pool, and objects are None.
     """
     if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
         _refuse_sets(isinstance(candidates, CandidateSets))
-        here = None if candidates is None else source(candidates).here()
+        here = None if candidates is None else source(candidates).load()
         return broadcast(decoder), broadcast(here), None
     light = broadcast(decoder.without_pool())
     if isinstance(candidates, EmbeddedPool):
         pool = decoder.embed(candidates)
         _refuse_sets(pool.is_per_query)
-        pool = replace(pool, objects=source(pool.objects).here())
+        pool = replace(pool, objects=source(pool.objects).load())
         return light, broadcast(pool), pool.objects
     pending = getattr(decoder, "pending", None)
     if candidates is None and pending is not None:  # found where they lie, when it is computed
-        later = pending.source.taken_later(pending.positions)
+        later = pending.source.take_task(pending.positions)
         like = np.empty((len(pending.positions), *pending.source.tail), pending.source.dtype)
         return light, task(_embed, later, light), like
     if candidates is None:
         candidates = decoder.embed(None).objects
     sets = isinstance(candidates, CandidateSets)
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
-    candidates = source(candidates).here()  # files need not be where the workers are
+    candidates = source(candidates).load()  # files need not be where the workers are
     decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
     return light, task(_embed, broadcast(candidates), light), candidates
 
@@ -118,14 +119,16 @@ def _refuse_sets(are_sets: bool) -> None:
         )
 
 
-def _lazily(function: Any, F: Any, tail: tuple[int, ...], dtype: Any, *args: Any) -> Any:
+def _lazily(
+    function: Callable[..., Array], F: Array, tail: tuple[int, ...], dtype: DType, *args: Delayed
+) -> Any:
     """Return function(block, *args) of each block of a dask array, as a lazy dask array."""
     tasks = [task(function, block, *args) for block in F.to_delayed().ravel()]
     return from_blocks(tasks, F.chunks[0], tail, np.dtype(dtype))
 
 
 @alone
-def _rank_block(F: np.ndarray, decoder: Any, pool: Any, k: int) -> np.ndarray:
+def _rank_block(F: np.ndarray, decoder: Estimator, pool: Candidates, k: int) -> np.ndarray:
     out = np.empty((len(F), k), dtype=_RANKED)
     out["indices"], out["scores"] = -1, -np.inf
     if len(F):
@@ -136,12 +139,12 @@ def _rank_block(F: np.ndarray, decoder: Any, pool: Any, k: int) -> np.ndarray:
 
 
 @alone
-def _decode_block(F: np.ndarray, decoder: Any, pool: Any) -> np.ndarray:
+def _decode_block(F: np.ndarray, decoder: Estimator, pool: Candidates) -> np.ndarray:
     return _as_array(decoder.decode(F, pool))
 
 
 @alone
-def _embed(objects: Any, decoder: Any) -> EmbeddedPool:
+def _embed(objects: Objects, decoder: Estimator) -> EmbeddedPool:
     return decoder.embed(objects)
 
 
@@ -168,7 +171,13 @@ class _ShardBest:
 
 
 def _by_shards(
-    decoder: Any, F: Any, shards: Dask, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
+    decoder: Estimator,
+    F: Array,
+    shards: Dask,
+    k: int,
+    finish: Callable[[_ShardBest], np.ndarray],
+    tail: tuple[int, ...],
+    dtype: DType,
 ) -> Any:
     """Search each shard for each block of rows, merge, and finish; lazily, if F is on a cluster."""
     if len(shards) == 0:
@@ -181,13 +190,13 @@ def _by_shards(
     queries, sizes = blocks_of(F)
     blocks = []
     for block in queries:
-        found = [task(_search, block, light, shard, k) for shard in embedded]
-        blocks.append(task(finish, tree(found, _Merge(k))))
-    return as_lazy_as(from_blocks(blocks, sizes, tail, dtype), F)
+        parts = [task(_search, block, light, shard, k) for shard in embedded]
+        blocks.append(task(finish, tree(parts, _Merge(k))))
+    return as_lazy_as(from_blocks(blocks, sizes, tail, np.dtype(dtype)), F)
 
 
 @alone
-def _embed_shard(objects: Any, decoder: Any, start: int) -> _Shard:
+def _embed_shard(objects: Objects, decoder: Estimator, start: int) -> _Shard:
     pool = decoder.embed(objects)
     rows = decoder.basis_.kernel_.encode(take(objects, pool.first))
     keys = [blake2b(pickle.dumps(key), digest_size=8).digest() for key in row_keys(rows)]
@@ -195,7 +204,7 @@ def _embed_shard(objects: Any, decoder: Any, start: int) -> _Shard:
 
 
 @alone
-def _search(F: np.ndarray, decoder: Any, shard: _Shard, k: int) -> _ShardBest:
+def _search(F: np.ndarray, decoder: Estimator, shard: _Shard, k: int) -> _ShardBest:
     indices, scores = decoder.rank(F, shard.pool, k=min(k, len(shard.pool)))
     objects = take(shard.pool.objects, indices[:, 0]) if k == 1 else None
     numbers = np.where(indices < 0, indices, indices + shard.start)
@@ -209,7 +218,7 @@ class _Merge(Reduction):
     def __init__(self, k: int) -> None:
         self.k = k
 
-    def __call__(self, rows: Any, *beside: Any) -> Any:
+    def __call__(self, rows: Rows, *beside: Objects) -> Any:
         return rows
 
     def combine(self, total: _ShardBest | None, part: _ShardBest) -> _ShardBest:

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.objects import as_objects
+from .._numerics.types import Candidates, Objects
 from .._numerics.validation import check_choice
 from ..basis import KernelBasis
 from ..kernels import Kernel, Normalized
@@ -95,7 +96,7 @@ class StringDecoder(Decoder):
         self.known = known
         self.ends = ends
 
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+    def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
         check_choice(self.known, "known", (False, True))
         check_choice(self.ends, "ends", ("any", "known"))
         kernel = _ngram(basis.kernel_)
@@ -146,7 +147,7 @@ class StringDecoder(Decoder):
         check_is_fitted(self)
         return F @ self.directions_
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
         check_is_fitted(self)
         self._refuse(candidates)
         if len(F) == 0:

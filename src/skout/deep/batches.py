@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
-from torch.utils.data import default_collate
+from torch import Tensor, nn
+from torch.utils.data import Dataset, default_collate
 
+from .._numerics.types import Objects
 from ..rows.encode import numbers_in
 
 __all__ = ["BatchSource", "as_source", "call"]
 
-# Numbers of a matrix that are put on the device as a whole.
+#: What a module is called with: a tensor, or a dict of keyword arguments.
+Batch: TypeAlias = Any
+
+# Numbers of a matrix that are put on the device as a whole: 1 GB in float32.
 _RESIDENT = 2**28
 
 
 class BatchSource(ABC):
-    """Inputs of a module, of which a batch is asked for by its positions."""
+    """Inputs of a module, of which batches are taken by position."""
 
     #: length of each input, where inputs are padded to the longest of a batch
     lengths: Tensor | None = None
@@ -30,14 +34,14 @@ class BatchSource(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def batch(self, index: Tensor, on_device: Tensor) -> Any:
+    def batch(self, index: Tensor, on_device: Tensor) -> Batch:
         """Return the inputs at these positions, as the module takes them.
 
         The positions come on the CPU and on the device: to move them for each batch takes time.
         """
 
 
-def as_source(X: Any, module: Any, device: torch.device) -> BatchSource:
+def as_source(X: Objects, module: nn.Module, device: torch.device) -> BatchSource:
     """Return the batches of an array, CSR matrix, tensor, dict of these, list of str or Dataset.
 
     Arrays of integers become int64 where the module has an embedding; other numbers become float32.
@@ -48,17 +52,17 @@ def as_source(X: Any, module: Any, device: torch.device) -> BatchSource:
         return _Fields({str(name): as_source(values, module, device) for name, values in X.items()})
     if _are_strings(X):
         return _Tokens(X, module, device)
-    if isinstance(X, torch.utils.data.Dataset):
+    if isinstance(X, Dataset):
         return _Items(X, device)
     return _Array(X, module, device)
 
 
-def call(module: Any, batch: Any) -> Tensor:
+def call(module: nn.Module, batch: Batch) -> Tensor:
     """Return what a module makes of a batch; dicts are keyword arguments."""
     return module(**batch) if isinstance(batch, dict) else module(batch)
 
 
-def _are_strings(X: Any) -> bool:
+def _are_strings(X: Objects) -> bool:
     if isinstance(X, np.ndarray):
         return X.dtype.kind == "U" or (X.ndim == 1 and X.size > 0 and isinstance(X[0], str))
     if hasattr(X, "to_numpy") and getattr(X, "ndim", 0) == 1:  # a column of a data frame
@@ -69,12 +73,12 @@ def _are_strings(X: Any) -> bool:
 class _Array(BatchSource):
     """A matrix, or an array of any number of axes, of numbers."""
 
-    def __init__(self, X: Any, module: Any, device: torch.device) -> None:
+    def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if sparse.issparse(X):
             self._rows: Any = X.tocsr()
         else:
-            own = isinstance(X, Tensor)
-            self._rows = _floats(X, module) if own else _tensor(X, _takes_integers(module))
+            is_tensor = isinstance(X, Tensor)
+            self._rows = _floats(X, module) if is_tensor else _tensor(X, _takes_integers(module))
             if self._rows.numel() <= _RESIDENT:
                 self._rows = self._rows.to(device)
         self._device = device
@@ -91,21 +95,18 @@ class _Array(BatchSource):
         return self._rows[index.to(self._rows.device)].to(self._device)
 
 
-def _takes_integers(module: Any) -> bool:
+def _takes_integers(module: nn.Module) -> bool:
     """Whether integers are positions in a table of this module, not quantities."""
-    tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
-    return isinstance(module, torch.nn.Module) and any(
-        isinstance(part, tables) for part in module.modules()
-    )
+    return any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
 
 
-def _floats(X: Tensor, module: Any) -> Tensor:
+def _floats(X: Tensor, module: nn.Module) -> Tensor:
     """Return a tensor of floats in the precision of the module; others as they are."""
     floats = (weights.dtype for weights in module.parameters() if weights.is_floating_point())
     return X.to(next(floats, X.dtype)) if X.is_floating_point() else X
 
 
-def _tensor(X: Any, keep_integers: bool) -> Tensor:
+def _tensor(X: Objects, keep_integers: bool) -> Tensor:
     """Return numbers as a tensor: float32, or int64 for integers that are to be kept."""
     with numbers_in(X, "X"):
         array = np.asarray(X)
@@ -127,7 +128,7 @@ def _tensor(X: Any, keep_integers: bool) -> Tensor:
 class _Tokens(BatchSource):
     """Strings, made into tokens once; a batch is padded to its longest."""
 
-    def __init__(self, X: Any, module: Any, device: torch.device) -> None:
+    def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if not hasattr(module, "tokenize"):
             raise TypeError(
                 f"X has strings, and {type(module).__name__} has no method `tokenize` that makes "
@@ -135,10 +136,11 @@ class _Tokens(BatchSource):
                 "your module tokenize(strings) -> lists of ints."
             )
         strings = [str(text) for text in X]
-        tokens = [np.asarray(some, dtype=np.int64) for some in module.tokenize(strings)]
+        tokenize: Any = module.tokenize
+        tokens = [np.asarray(ids, dtype=np.int64) for ids in tokenize(strings)]
         if len(tokens) != len(strings):
             raise ValueError(f"tokenize made {len(tokens)} lists of {len(strings)} strings.")
-        self._lengths = np.array([len(some) for some in tokens], dtype=np.int64)
+        self._lengths = np.array([len(ids) for ids in tokens], dtype=np.int64)
         self.lengths = torch.from_numpy(self._lengths)
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._tokens = np.concatenate([*tokens, np.empty(0, dtype=np.int64)])
@@ -175,8 +177,8 @@ class _Fields(BatchSource):
     def __len__(self) -> int:
         return len(next(iter(self._fields.values())))
 
-    def batch(self, index: Tensor, on_device: Tensor) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+    def batch(self, index: Tensor, on_device: Tensor) -> Batch:
+        out: dict[str, Batch] = {}
         for name, source in self._fields.items():
             part = source.batch(index, on_device)
             out |= part if isinstance(part, dict) else {name: part}
@@ -192,11 +194,11 @@ class _Items(BatchSource):
     def __len__(self) -> int:
         return len(self._items)
 
-    def batch(self, index: Tensor, on_device: Tensor) -> Any:
+    def batch(self, index: Tensor, on_device: Tensor) -> Batch:
         return _moved(default_collate([self._items[int(i)] for i in index]), self._device)
 
 
-def _moved(batch: Any, device: torch.device) -> Any:
+def _moved(batch: Batch, device: torch.device) -> Batch:
     if isinstance(batch, dict):
         return {name: _moved(part, device) for name, part in batch.items()}
     return batch.to(device)

@@ -1,19 +1,23 @@
-"""Losses that an output kernel induces, for networks: c(||f||^2 - 2 f'z(y) + k(y, y)) (5.11)."""
+"""Losses of networks: those that an output kernel induces, c(||f||^2 - 2 f'z(y) + k(y, y)) (5.11),
+and one of lists of candidates."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from ..losses import LOSSES, RadialLoss, as_loss
+from ..losses import LOSSES, Loss, RadialLoss, as_loss
 
-__all__ = ["BatchLoss", "KernelLoss"]
+__all__ = ["BatchLoss", "KernelLoss", "ListwiseLoss"]
 
-# Distances below this have gradient 0, not 0/0.
+# Squared distances below this have gradient 0, not 0/0.
 _TINY = 1e-12
+# The score of an output that is another copy of the right one: exp of it is 0.
+_EXCLUDED = -1e9
 
 
 class BatchLoss(nn.Module, ABC):
@@ -30,14 +34,9 @@ class BatchLoss(nn.Module, ABC):
         residual: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Return the mean loss of a batch.
+        """Return the mean loss of predictions and targets of shape (b, p).
 
-        Parameters
-        ----------
-        prediction, target : Tensor of shape (b, p)
-        residual : Tensor of shape (b,), optional
-            k(y, y) - ||z(y)||^2; zero if not given.
-        weights : Tensor of shape (b,), optional
+        `residual`, shape (b,), is k(y, y) - ||z(y)||^2, zero if not given.
         """
         values = self.values(prediction, target, residual)
         return values.mean() if weights is None else (weights * values).sum() / weights.sum()
@@ -66,7 +65,7 @@ class KernelLoss(BatchLoss):
     12.5
     """
 
-    def __init__(self, loss: Any = "squared") -> None:
+    def __init__(self, loss: Loss | str = "squared") -> None:
         super().__init__()
         self.loss = as_loss(loss)
         if not isinstance(self.loss, RadialLoss):
@@ -92,3 +91,39 @@ def _check_tensors(loss: RadialLoss) -> None:
             f"A network's loss must take tensors: write {type(loss).__name__}._h with operators "
             "and skout.kernels.namespace(r), not with numpy."
         ) from error
+
+
+class ListwiseLoss(BatchLoss):
+    """Minus the log of the softmax of the right output among all outputs of a batch.
+
+    The score of output y for a prediction f is heat (<f, g(z(y))> - k(y, y) / 2), where
+    g(z) = z + C relu(A z + b) + c is trained, and so is the heat. C and c are 0 at first, which
+    makes it the score that candidates of DSOKR are ranked by.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skout.deep.criteria import ListwiseLoss
+    >>> z = torch.eye(2)  # two outputs, predicted perfectly: log(1 + exp(-1)) each
+    >>> round(ListwiseLoss(2, hidden=3, heat=1.0)(z, z).item(), 4)
+    0.3133
+    """
+
+    def __init__(self, n_outputs: int, hidden: int, heat: float) -> None:
+        super().__init__()
+        self.enter, self.leave = nn.Linear(n_outputs, hidden), nn.Linear(hidden, n_outputs)
+        for parameter in self.leave.parameters():
+            nn.init.zeros_(parameter)
+        self.log_heat = nn.Parameter(torch.tensor(math.log(heat)))
+
+    def outputs(self, coordinates: Tensor) -> Tensor:
+        """Return g of the coordinates of outputs."""
+        return coordinates + self.leave(self.enter(coordinates).relu())
+
+    def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
+        norms = target.square().sum(dim=1)
+        norms = norms if residual is None else norms + residual
+        S = self.log_heat.exp() * (prediction.float() @ self.outputs(target).T - 0.5 * norms)
+        again = torch.cdist(target, target).square() <= 1e-6 * norms
+        S = S.masked_fill(again.fill_diagonal_(False), _EXCLUDED)
+        return cross_entropy(S, torch.arange(len(S), device=S.device), reduction="none")

@@ -1,27 +1,146 @@
 """Networks to start from: a multilayer perceptron, and a Transformer on the bytes of strings.
 
 A module is built as `Class(n_outputs, **options)`. One that reads strings also has `tokenize`
-(strings -> arrays of token ids, not padded) and `pad_id`; the trainer tokenises once, pads each
-batch to its longest row and calls `module(input_ids=..., attention_mask=...)`.
+(strings -> arrays of token ids, not padded) and `pad_id`; the trainer tokenizes once, pads each
+batch to its longest row and calls `module(input_ids=..., attention_mask=...)`. A file has the
+settings of a network, and its weights as arrays.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
 import math
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from .._numerics.files import FileError
+from .._numerics.saving import Given
 from .._numerics.validation import check_choice, check_number
-from .described import Described
 
-__all__ = ["MLP", "CharTransformer"]
+__all__ = [
+    *("MLP", "CharTransformer", "Described", "ModuleLike", "given_network", "is_described"),
+    *("load_weights", "saved_module", "weights_of"),
+]
+
+#: A module, or a class or function that makes one of the number of outputs.
+ModuleLike: TypeAlias = nn.Module | type[nn.Module] | Callable[[int], nn.Module]
+Config: TypeAlias = dict[str, Any]
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
+
+
+# Numbers that a module may hold beyond its weights, such as sinusoids of positions.
+_SPARE = 2**24
+_LAYERS = 64  # that a module may have, if its weights are fewer
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+class Described(nn.Module):
+    """A network that can be built from its settings: a file has these and the weights."""
+
+    #: the parameters, from which an equal module can be built; None where they do not say all
+    config: Config | None
+
+    def __skout_state__(self) -> dict[str, Any]:
+        if self.config is None:
+            raise TypeError(f"{type(self).__name__} has a model that a file cannot describe.")
+        return {"config": self.config, "weights": weights_of(self)}
+
+    @classmethod
+    def __skout_restore__(cls, state: dict[str, Any]) -> Self:
+        config, weights = state["config"], state["weights"]
+        if not cls._can_be_filled(config, weights or {}):
+            raise FileError(f"The file asks for a {cls.__name__} that its weights cannot fill.")
+        module = cls(**config)
+        if weights is not None:
+            load_weights(module, weights)
+        return module
+
+    @classmethod
+    def _can_be_filled(cls, config: Config, weights: Mapping[str, np.ndarray]) -> bool:
+        """Whether settings ask for no more than there is: else they could take all memory."""
+        settings = config.get("model", {}).get("settings", {})
+        counts = [config.get("n_layers", 0), len(config.get("hidden", ()))]
+        counts += [settings[name] for name in settings if "layers" in name or "group" in name]
+        if max(count or 0 for count in counts) > max(len(weights), _LAYERS):
+            return False
+        with torch.device("meta"):  # takes no memory
+            probe = cls(**config)
+        tensors = [*probe.parameters(), *probe.buffers()]
+        needed = sum(tensor.numel() for tensor in tensors if not is_lazy(tensor))
+        return needed <= sum(array.size for array in weights.values()) + _SPARE
+
+
+def weights_of(module: nn.Module) -> dict[str, np.ndarray] | None:
+    """Return the weights and buffers of a module, None where they are not drawn yet."""
+    tensors = module.state_dict()
+    if any(is_lazy(tensor) for tensor in tensors.values()):
+        return None
+    try:
+        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    except (AttributeError, TypeError) as error:
+        raise TypeError(
+            f"{type(module).__name__} has what cannot be saved as an array: {error}"
+        ) from error
+
+
+def load_weights(module: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Fill a module with the weights of a file."""
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise FileError(
+            f"The weights of the file do not fit {type(module).__name__}: {error}"
+        ) from error
+
+
+def saved_module(module: ModuleLike, fitted: nn.Module | None) -> ModuleLike | Given:
+    """Return what a file has of the parameter `module`: itself, or that `load` must be given it."""
+    kind = getattr(module, "func", module)
+    if is_described(module):
+        return module
+    if _is_ours(kind) and not getattr(module, "args", ()):
+        if "model" not in inspect.signature(kind).parameters:
+            return module
+        if is_described(fitted):  # it was read from a folder, and a file names no other file
+            return functools.partial(kind, **{**getattr(module, "keywords", {}), "model": None})
+    item = type(module) if isinstance(module, nn.Module) else module  # members copy instances
+    is_users = fitted is not None and not is_described(fitted)
+    return Given(item, type(fitted).__name__ if is_users else None)
+
+
+def is_described(module: object) -> bool:
+    """Whether a network can be built from its settings."""
+    return _is_ours(type(module)) and getattr(module, "config", None) is not None
+
+
+def _is_ours(kind: object) -> bool:
+    """Whether this is a class of skout: one that users derive may build something else."""
+    of_ours = isinstance(kind, type) and issubclass(kind, Described)
+    return of_ours and kind.__module__.startswith("skout.")
+
+
+def given_network(made: ModuleLike, n_outputs: int) -> nn.Module:
+    """Return a new network of a user, from an instance, its class or a callable."""
+    if isinstance(made, nn.Module):
+        return copy.deepcopy(made)
+    module = made(n_outputs)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"What is given must make an nn.Module. It made {type(module)}.")
+    return module
+
+
+# Networks ----------------------------------------------------------------------------------------
 
 
 class MLP(Described):
@@ -66,26 +185,12 @@ class MLP(Described):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.config: dict[str, Any] = {
-            "n_outputs": n_outputs,
-            "hidden": check_widths(hidden),
-            "dropout": dropout,
-            "activation": activation,
-            "layer_norm": layer_norm,
-        }
+        options: Config = {"dropout": dropout, "activation": activation, "layer_norm": layer_norm}
+        self.config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
         self.layers = dense_layers(**self.config)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs of a batch.
-
-        Parameters
-        ----------
-        x : float tensor of shape (b, d)
-
-        Returns
-        -------
-        outputs : tensor of shape (b, n_outputs)
-        """
+        """Return the outputs of a batch of shape (b, d), a tensor of shape (b, n_outputs)."""
         if x.ndim != 2:
             raise ValueError(
                 "MLP takes a batch of vectors, shape (b, d). "
@@ -165,18 +270,10 @@ class CharTransformer(Described):
         check_number(feed_forward, "feed_forward", low=1, integer=True)
         check_number(max_length, "max_length", low=1, integer=True)
         check_choice(pooling, "pooling", ("mean", "cls", "max"))
-        self.config = {
-            "n_outputs": n_outputs,
-            "width": width,
-            "n_layers": n_layers,
-            "n_heads": n_heads,
-            "feed_forward": feed_forward,
-            "dropout": dropout,
-            "max_length": max_length,
-            "pooling": pooling,
-        }
-        self.max_length = max_length
-        self.pooling = pooling
+        sizes = {"width": width, "n_layers": n_layers, "n_heads": n_heads}
+        sizes |= {"feed_forward": feed_forward, "max_length": max_length}
+        self.config = {"n_outputs": n_outputs, **sizes, "dropout": dropout, "pooling": pooling}
+        self.max_length, self.pooling = max_length, pooling
         self.embedding = nn.Embedding(256 + self._FIRST_BYTE, width, padding_idx=self.pad_id)
         # Computed, so not a part of the weights that are stored; one more for the start token.
         self.register_buffer("positions", _sinusoids(max_length + 1, width), persistent=False)
@@ -192,16 +289,7 @@ class CharTransformer(Described):
         self.head = nn.Linear(width, n_outputs)
 
     def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
-        """Return the token ids of each string: the start token, then its bytes.
-
-        Parameters
-        ----------
-        strings : list of str, n of them
-
-        Returns
-        -------
-        ids : list of n int64 arrays
-        """
+        """Return the token ids of each string, an int64 array: the start token, then its bytes."""
         texts = [text.encode("utf-8", "surrogatepass") for text in check_strings(strings)]
         for index, text in enumerate(texts):
             if len(text) > self.max_length:
@@ -219,18 +307,9 @@ class CharTransformer(Described):
         return ids
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return the outputs of a batch.
+        """Return the outputs of a batch, shape (b, n_outputs).
 
-        Parameters
-        ----------
-        input_ids : int64 tensor of shape (b, L)
-            Token ids, padded at the end.
-        attention_mask : bool tensor of shape (b, L)
-            False on the padding.
-
-        Returns
-        -------
-        outputs : tensor of shape (b, n_outputs)
+        Both arguments are of shape (b, L): token ids, padded at the end, and False on the padding.
         """
         length, longest = input_ids.shape[1], self.positions.shape[0]
         if length > longest:
@@ -264,7 +343,7 @@ def dense_layers(
     check_choice(activation, "activation", tuple(_ACTIVATIONS))
     check_choice(layer_norm, "layer_norm", (True, False))
     layers: list[nn.Module] = []
-    for n_in, n_out in pairwise([n_inputs, *widths]):
+    for n_in, n_out in zip([n_inputs, *widths], widths, strict=False):
         layers.append(_linear(n_in, n_out))
         if layer_norm:
             layers.append(nn.LayerNorm(n_out))
@@ -275,7 +354,7 @@ def dense_layers(
     return nn.Sequential(*layers)
 
 
-def _linear(n_in: int | None, n_out: Any) -> nn.Module:
+def _linear(n_in: int | None, n_out: int) -> nn.Module:
     return nn.LazyLinear(n_out) if n_in is None else nn.Linear(n_in, n_out)
 
 
@@ -297,7 +376,7 @@ def _sinusoids(n: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(n, width)
 
 
-def check_strings(strings: Any) -> list[str]:
+def check_strings(strings: object) -> list[str]:
     """Return a list of str, or raise with the index of the first thing that is not one."""
     if isinstance(strings, str | bytes) or not isinstance(strings, Iterable):
         raise TypeError(
@@ -313,14 +392,14 @@ def check_strings(strings: Any) -> list[str]:
     return listed
 
 
-def check_dropout(dropout: Any) -> float:
+def check_dropout(dropout: float) -> float:
     """Return a share in [0, 1)."""
     if check_number(dropout, "dropout") >= 1:
         raise ValueError(f"dropout must be a number in [0, 1). Got {dropout!r} instead.")
     return float(dropout)
 
 
-def check_widths(hidden: Any) -> list[int]:
+def check_widths(hidden: Iterable[int]) -> list[int]:
     """Return the widths of hidden layers as a list."""
     if isinstance(hidden, str) or not isinstance(hidden, Iterable):
         raise TypeError(f"hidden must be a sequence of integers >= 1. Got {hidden!r} instead.")
@@ -329,7 +408,7 @@ def check_widths(hidden: Any) -> list[int]:
     ]
 
 
-def _check_width(width: Any, n_heads: Any) -> None:
+def _check_width(width: int, n_heads: int) -> None:
     check_number(width, "width", low=2, integer=True)
     check_number(n_heads, "n_heads", low=1, integer=True)
     if width % n_heads or width % 2:

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
 from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.files import check_place
 from .._numerics.saving import with_attributes
+from .._numerics.types import Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
-from ..losses import Squared, as_loss
-from ..rows.device import the_card
+from ..losses import Loss, Squared, as_loss
+from ..rows.device import named_device
 from ..rows.encode import numbers_in
-from .batches import as_source, call
-from .criteria import KernelLoss
-from .described import given_network, is_described, load_weights, saved_module, weights_of
+from .batches import Batch, as_source, call
+from .criteria import KernelLoss, ListwiseLoss
+from .modules import ModuleLike, given_network, is_described, load_weights, saved_module, weights_of
 from .training import Batches, Metric, Trainer, Training, predictions
 
-__all__ = ["NeuralRegressor"]
+__all__ = ["NeuralRegressor", "train_together"]
 
-# After so many epochs a loss that is nearly a constant's is worth a warning.
+#: The rows to train on, and those held out.
+Parts: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+# After so many epochs, a loss within 2 % of that of the best constant is worth a warning.
 _EPOCHS_TO_LEARN = 5
 _CONSTANT = 0.98
 
@@ -60,8 +67,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     verbose : bool, default False
         Show a progress bar.
     device : str, optional
-        "cuda" trains on a card, "auto" where there is one. None is where the data are: that of
-        the tensors in X, else the CPU.
+        "cuda" trains on a GPU, "auto" where there is one. None is where the data are: that of the
+        tensors in X, else the CPU.
     checkpoint : path, optional
         Written after each epoch; a `fit` on the same data that finds it goes on from there.
 
@@ -79,7 +86,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     Inputs are arrays, CSR matrices, tensors, lists of strings (for modules with `tokenize`), dicts
     of these (keyword arguments of the module) or a torch Dataset. Arrays become float32; those of
     integers become int64 where the module has an `nn.Embedding`; a tensor stays as it is. Several
-    cards, or machines: call `torch.distributed.init_process_group` in a script that torchrun
+    GPUs, or machines: call `torch.distributed.init_process_group` in a script that torchrun
     starts, and fit in each process on the same data; a batch is shared by all of them. The same
     `random_state` gives the same network on one device; PyTorch promises no more than that.
 
@@ -99,17 +106,17 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def __init__(
         self,
-        module: Any,
+        module: ModuleLike,
         *,
-        loss: Any = "squared",
+        loss: Loss | str = "squared",
         training: Training | None = None,
-        validation: Any = 0.0,
+        validation: float | ArrayLike = 0.0,
         patience: int | None = None,
         metric: Metric | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: bool = False,
         device: str | None = None,
-        checkpoint: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.module = module
         self.loss = loss
@@ -129,7 +136,12 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
     @all_at_once
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
+        self,
+        X: Objects,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        residual: ArrayLike | None = None,
     ) -> NeuralRegressor:
         """Train the network.
 
@@ -148,21 +160,12 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         return self._fit(X, y, sample_weight, residual)
 
-    def choice_splits(self, n: int, y: Any = None, weights: Any = None, groups: Any = None) -> Any:
+    def choice_splits(
+        self, n: int, y: object = None, weights: object = None, groups: ArrayLike | None = None
+    ) -> list[Parts]:
         """Return the split that the best epoch is chosen on, if that is not by `metric`.
 
-        Parameters
-        ----------
-        n : int
-            The number of rows.
-        y, weights : ignored
-        groups : array of shape (n,), optional
-            Rows of a group are all held out, or none of them.
-
-        Returns
-        -------
-        splits : list of (train, held)
-            One or none.
+        It is [(train, held)] or []. Rows of a group are all held out, or none of them.
         """
         rng = check_rng(self.random_state)
         rng.integers(2**31)  # the seed of the network, which `fit` draws first
@@ -171,20 +174,17 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
     @all_at_once
     def fit_scored(
-        self, X: Any, y: Any, scorer: Any, sample_weight: Any = None, *, residual: Any = None
+        self,
+        X: Objects,
+        y: ArrayLike,
+        scorer: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        residual: ArrayLike | None = None,
     ) -> NeuralRegressor:
-        """Train the network, and keep the epoch whose held-out predictions have the best score.
+        """Train as `fit` does, and keep the epoch whose held-out predictions have the best score.
 
-        Parameters
-        ----------
-        X, y, sample_weight, residual
-            As in `fit`.
-        scorer : Scorer
-            Of one split, see `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : NeuralRegressor
+        `scorer` is a `skout.solvers.folds.Scorer` of one split.
         """
         (train, held) = scorer.splits[0]
         at = np.searchsorted(held, scorer.held[0])
@@ -196,12 +196,12 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        residual: Any,
-        parts: tuple[np.ndarray, np.ndarray] | None = None,
-        metric: Any = None,
+        X: Objects,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        residual: ArrayLike | None,
+        parts: Parts | None = None,
+        metric: Metric | None = None,
     ) -> NeuralRegressor:
         """Train on one part of the rows, and validate on the other."""
         training = self.training or Training()
@@ -235,7 +235,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self.n_outputs_ = targets.shape[1]
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Objects) -> np.ndarray:
         """Predict output coordinates, without dropout.
 
         Parameters
@@ -248,31 +248,12 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         check_is_fitted(self, "module_")
         _check_feature_names(self, X, reset=False)
-        F = self._outputs(self.module_, X)
+        source = as_source(X, self.module_, self._device)
+        outputs = predictions(self.module_, source, self.training or Training(), self._device)
+        F = outputs.numpy().astype(np.float64)
         return F[:, 0] if self._is_vector else F
 
-    def through(self, part: str, X: Any) -> np.ndarray:
-        """Return what a part of the network makes of rows, without dropout.
-
-        Parameters
-        ----------
-        part : str
-            Name of a module within the network, such as "encoder".
-        X : what that part takes, n rows
-
-        Returns
-        -------
-        outputs : ndarray of float64, shape (n, q)
-        """
-        check_is_fitted(self, "module_")
-        return self._outputs(self.module_.get_submodule(part), X)
-
-    def _outputs(self, module: nn.Module, X: Any) -> np.ndarray:
-        source = as_source(X, module, self._device)
-        training = self.training or Training()
-        return predictions(module, source, training, self._device).numpy().astype(np.float64)
-
-    def _targets(self, X: Any, y: Any) -> np.ndarray:
+    def _targets(self, X: Objects, y: ArrayLike) -> np.ndarray:
         if not has_rows(X):
             raise TypeError(f"X must be a list or array, one row an object. Got {X!r}.")
         with numbers_in(y, "y"):
@@ -287,9 +268,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             raise ValueError("Found array with 0 sample(s): a network needs rows to train on.")
         return y
 
-    def _parts(
-        self, n: int, rng: np.random.Generator, groups: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, n: int, rng: Rng, groups: ArrayLike | None = None) -> Parts:
         """Return the rows to train on and those held out."""
         if hasattr(self.validation, "__len__"):
             return _given_parts(self.validation, n)
@@ -307,7 +286,12 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return np.sort(order[n_held:]), np.sort(order[:n_held])
 
     def _batches(
-        self, X: Any, targets: np.ndarray, residual: Any, sample_weight: Any, parts: Any
+        self,
+        X: Objects,
+        targets: np.ndarray,
+        residual: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        parts: Parts,
     ) -> tuple[Batches, Batches | None]:
         """Return the batches to train on, and those held out, if there are any."""
         columns = {"residual": residual, "sample_weight": sample_weight}
@@ -398,7 +382,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             model.module_.to(model._device).eval()
         return model
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
@@ -406,9 +390,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return tags
 
 
-def _given_parts(held: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to train on and those held out, whose numbers are given."""
-    is_pair = any(np.ndim(one) > 0 for one in held)
+def _given_parts(held: Any, n: int) -> Parts:
+    """Return the rows to train on, and those held out, whose numbers a user gives."""
+    is_pair = any(np.ndim(number) > 0 for number in held)
     held = np.empty(0) if is_pair else np.asarray(held)
     if held.ndim != 1 or held.dtype.kind not in "iu" or not len(held):
         raise ValueError(
@@ -426,7 +410,7 @@ def _given_parts(held: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _warn_if_constant(
     history: list[dict[str, float]], criterion: KernelLoss, data: Batches
 ) -> None:
-    """Warn where a network has learnt no more than the mean of its targets."""
+    """Warn where a network has learned no more than the mean of its targets."""
     if len(history) < _EPOCHS_TO_LEARN or len(data) < 2:
         return
     mean = data.targets.mean(dim=0).expand_as(data.targets)
@@ -434,16 +418,14 @@ def _warn_if_constant(
     loss = history[-1]["train_loss"]
     if _CONSTANT * constant < loss < constant / _CONSTANT:
         warnings.warn(
-            f"The network's loss, {loss:.3g}, is that of a constant, {constant:.3g}: it has learnt "
-            "nothing. Lower lr, raise warmup, or standardise the inputs.",
+            f"The network's loss, {loss:.3g}, is that of a constant, {constant:.3g}: it has "
+            "learned nothing. Lower lr, raise warmup, or standardize the inputs.",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
-def _held_groups(
-    groups: np.ndarray, n_held: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _held_groups(groups: np.ndarray, n_held: int, rng: Rng) -> Parts:
     """Return the rows of most groups, and those of a few at random that have `n_held` rows."""
     _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
@@ -454,13 +436,13 @@ def _held_groups(
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def _first_call(module: nn.Module, inputs: Any) -> Any:
+def _first_call(module: nn.Module, inputs: Batch) -> object:
     """Call a module; where it cannot take its inputs, say what they were."""
     try:
         return call(module, inputs)
     except (RuntimeError, IndexError) as error:
-        given = inputs if isinstance(inputs, dict) else {"X": inputs}
-        shown = ", ".join(f"{name} of {_shown(part)}" for name, part in given.items())
+        fields = inputs if isinstance(inputs, dict) else {"X": inputs}
+        shown = ", ".join(f"{name} of {_shown(part)}" for name, part in fields.items())
         raise ValueError(
             f"module cannot take its first rows, {shown}: {error}. Numbers of arrays are float32, "
             "or int64 where they are integers and the module has an nn.Embedding; a torch tensor "
@@ -468,29 +450,29 @@ def _first_call(module: nn.Module, inputs: Any) -> Any:
         ) from error
 
 
-def _shown(part: Any) -> str:
+def _shown(part: object) -> str:
     if isinstance(part, torch.Tensor):
         return f"shape {tuple(part.shape)} and {str(part.dtype).removeprefix('torch.')}"
     return type(part).__name__
 
 
-def _device(name: str | None, X: Any) -> torch.device:
+def _device(name: str | None, X: Objects) -> torch.device:
     """Return the device of a name; None is that of the tensors in X, else the CPU."""
     if name is None:
         parts = X.values() if isinstance(X, dict) else [X]
         return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(the_card(name) or "cpu")
+        device = torch.device(named_device(name) or "cpu")
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
         ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={name!r} asks for a card, and PyTorch finds none.")
+        raise ValueError(f"device={name!r} asks for a GPU, and PyTorch finds none.")
     return device
 
 
-def _column(values: Any, name: str, n: int) -> np.ndarray | None:
+def _column(values: ArrayLike | None, name: str, n: int) -> np.ndarray | None:
     """Return one non-negative number a row in float32."""
     if values is None:
         return None
@@ -501,9 +483,62 @@ def _column(values: Any, name: str, n: int) -> np.ndarray | None:
     return values
 
 
-def _rows(X: Any, index: np.ndarray) -> Any:
+def _rows(X: Objects, index: np.ndarray) -> Objects:
     if isinstance(X, torch.utils.data.Dataset):
         return torch.utils.data.Subset(X, index.tolist())
     if isinstance(X, torch.Tensor):
         return X[torch.from_numpy(index)]
     return take(X, index)
+
+
+# Together with a map of the outputs --------------------------------------------------------------
+
+
+class _Together(nn.Module):
+    """A network with what else is trained, whose weights a trainer then keeps as well."""
+
+    def __init__(self, network: nn.Module, loss: ListwiseLoss) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
+
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
+        return self.network(*args, **kwargs)
+
+
+def train_together(
+    regressor: NeuralRegressor,
+    X: Objects,
+    targets: np.ndarray,
+    residual: np.ndarray,
+    *,
+    hidden: int,
+    heat: float,
+    training: Training | None,
+    groups: ArrayLike | None = None,
+    sample_weight: Any = None,
+) -> tuple[NeuralRegressor, list[np.ndarray]]:
+    """Go on with the training of a fitted network, together with a map of its outputs.
+
+    The settings are those of the regressor, but for `training` where it is given. Rows of a group
+    are all held out, or none of them. Returns a copy of the regressor with the new network, and A,
+    b, C and c of the map, see `ListwiseLoss`.
+    """
+    check_number(hidden, "hidden", low=1, integer=True)
+    check_number(heat, "heat", strict=True)
+    out = copy.copy(regressor)
+    training = training or out.training or Training()
+    training.check()
+    targets, rng = out._targets(X, targets), check_rng(out.random_state)
+    seed = int(rng.integers(2**31))
+    train, held = out._parts(len(targets), rng, groups)
+    data = out._batches(X, targets, residual, sample_weight, (train, held))
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        loss = ListwiseLoss(targets.shape[1], hidden, heat).to(out._device)
+    both = _Together(copy.deepcopy(out.module_), loss)
+    trainer = Trainer(both, loss, training, len(train), seed, out._device)
+    trainer.run(*data, patience=out.patience, verbose=out.verbose)
+    out.module_, out.history_ = both.network.eval(), trainer.history
+    out.best_epoch_ = trainer.best_epoch
+    parts = [*loss.enter.parameters(), *loss.leave.parameters()]
+    return out, [part.detach().cpu().numpy().astype(np.float64) for part in parts]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
@@ -12,10 +13,22 @@ from torch import Tensor, nn
 from .._numerics.arrays import row_slices
 from .._numerics.extras import extra
 from .._numerics.validation import check_choice, check_number
-from .described import Described
-from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
+from .modules import (
+    Config,
+    Described,
+    check_dropout,
+    check_strings,
+    check_widths,
+    dense_layers,
+    pool,
+)
 
 __all__ = ["TextEncoder"]
+
+#: transformers.PreTrainedModel and PreTrainedTokenizerBase: an optional library.
+Encoder: TypeAlias = Any
+Tokenizer: TypeAlias = Any
+ModelLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 # Encoders that are all in transformers, and whose settings are numbers and words.
 _KINDS = (
@@ -77,7 +90,7 @@ class TextEncoder(Described):
     def __init__(
         self,
         n_outputs: int,
-        model: str | os.PathLike[str] | Mapping[str, Any],
+        model: ModelLike,
         *,
         pooling: str = "mean",
         hidden: Sequence[int] = (),
@@ -107,24 +120,15 @@ class TextEncoder(Described):
         self.train()  # what was read is in evaluation mode
 
     @property
-    def config(self) -> dict[str, Any] | None:
+    def config(self) -> Config | None:  # type: ignore[override]
         described = _description(self.encoder, self.tokenizer)
         if described is None:
             return None
-        own = {name: getattr(self, name) for name in ("pooling", "max_length", "freeze")}
-        return {**self._options, **own, "model": described}
+        others = {name: getattr(self, name) for name in ("pooling", "max_length", "freeze")}
+        return {**self._options, **others, "model": described}
 
     def train(self, mode: bool = True) -> TextEncoder:
-        """Set training mode; a frozen encoder stays in evaluation mode.
-
-        Parameters
-        ----------
-        mode : bool, default True
-
-        Returns
-        -------
-        self : TextEncoder
-        """
+        """Set training mode, or evaluation mode; a frozen encoder stays in evaluation mode."""
         super().train(mode)
         self.encoder.train(mode and not self.freeze)
         return self
@@ -133,9 +137,9 @@ class TextEncoder(Described):
         """Return the token ids of texts, cut off at max_length, as `CharTransformer.tokenize`."""
         texts = check_strings(strings)
         ids: list[np.ndarray] = []
-        for some in row_slices(len(texts), _TOKENIZED):
+        for part in row_slices(len(texts), _TOKENIZED):
             batch = self.tokenizer(
-                texts[some],
+                texts[part],
                 truncation=True,
                 max_length=self.max_length,
                 return_attention_mask=False,
@@ -147,12 +151,12 @@ class TextEncoder(Described):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the outputs of a batch, as `CharTransformer.forward` does."""
-        found = self.encoder(input_ids=input_ids, attention_mask=attention_mask.long())
-        pooled = pool(found.last_hidden_state, attention_mask.bool(), self.pooling)
+        encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask.long())
+        pooled = pool(encoded.last_hidden_state, attention_mask.bool(), self.pooling)
         return self.head(self.dropout(pooled))
 
 
-def _pretrained(model: Any) -> tuple[Any, Any]:
+def _pretrained(model: ModelLike) -> tuple[Encoder, Tokenizer]:
     """Return the encoder, in float32, and the tokenizer of a folder, a name or a description."""
     if isinstance(model, Mapping):
         encoder, tokenizer = _from_description(model)
@@ -173,7 +177,7 @@ def _pretrained(model: Any) -> tuple[Any, Any]:
     return encoder, tokenizer
 
 
-def _check_reach(max_length: int, encoder: Any, tokenizer: Any) -> None:
+def _check_reach(max_length: int, encoder: Encoder, tokenizer: Tokenizer) -> None:
     """Raise if the model has no positions for max_length tokens."""
     positions = getattr(encoder.config, "max_position_embeddings", None) or max_length
     reach = min(positions, tokenizer.model_max_length)
@@ -184,7 +188,7 @@ def _check_reach(max_length: int, encoder: Any, tokenizer: Any) -> None:
         )
 
 
-def _pad_id(tokenizer: Any) -> int:
+def _pad_id(tokenizer: Tokenizer) -> int:
     """Return the padding token, else the end token, else 0; the mask hides it in any case."""
     for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token is not None:
@@ -197,22 +201,22 @@ def _pad_id(tokenizer: Any) -> int:
 # models, attention and settings are from lists, and settings are plain.
 
 
-def _description(encoder: Any, tokenizer: Any) -> dict[str, Any] | None:
+def _description(encoder: Encoder, tokenizer: Tokenizer) -> Config | None:
     """Return the values from which an equal encoder and tokenizer are made, but for the weights.
 
-    None if there are none, as of a tokenizer that does not work in Rust and has no JSON.
+    None where that is not possible, as of a tokenizer in Python, which has no JSON.
     """
     config, backend = encoder.config, getattr(tokenizer, "backend_tokenizer", None)
     attention = getattr(config, "_attn_implementation", None)
     if config.model_type not in _KINDS or attention not in _ATTENTION or backend is None:
         return None
-    known = _settings(config.model_type)
-    found = {name: value for name, value in config.to_dict().items() if name in known}
+    allowed = _settings(config.model_type)
+    settings = {name: value for name, value in config.to_dict().items() if name in allowed}
     special = {name: tokenizer.special_tokens_map.get(name) for name in _TOKENS}
     return {
         "kind": config.model_type,
         "attention": attention,
-        "settings": {name: value for name, value in found.items() if _is_plain(value)},
+        "settings": {name: value for name, value in settings.items() if _is_plain(value)},
         "tokenizer": backend.to_str(),
         "special": {name: str(token) for name, token in special.items() if token is not None},
         "max_length": int(tokenizer.model_max_length),
@@ -220,7 +224,7 @@ def _description(encoder: Any, tokenizer: Any) -> dict[str, Any] | None:
     }
 
 
-def _from_description(model: Mapping[str, Any]) -> tuple[Any, Any]:
+def _from_description(model: Mapping[str, Any]) -> tuple[Encoder, Tokenizer]:
     """Return the encoder, with random weights, and the tokenizer of a description."""
     transformers = _transformers()
     kind, attention, settings = model["kind"], model["attention"], model["settings"]
@@ -229,10 +233,10 @@ def _from_description(model: Mapping[str, Any]) -> tuple[Any, Any]:
             f"model must be of one of the kinds {_KINDS} with attention of {_ATTENTION}. "
             f"Got {kind!r} with {attention!r} instead."
         )
-    known = _settings(kind)
-    strange = [name for name, value in settings.items() if not (name in known and _is_plain(value))]
-    if strange:
-        raise ValueError(f"model has settings that a {kind} has not: {strange}.")
+    allowed = _settings(kind)
+    bad = [name for name, value in settings.items() if not (name in allowed and _is_plain(value))]
+    if bad:
+        raise ValueError(f"model has settings that a {kind} has not: {bad}.")
     config = transformers.CONFIG_MAPPING[kind](**settings)
     if kind == "t5":  # what was described is its encoder; the decoder is thrown away
         config.is_encoder_decoder, config.num_decoder_layers = True, 1
@@ -241,7 +245,7 @@ def _from_description(model: Mapping[str, Any]) -> tuple[Any, Any]:
     return encoder.eval(), _tokenizer(transformers, model)
 
 
-def _tokenizer(transformers: Any, model: Mapping[str, Any]) -> Any:
+def _tokenizer(transformers: ModuleType, model: Mapping[str, Any]) -> Tokenizer:
     import tokenizers
 
     try:
@@ -265,11 +269,11 @@ def _settings(kind: str) -> set[str]:
     return {name for name in names if name not in _NOT_SETTINGS and not name.startswith("_")}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _transformers() -> Any:
+def _transformers() -> ModuleType:
     """Return the package, or say how to install it."""
     with extra("text", "TextEncoder needs transformers"):
         import transformers

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,22 @@ from tqdm.auto import tqdm
 from .._numerics.estimators import PartsByName
 from .._numerics.files import replacing, warn_unwritten
 from .._numerics.validation import check_choice, check_number
-from .batches import BatchSource, call
+from .batches import Batch, BatchSource, call
 
 __all__ = ["Batches", "Metric", "Trainer", "Training", "predictions"]
 
 # (predictions, targets) -> a number, smaller is better
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
-_OPTIMIZERS = {
-    "adamw": torch.optim.AdamW,
-    "adam": torch.optim.Adam,
-    "sgd": torch.optim.SGD,
-}
+_OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 _PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# What a checkpoint has.
+# The keys of a checkpoint.
 _STATE = {"about", "epoch", "history", "best", "module", "optimizer", "scheduler", "scaler"}
-# Rows of a batch where only predictions are wanted, in multiples of a training batch.
+# Rows of a batch of predictions, in multiples of a training batch: without gradients it takes about
+# a quarter of the memory.
 _PREDICTED = 4
-# Batches whose rows are sorted by length together: short ones then are padded less.
+# Batches whose rows are sorted by length together: short ones then are padded less, and there are
+# still enough in a pool to be shuffled.
 _SORTED = 32
 
 
@@ -78,7 +76,7 @@ class Training(PartsByName):
         *,
         schedule: str = "cosine",
         warmup: float = 0.05,
-        optimizer: Any = "adamw",
+        optimizer: str | Callable[..., torch.optim.Optimizer] = "adamw",
         weight_decay: float = 0.0,
         clip_norm: float | None = None,
         precision: str = "float32",
@@ -133,15 +131,15 @@ class Batches:
 
     def batch(
         self, index: Tensor, on_device: Tensor
-    ) -> tuple[Any, Tensor, Tensor | None, Tensor | None]:
-        """Return inputs, targets, residuals and weights at some positions."""
+    ) -> tuple[Batch, Tensor, Tensor | None, Tensor | None]:
+        """Return inputs, targets, residuals and weights at the given positions."""
         residual = None if self.residual is None else self.residual[on_device]
         weights = None if self.weights is None else self.weights[on_device]
         inputs = self.source.batch(index, on_device)
         return inputs, self.targets[on_device], residual, weights
 
 
-def _autocast(device: torch.device, training: Training) -> Any:
+def _autocast(device: torch.device, training: Training) -> AbstractContextManager[Any]:
     dtype = _PRECISIONS[training.precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
@@ -167,7 +165,7 @@ def _shuffled(
     order = torch.randperm(n, generator=generator)
     if lengths is None or n <= size:
         return list(order.split(size))
-    chunks = [some[lengths[some].argsort(stable=True)] for some in order.split(_SORTED * size)]
+    chunks = [rows[lengths[rows].argsort(stable=True)] for rows in order.split(_SORTED * size)]
     batches = [batch for chunk in chunks for batch in chunk.split(size)]
     return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
@@ -231,7 +229,7 @@ class Trainer:
         generator = torch.Generator().manual_seed(self.seed + 7919 * self.epoch)
         batches = _shuffled(len(data), size, data.source.lengths, generator)
         order = torch.cat(batches).to(self.device)
-        parts = zip(batches, order.split([len(some) for some in batches]), strict=True)
+        parts = zip(batches, order.split([len(batch) for batch in batches]), strict=True)
         total = torch.zeros((), device=self.device)
         self.module.train()
         with self._random():
@@ -258,7 +256,7 @@ class Trainer:
         loss = self.criterion(prediction, targets, residual, weights)
         if share is not None:
             loss = share * loss
-        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a card
+        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a GPU
         self.scaler.unscale_(self.optimizer)
         if self.training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
@@ -270,17 +268,18 @@ class Trainer:
     def _share(
         self, data: Batches, index: Tensor, on_device: Tensor
     ) -> tuple[Tensor | float | None, Tensor, Tensor]:
-        """Return the rows of a batch that are this process's, and what their mean loss counts.
+        """Return the weight of the loss of this process, and its rows of a batch.
 
-        The mean of all processes is then that of the batch. A batch with fewer rows than
-        processes is everybody's.
+        The mean over processes is then the loss of the batch. A batch with fewer rows than
+        processes is computed by each of them.
         """
         if self.world == 1 or len(index) < self.world:
             return None, index, on_device
-        own, there = index[self.rank :: self.world], on_device[self.rank :: self.world]
+        rows, rows_on_device = (at[self.rank :: self.world] for at in (index, on_device))
         if data.weights is None:
-            return self.world * len(own) / len(index), own, there
-        return self.world * data.weights[there].sum() / data.weights[on_device].sum(), own, there
+            return self.world * len(rows) / len(index), rows, rows_on_device
+        share = data.weights[rows_on_device].sum() / data.weights[on_device].sum()
+        return self.world * share, rows, rows_on_device
 
     @contextmanager
     def _random(self) -> Iterator[None]:
@@ -296,11 +295,11 @@ class Trainer:
         if metric is not None:
             return float(metric(F.numpy(), data.targets.cpu().numpy()))
         with torch.no_grad():
-            own = (data.targets, data.residual, data.weights)
-            return float(self.criterion(F.to(self.device), *own))
+            targets = (data.targets, data.residual, data.weights)
+            return float(self.criterion(F.to(self.device), *targets))
 
     def record(self, train_loss: float, score: float | None, seconds: float) -> None:
-        """Note an epoch, and keep its weights if it is the best so far."""
+        """Log an epoch, and keep its weights if it is the best so far."""
         row = {"epoch": self.epoch, "train_loss": train_loss, "seconds": seconds}
         if score is not None:
             row["validation"] = score
@@ -313,16 +312,10 @@ class Trainer:
         """Write a checkpoint: the old file or the new one is there, never half of one."""
         if self.rank > 0:  # the first process writes for all
             return
-        state = {
-            "about": about,
-            "epoch": self.epoch,
-            "history": self.history,
-            "best": self.best,
-            "module": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": {"last_epoch": self.scheduler.last_epoch},
-            "scaler": self.scaler.state_dict(),
-        }
+        parts = {"module": self.module, "optimizer": self.optimizer, "scaler": self.scaler}
+        state = {"about": about, "epoch": self.epoch, "history": self.history, "best": self.best}
+        state |= {name: part.state_dict() for name, part in parts.items()}
+        state["scheduler"] = {"last_epoch": self.scheduler.last_epoch}
         with warn_unwritten(path), replacing(path) as part, open(part, "wb") as file:
             torch.save(state, file)
 

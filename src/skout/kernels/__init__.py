@@ -6,23 +6,26 @@ from .._numerics.arrays import namespace
 from .._numerics.objects import Ragged, Rows, as_objects
 from .bags import Bags as Bags  # in files, as are Images and Spectra
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
-from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
+from .bits import F1, Cosine, GaussianTanimoto, PackedBits, Tanimoto
 from .combine import Images as Images
 from .combine import Mapped, Normalized, align
-from .curves import Curves
-from .distances import Gaussian, VectorKernel
-from .graph_attributes import AttributedPaths
-from .graph_read import read_graphs
-from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
-from .metric import Learnt, Mahalanobis, OnColumns, align_columns
-from .packed import PackedBits
+from .graph_rows import read_graphs
+from .graphs import (
+    AttributedPaths,
+    Core,
+    NeighborhoodSubgraph,
+    ShortestPath,
+    VertexHistogram,
+    WeisfeilerLehman,
+)
+from .metric import Curves, Fourier, LearnedMetric, Mahalanobis, OnColumns, align_columns
 from .precomputed import GramRows as GramRows
 from .precomputed import Precomputed
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
-from .spectrum_rows import Spectra as Spectra
+from .spectra import Spectra as Spectra
 from .strings import NGram
-from .vectors import Fourier, Laplacian, Linear, Matern, Polynomial
+from .vectors import Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
 
 __all__ = [
     "F1",
@@ -37,7 +40,7 @@ __all__ = [
     "Kendall",
     "Kernel",
     "Laplacian",
-    "Learnt",
+    "LearnedMetric",
     "Lehmer",
     "Linear",
     "Mahalanobis",
@@ -80,7 +83,7 @@ KERNELS.update(
         "laplacian": Laplacian,
         "matern": Matern,
         "cosine": Cosine,
-        "learnt": Learnt,
+        "learned_metric": LearnedMetric,
         "tanimoto": Tanimoto,
         "gaussian_tanimoto": GaussianTanimoto,
         "f1": F1,

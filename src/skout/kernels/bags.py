@@ -8,27 +8,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Ragged, pointers
+from .._numerics.types import Objects
 from .base import Block, Kernel
 
 __all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]
 
-# Features that at least this share of the landmarks has are multiplied as a dense matrix.
+# Features that at least this share of the landmarks has are multiplied as a dense matrix. Half and
+# double: 0.94 and 1.33 times as long for 2,000 small graphs, 0.87 and 1.07 for 3,000 strings.
 _DENSE_SHARE = 0.1
-# Numbers of that dense matrix, at most.
+# Numbers of that dense matrix, at most: 256 MB.
 _DENSE_LIMIT = 2**25
-# Numbers of a Gram block, or of its dense features, that are made at a time.
+# Numbers of a Gram block, or of its dense features, that are made at a time: 8 MB. A quarter takes
+# 1.17 times as long, more gains nothing.
 _PRODUCT = 2**20
 # Rows are sorted as a table if that has at most so many times more cells than there are values.
 _PADDING = 4
-
-
+# The constants of splitmix64, see `mix`.
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 2**64 - 1
 
@@ -77,7 +79,9 @@ class Bags(Ragged):
         return self.columns[1]
 
     @classmethod
-    def collect(cls, n: int, row: np.ndarray, features: np.ndarray, counts: Any = 1.0) -> Self:
+    def collect(
+        cls, n: int, row: np.ndarray, features: np.ndarray, counts: float | np.ndarray = 1.0
+    ) -> Self:
         """Return the bags of n objects from a list of occurrences, in any order.
 
         Occurrence i is of features[i] in object row[i], and weighs counts[i], or `counts` if that
@@ -85,15 +89,15 @@ class Bags(Ragged):
         """
         if np.ndim(counts) == 0:
             row, features = _sort_by_row(row, features, n)
-            counts = np.full(len(row), counts, dtype=np.float64)
+            each = np.full(len(row), counts, dtype=np.float64)
         else:
             order = _order(row, n, np.argsort(features))
             row, features = row[order], features[order]
-            counts = np.asarray(counts, dtype=np.float64)[order]
+            each = np.asarray(counts, dtype=np.float64)[order]
         is_first = np.ones(len(row), dtype=bool)
         is_first[1:] = (row[1:] != row[:-1]) | (features[1:] != features[:-1])
         first = np.flatnonzero(is_first)
-        totals = np.add.reduceat(counts, first) if len(first) else counts
+        totals = np.add.reduceat(each, first) if len(first) else each
         indptr = np.searchsorted(row[first], np.arange(n + 1))
         return cls(indptr, features[first], totals)
 
@@ -194,8 +198,8 @@ class _RightBags:
         if out is None:
             out = np.empty((len(A), self._m))
         # few rows at a time: what is made on the way, of b x m numbers or b x common ones, is small
-        for some in row_slices(len(A), max(64, _PRODUCT // max(1, *self._common.shape))):
-            self._fill(A[some], out[some])
+        for rows in row_slices(len(A), max(64, _PRODUCT // max(1, *self._common.shape))):
+            self._fill(A[rows], out[rows])
         return out
 
     def _fill(self, A: Bags, out: np.ndarray) -> None:
@@ -204,8 +208,8 @@ class _RightBags:
             return
         column = np.searchsorted(self._vocabulary, A.features)
         column[column == len(self._vocabulary)] = 0
-        known = self._vocabulary[column] == A.features
-        column, row, counts = column[known], A.row_numbers[known], A.counts[known]
+        in_both = self._vocabulary[column] == A.features
+        column, row, counts = column[in_both], A.row_numbers[in_both], A.counts[in_both]
         place = self._place[column]
         is_common, rest = place >= 0, place < 0
         dense = np.zeros((len(A), len(self._common)))
@@ -222,10 +226,8 @@ class _RightBags:
 class BagKernel(Kernel):
     """Base of the kernels whose features are counted. Its authors write `_bags`."""
 
-    takes_vectors = False
-
     @abstractmethod
-    def _bags(self, objects: Any) -> Bags:
+    def _bags(self, objects: Objects) -> Bags:
         """Return the bags of the objects."""
 
     def _maker(self) -> str:
@@ -236,7 +238,7 @@ class BagKernel(Kernel):
         ]
         return repr(sorted(params, key=str)) + type(self).__name__
 
-    def encode(self, objects: Any) -> Bags:
+    def encode(self, objects: Objects) -> Bags:
         """Return the bags of features of the objects."""
         maker = self._maker()
         if isinstance(objects, Bags):

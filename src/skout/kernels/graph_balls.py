@@ -1,4 +1,4 @@
-"""Neighbourhoods of nodes, and hashes that tell those apart that are not isomorphic."""
+"""Neighborhoods of nodes, and hashes that tell those apart that are not isomorphic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .graph_rows import Graphs, Pairs, refine, segment_sums
 
 __all__ = ["ball_hashes"]
 
-# Nodes besides the root that are singled out, one after the other, where refinement falls short.
+# Nodes besides the root that are singled out, one after the other, where refinement falls short:
+# two tell apart all but strongly regular graphs and the like, and each more multiplies the time.
 _DEPTH = 2
 # Nodes of all copies of a ball, at most: beyond that its hash does without them.
 _BUDGET = 2**16
-# Nodes of copies that are worked on at a time.
+# Nodes of copies that are worked on at a time: arrays of 8 MB.
 _BLOCK = 2**20
 
 
@@ -26,14 +27,14 @@ def ball_hashes(graphs: Graphs, pairs: Pairs, radius: int) -> list[np.ndarray]:
     The ball is the graph that the nodes within distance r induce; its root is the node itself.
     Balls that are isomorphic, with roots and labels of nodes and edges, have the same hash.
     """
-    balls, centre_distance = _balls(graphs, pairs, radius)
+    balls, center_distance = _balls(graphs, pairs, radius)
     hashes: list[np.ndarray] = []
     for r in range(radius + 1):
         # a ball that reaches no node at distance r is the one of radius r - 1
-        grown = segment_sums((centre_distance == r).astype(np.int64), balls.indptr) > 0
-        inside = (centre_distance <= r) & grown[balls.graph]
-        found = _hashes(balls.subgraph(inside), rounds=2 * r)
-        hashes.append(np.where(grown, found, hashes[-1]) if hashes else found)
+        grown = segment_sums((center_distance == r).astype(np.int64), balls.indptr) > 0
+        inside = (center_distance <= r) & grown[balls.graph]
+        new = _hashes(balls.subgraph(inside), rounds=2 * r)
+        hashes.append(np.where(grown, new, hashes[-1]) if hashes else new)
     return hashes
 
 
@@ -41,11 +42,11 @@ def _balls(graphs: Graphs, pairs: Pairs, radius: int) -> tuple[Graphs, np.ndarra
     """Return the ball around each node, labels told by the distance to it, and that distance."""
     inside = pairs.distance <= radius
     number = pointers(inside)
-    centre = np.repeat(np.arange(len(pairs.row)), np.diff(pairs.indptr))[inside]
+    center = np.repeat(np.arange(len(pairs.row)), np.diff(pairs.indptr))[inside]
     node = pairs.target[inside]
     degree = graphs.edge_indptr[node + 1] - graphs.edge_indptr[node]
     edge = ranges(graphs.edge_indptr[node], degree)
-    other = pairs.table[np.repeat(pairs.row[centre], degree) + graphs.target[edge]]
+    other = pairs.table[np.repeat(pairs.row[center], degree) + graphs.target[edge]]
     kept = (other >= 0) & inside[other]
     distance = pairs.distance[inside]
     balls = Graphs(
@@ -61,9 +62,9 @@ def _balls(graphs: Graphs, pairs: Pairs, radius: int) -> tuple[Graphs, np.ndarra
 def _hashes(
     balls: Graphs, rounds: int, depth: int = _DEPTH, spent: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return one hash a ball, from colours refined `rounds` times and once more.
+    """Return one hash a ball, from colors refined `rounds` times and once more.
 
-    Where refinement leaves nodes of one colour that are not interchangeable, each node of a
+    Where refinement leaves nodes of one color that are not interchangeable, each node of a
     smallest such class is singled out in a copy of the ball, and the hashes of the copies count
     too. Two balls with the same hash of a copy whose nodes are all told apart are isomorphic: the
     last round spells out their edges. `spent` is the number of copies behind each ball.
@@ -100,7 +101,7 @@ def _parts(balls: Graphs, nodes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _single_out(balls: Graphs, nodes: np.ndarray) -> Graphs:
-    """Return for each of the nodes a copy of its ball, in which it has a colour of its own."""
+    """Return for each of the nodes a copy of its ball, in which it has a color of its own."""
     ball = balls.graph[nodes]
     copies = balls[ball]
     place = copies.indptr[:-1] + nodes - balls.indptr[ball]
@@ -109,46 +110,46 @@ def _single_out(balls: Graphs, nodes: np.ndarray) -> Graphs:
 
 
 def _nodes_to_single_out(balls: Graphs) -> np.ndarray:
-    """Return one node of each set of twins of a smallest class of equal colour, for hard balls.
+    """Return one node of each set of twins of a smallest class of equal color, for hard balls.
 
     Twins can be swapped without a change of the ball, so a class of twins needs no more.
     """
-    hard = _repeat_colours(balls)
-    some = balls[hard]
-    twin = _twins(some)
-    order = np.lexsort((twin, some.labels, some.graph))
-    twin, colour, ball = twin[order], some.labels[order], some.graph[order]
+    hard = _repeat_colors(balls)
+    hard_balls = balls[hard]
+    twin = _twins(hard_balls)
+    order = np.lexsort((twin, hard_balls.labels, hard_balls.graph))
+    twin, color, ball = twin[order], hard_balls.labels[order], hard_balls.graph[order]
     new_ball = np.diff(ball, prepend=-1) > 0
-    new_class = new_ball | (np.diff(colour, prepend=np.uint64(0)) != 0)
+    new_class = new_ball | (np.diff(color, prepend=np.uint64(0)) != 0)
     new_set = new_class | (np.diff(twin, prepend=np.uint64(0)) != 0)
     nodes, new_class = order[new_set], new_class[new_set]
     first = np.flatnonzero(new_class)
     size = np.diff(np.append(first, len(nodes)))
     first, size = first[size > 1], size[size > 1]
-    # of each ball the smallest class, and of those the one of least colour
-    ball = some.graph[nodes[first]]
-    order = np.lexsort((some.labels[nodes[first]], size, ball))
+    # of each ball the smallest class, and of those the one of least color
+    ball = hard_balls.graph[nodes[first]]
+    order = np.lexsort((hard_balls.labels[nodes[first]], size, ball))
     best = order[np.diff(ball[order], prepend=-1) > 0]
     nodes = nodes[ranges(first[best], size[best])]
-    return nodes + (balls.indptr[hard] - some.indptr[:-1])[some.graph[nodes]]
+    return nodes + (balls.indptr[hard] - hard_balls.indptr[:-1])[hard_balls.graph[nodes]]
 
 
-def _repeat_colours(balls: Graphs) -> np.ndarray:
-    """Return the balls with two nodes of one colour; not trees, which the root's colour tells."""
+def _repeat_colors(balls: Graphs) -> np.ndarray:
+    """Return the balls with two nodes of one color; not trees, which the root's color tells."""
     proper = segment_sums((balls.source != balls.target).astype(np.int64), balls.edge_indptr)
     cyclic = segment_sums(proper, balls.indptr) > 2 * (balls.sizes - 1)
     nodes = np.flatnonzero(cyclic[balls.graph])
     ball = balls.graph[nodes]
-    colour = sort_within(np.where(cyclic, balls.sizes, 0), balls.labels[nodes])
-    equal = (ball[1:] == ball[:-1]) & (colour[1:] == colour[:-1])
+    color = sort_within(np.where(cyclic, balls.sizes, 0), balls.labels[nodes])
+    equal = (ball[1:] == ball[:-1]) & (color[1:] == color[:-1])
     return np.unique(ball[1:][equal])
 
 
 def _twins(graphs: Graphs) -> np.ndarray:
-    """Return a key of each node that twins have in common: nodes with the same neighbours.
+    """Return a key of each node that twins have in common: nodes with the same neighbors.
 
-    They are neighbours of each other or not, and edges to a third node have the same label. Every
-    node must have a neighbour.
+    They are neighbors of each other or not, and edges to a third node have the same label. Every
+    node must have a neighbor.
     """
     name = mix(np.arange(len(graphs.labels), dtype=np.uint64), salt=9)
     around = segment_sums(
@@ -158,6 +159,6 @@ def _twins(graphs: Graphs) -> np.ndarray:
     equal = np.diff(around[order]) == 0
     apart = np.zeros(len(around), dtype=bool)
     apart[order[1:][equal]] = apart[order[:-1][equal]] = True
-    # with itself among them, a node has the same neighbours as a twin that is a neighbour
+    # with itself among them, a node has the same neighbors as a twin that is a neighbor
     least = np.minimum.reduceat(graphs.edge_labels, graphs.edge_indptr[:-1]) if len(name) else name
     return np.where(apart, around, around + mix(name + least, salt=10))

@@ -1,27 +1,40 @@
-"""Kernels of vectors in another metric: given, learned from the outputs at fit, or of columns."""
+"""Kernels of vectors after a map: in a metric, given or learned; of columns; of curves; Fourier."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.utils.metaestimators import available_if
 
-from .._numerics.arrays import cast, constant, float_dtype
+from .._numerics.arrays import cast, constant, float_dtype, n_rows, namespace, ones
+from .._numerics.types import Array, Objects, RandomState, Rng, Rows, Weights
 from .._numerics.validation import check_choice, check_number
 from ..rows import Survey
-from .base import Block, Kernel, _Wrapper
+from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
 from .combine import align
 
-__all__ = ["Learnt", "Mahalanobis", "OnColumns", "Transformed", "align_columns"]
+__all__ = [
+    *(
+        "Curves",
+        "Fourier",
+        "LearnedMetric",
+        "Mahalanobis",
+        "OnColumns",
+        "Transformed",
+        "align_columns",
+    ),
+]
 
 
-class _OfVectors(_Wrapper):
+class _OfVectors(Wrapper):
     """A wrapper of a kernel on vectors."""
 
-    def encode(self, objects: Any) -> Any:
+    def encode(self, objects: Objects) -> Rows:
         kernel = self._part("kernel")
         if not hasattr(kernel, "gradients"):
             raise TypeError(
@@ -31,32 +44,21 @@ class _OfVectors(_Wrapper):
         return kernel.encode(objects)
 
 
-class Transformed(_Wrapper):
+class Transformed(Wrapper):
     """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
 
     @abstractmethod
-    def transform(self, A: Any) -> Any:
-        """Return what the kernel sees of the rows.
+    def transform(self, A: Rows) -> Rows:
+        """Return what the kernel sees of rows of shape (n, d), an array of shape (n, p)."""
 
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        rows : of shape (n, p)
-        """
-
-    def surveyed(
-        self, survey: Survey, rng: np.random.Generator, weights: Any = None
-    ) -> Callable[[], Kernel]:
+    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
         return super().surveyed(survey.then(self.transform), rng, weights)
 
-    def against(self, B: Any) -> Block:
+    def against(self, B: Rows) -> Block:
         base = self._part("kernel").against(self.transform(B))
         return lambda A, out=None: base(self.transform(A), out)
 
-    def diag(self, A: Any) -> Any:
+    def diag(self, A: Rows) -> Array:
         return self._part("kernel").diag(self.transform(A))
 
 
@@ -82,12 +84,14 @@ class Mahalanobis(_OfVectors, Transformed):
     array([[1.    , 0.3679]])
     """
 
-    def __init__(self, kernel: Any = "gaussian", scale: Any = None, width: float = 1.0) -> None:
+    def __init__(
+        self, kernel: KernelLike = "gaussian", scale: ArrayLike | None = None, width: float = 1.0
+    ) -> None:
         self.kernel = kernel
         self.scale = scale
         self.width = width
 
-    def transform(self, A: Any) -> Any:
+    def transform(self, A: Rows) -> Rows:
         # W x
         if self.scale is None:
             return A
@@ -108,16 +112,13 @@ class Mahalanobis(_OfVectors, Transformed):
             )
         return W
 
-    def surveyed(
-        self, survey: Survey, rng: np.random.Generator, weights: Any = None
-    ) -> Callable[[], Kernel]:
-        found = super().surveyed(survey, rng, weights)
-        scale = self.scale
+    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
+        resolved, scale = super().surveyed(survey, rng, weights), self.scale
         if self.width != 1.0:
             scale = (1.0 if scale is None else np.asarray(scale)) / self.width
-        return lambda: Mahalanobis(found()._part("kernel"), scale)
+        return lambda: Mahalanobis(resolved()._part("kernel"), scale)
 
-    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+    def gradients(self, B: Rows, coef: Array) -> RowFunction:
         """Return A -> gradients of f(x) = sum_j coef_j k(x, b_j) with respect to W x.
 
         Those with respect to x are these times W; see `Gaussian.gradients`.
@@ -127,22 +128,22 @@ class Mahalanobis(_OfVectors, Transformed):
         return lambda A: base(self.transform(A))
 
 
-class Learnt(_OfVectors):
-    """A kernel whose metric is learnt at fit: directions along which outputs change count more.
+class LearnedMetric(_OfVectors):
+    """A kernel whose metric is learned at fit: directions along which outputs change count more.
 
     Recursive feature machines (Radhakrishnan et al., Science 2024) with landmarks. A round fits
     sketched ridge f in the metric M so far, starting with the identity; the next M is the average
-    gradient outer product,
+    gradient outer product (AGOP),
 
         M = mean_i sum_outputs grad f(x_i) grad f(x_i)',       k(x, x') = kernel(M^1/2 x, M^1/2 x').
 
     Rounds learn from a sample of the rows, in constant memory wherever they lie. Rows held out from
-    that choose how many rounds are taken, it may be none, and alpha. `KernelRidge` and the kernel
-    machines, so `iokr` and `sisokr` too, learn the metric from their targets, by squared loss and
-    with their alpha, of which a sequence is best: down to 1e-11 where targets have little noise.
-    Their `kernel_` is then a `Mahalanobis`, and `metric_results_` has "mean_loss" of held-out rows,
-    shape (rounds + 1, n_alphas), the "alpha" of its columns, and the "round" that was taken with
-    its "best_alpha" and "fold_loss"; "held" are the rows held out, from 3,000 rows on. These also
+    the sample choose alpha and the number of rounds, which may be zero. `KernelRidge` and the
+    kernel machines, so `iokr` and `sisokr` too, learn the metric from their targets, by squared
+    loss and with their alpha, of which a sequence is best: down to 1e-11 where targets have little
+    noise. Their `kernel_` is then a `Mahalanobis`. `metric_results_` has "mean_loss" of held-out
+    rows, shape (rounds + 1, n_alphas), the "alpha" of its columns, the chosen "round" with its
+    "best_alpha" and "fold_loss", and "held", the rows held out, from 3,000 rows on: these also
     choose the alpha of the last fit of `KernelRidge`, among those near the best one of the rounds;
     of fewer rows the latter is taken. With groups, or a splitter as `cv`, and in the other
     estimators, alpha is chosen again.
@@ -155,12 +156,12 @@ class Learnt(_OfVectors):
     rounds : int, default 8
         The most rounds. Two in a row that do not help are the last.
     diagonal : bool, optional
-        Learn a weight for each feature, not a matrix. None is for the data to choose: a diagonal
-        for CSR rows, for more than 1,000 features and for a Laplacian, else a matrix.
+        Learn a weight for each feature, not a matrix. By default a diagonal for CSR rows, for more
+        than 1,000 features and for a Laplacian, else a matrix.
     landmarks : int, optional
         Landmarks of the rounds, whose fits are exact where all rows are landmarks. By default up to
-        3,000 rows in memory are; of more, and of rows on a card or that are only read in order,
-        1,000. The estimator's own sketch is for its own fit.
+        3,000 rows in memory are; of more, and of rows on a GPU or that are only read in order,
+        1,000. The estimator's sketch serves its last fit alone.
     width : float, default 4.0
         The kernel is so many times wider than its gamma says. Wide kernels, with a small alpha,
         learn better metrics.
@@ -172,22 +173,22 @@ class Learnt(_OfVectors):
     --------
     >>> import numpy as np
     >>> from skout import KernelRidge
-    >>> from skout.kernels import Learnt
+    >>> from skout.kernels import LearnedMetric
     >>> X = np.random.default_rng(0).standard_normal((600, 10))
     >>> y = np.sin(3.0 * X[:, 0])  # nine features say nothing
-    >>> plain, learnt = KernelRidge("matern", alpha=1e-5), KernelRidge(Learnt(), alpha=1e-5)
+    >>> plain = KernelRidge("matern", alpha=1e-5)
+    >>> learned = KernelRidge(LearnedMetric(), alpha=1e-5)
     >>> bool(plain.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.6)
     False
-    >>> bool(learnt.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.9)
+    >>> bool(learned.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.9)
     True
     """
 
-    #: it is learnt from outputs, see `skout.regressors.learning`
     learns = True
 
     def __init__(
         self,
-        kernel: Any = "matern",
+        kernel: KernelLike = "matern",
         rounds: int = 8,
         diagonal: bool | None = None,
         landmarks: int | None = None,
@@ -202,7 +203,7 @@ class Learnt(_OfVectors):
         self.max_rows = max_rows
 
     def check(self) -> None:
-        """Raise if a parameter is none of what it may be."""
+        """Raise if a parameter is not valid."""
         check_number(self.rounds, "rounds", low=1, integer=True)
         if self.landmarks is not None:
             check_number(self.landmarks, "landmarks", low=2, integer=True)
@@ -210,31 +211,29 @@ class Learnt(_OfVectors):
         check_number(self.max_rows, "max_rows", low=2, integer=True)
         check_choice(self.diagonal, "diagonal", (None, True, False))
 
-    def in_metric(self, scale: Any) -> Mahalanobis:
-        """Return the kernel in the metric of a matrix W, None for the identity."""
+    def in_metric(self, scale: ArrayLike | None) -> Mahalanobis:
+        """Return the kernel in the metric W'W, the identity for None."""
         return Mahalanobis(self._part("kernel"), scale, self.width)
 
-    def surveyed(
-        self, survey: Survey, rng: np.random.Generator, weights: Any = None
-    ) -> Callable[[], Kernel]:
-        raise ValueError(_UNLEARNT)
+    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
+        raise ValueError(_UNLEARNED)
 
-    def against(self, B: Any) -> Block:
-        raise ValueError(_UNLEARNT)
+    def against(self, B: Rows) -> Block:
+        raise ValueError(_UNLEARNED)
 
-    def diag(self, A: Any) -> Any:
+    def diag(self, A: Rows) -> Array:
         return self._part("kernel").diag(A)
 
 
-_UNLEARNT = (
-    "Learnt has no metric yet: it is learnt from outputs. Give it as the kernel of KernelRidge, a "
-    "kernel machine, iokr or sisokr, not within a sum or as the kernel of a KernelBasis. After fit "
-    "their kernel_ is the kernel in the metric learnt."
+_UNLEARNED = (
+    "LearnedMetric has no metric yet: it is learned from outputs. Give it as the kernel of "
+    "KernelRidge, a kernel machine, iokr or sisokr, not within a sum or as the kernel of a "
+    "KernelBasis. After fit their kernel_ is the kernel in the learned metric."
 )
 
 
 class OnColumns(Transformed):
-    """k(x, x') = kernel(x[start:stop], x'[start:stop]): what it sees of vectors is some columns.
+    """k(x, x') = kernel(x[start:stop], x'[start:stop]): a kernel on some columns of vectors.
 
     Parameters
     ----------
@@ -252,12 +251,14 @@ class OnColumns(Transformed):
     array([[3.]])
     """
 
-    def __init__(self, kernel: Any = "gaussian", start: int = 0, stop: int | None = None) -> None:
+    def __init__(
+        self, kernel: KernelLike = "gaussian", start: int = 0, stop: int | None = None
+    ) -> None:
         self.kernel = kernel
         self.start = start
         self.stop = stop
 
-    def transform(self, A: Any) -> Any:
+    def transform(self, A: Rows) -> Rows:
         d = A.shape[1]
         start = check_number(self.start, "start", integer=True)
         stop = d if self.stop is None else check_number(self.stop, "stop", integer=True)
@@ -270,13 +271,13 @@ class OnColumns(Transformed):
 
 
 def align_columns(
-    kernel: Any,
+    kernel: KernelLike,
     groups: Sequence[tuple[int, int]],
-    X: Any,
-    Y: Any,
+    X: Objects,
+    Y: Objects,
     *,
     n_samples: int = 500,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Kernel:
     """Return the sum over groups of columns, and over all of them, with weights by ALIGNF.
 
@@ -310,3 +311,184 @@ def align_columns(
     parts = [OnColumns(kernel, start, stop) for start, stop in groups]
     whole = [OnColumns(kernel)] if len(parts) > 1 else []
     return align([*whole, *parts], X, Y, n_samples=n_samples, random_state=random_state)
+
+
+class Curves(Transformed):
+    """k(f, g) of two functions by their L2 distance, for functional outputs (p. 26).
+
+    Functions are known on a grid, and integrals are sums by the trapezoidal rule:
+    <f, g> = sum_j w_j f(t_j) g(t_j). The kernel is `kernel` of the vectors sqrt(w_j) f(t_j): the
+    linear one is <f, g>, the Gaussian one exp(-gamma ||f - g||^2). With the linear one
+    `GradientDecoder` predicts no training output but the regression function itself.
+
+    Parameters
+    ----------
+    kernel : kernel on vectors or str, default "linear"
+    points : array of shape (q,), optional
+        The grid t_1 < t_2 < ..., at least two points; default equally spaced in [0, 1].
+
+    Notes
+    -----
+    Objects are an array of shape (n, q), the values on the grid, or a list of pairs (points,
+    values), each function at points of its own, which are read on the grid by lines between them
+    and as constants outside. Predictions that are built are values on the grid. `score` is R2 of
+    the integrated squared error, see `skout.metrics.integrated_squared_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import iokr
+    >>> from skout.decoding import GradientDecoder
+    >>> from skout.kernels import Curves
+    >>> grid = np.linspace(0.0, 1.0, 101)
+    >>> Curves(points=grid)([np.sin(np.pi * grid)]).round(3)  # the integral of its square
+    array([[0.5]])
+    >>> X = np.linspace(0.0, 1.0, 40)[:, None]
+    >>> Y = np.sin(3.0 * X + grid)
+    >>> model = iokr("gaussian", Curves(points=grid), decoder=GradientDecoder(), alpha=1e-6)
+    >>> curve = model.fit(X, Y).predict([[0.33]])
+    >>> bool(np.abs(curve - np.sin(3.0 * 0.33 + grid)).max() < 0.01)
+    True
+    """
+
+    takes_vectors = False  # but pairs, too
+    compares = "curves"
+
+    def __init__(self, kernel: KernelLike = "linear", points: ArrayLike | None = None) -> None:
+        self.kernel = kernel
+        self.points = points
+
+    @property
+    def is_linear(self) -> bool:  # type: ignore[override]
+        return self._part("kernel").is_linear
+
+    def encode(self, objects: Objects) -> Rows:
+        """Return the values on the grid, shape (n, q)."""
+        kernel = self._part("kernel")
+        if not kernel.takes_vectors:
+            raise TypeError(f"Curves takes a kernel on vectors. Got {kernel!r} instead.")
+        if _are_pairs(objects):
+            objects = self._on_grid(objects)
+        rows = kernel.encode(objects.toarray() if hasattr(objects, "toarray") else objects)
+        self._roots(rows.shape[1])
+        return rows
+
+    def _on_grid(self, pairs: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
+        """Return the values on the grid of functions at points of their own."""
+        if self.points is None:
+            raise ValueError("points must be given where functions have points of their own.")
+        rows = []
+        for i, (points, values) in enumerate(pairs):
+            t, v = _checked(points, f"points of curve {i}"), np.asarray(values, dtype=np.float64)
+            if v.shape != t.shape or not np.isfinite(v).all():
+                raise ValueError(
+                    f"Curve {i} must have one finite value for each of its {len(t)} points. "
+                    f"Got an array of shape {v.shape}."
+                )
+            rows.append(np.interp(np.asarray(self.points, dtype=np.float64), t, v))
+        return np.array(rows)
+
+    def _roots(self, q: int) -> np.ndarray:
+        """Return sqrt(w_j), w the weights of the trapezoidal rule."""
+        t = np.linspace(0.0, 1.0, q) if self.points is None else _checked(self.points, "points")
+        if len(t) != q or q < 2:
+            raise ValueError(
+                f"Curves need a value for each point of the grid, and two or more. Got {q} values"
+                + ("." if self.points is None else f" and {len(t)} points.")
+            )
+        steps = np.diff(t)
+        return np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
+
+    def transform(self, A: Rows) -> Rows:
+        # sqrt(w_j) f(t_j), whose Euclidean distances are those of functions
+        return A * cast(constant(self._roots(A.shape[1]), A), float_dtype(A))
+
+    @available_if(lambda self: hasattr(self._part("kernel"), "gradients"))
+    def gradients(self, B: Rows, coef: Array) -> RowFunction:
+        """Return A -> gradients of the q functions sum_j coef_j k(., b_j) at rows of values.
+
+        Parameters and result as those of `Gaussian.gradients`.
+        """
+        kernel: Any = self._part("kernel")
+        base, roots = kernel.gradients(self.transform(B), coef), self._roots(B.shape[1])
+        return lambda A: base(self.transform(A)) * cast(constant(roots, A), float_dtype(A))
+
+
+def _checked(points: ArrayLike, name: str) -> np.ndarray:
+    t = np.asarray(points, dtype=np.float64)
+    if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all() or np.any(np.diff(t) <= 0.0):
+        raise ValueError(f"{name} must be increasing numbers, shape (q,). Got {points!r}.")
+    return t
+
+
+def _are_pairs(objects: Objects) -> bool:
+    """Whether these are (points, values) pairs, not rows of values."""
+    if getattr(objects, "ndim", 1) == 2 or len(objects) == 0:
+        return False
+    first = objects[0]
+    return isinstance(first, tuple | list) and len(first) == 2 and np.ndim(first[0]) == 1
+
+
+class Fourier(Wrapper):
+    """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
+
+    The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
+    unbiased estimate. It has m features, so any sketch of more rows loses nothing, and they do not
+    depend on the data, which `PrivateRidge` needs.
+
+    Parameters
+    ----------
+    kernel : Gaussian, Matern, Laplacian or their names, default "gaussian"
+        Words such as gamma="scale" are resolved on the training rows.
+    size : int, default 1000
+        m, the number of features; even.
+    seed : int, default 0
+        Of the waves: equal seeds, sizes and widths are equal kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Fourier, Gaussian
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.5]])
+    >>> kernel = Gaussian(gamma=0.5)
+    >>> bool(abs(Fourier(kernel, size=20_000)(X) - kernel(X)).max() < 0.02)
+    True
+    """
+
+    def __init__(self, kernel: KernelLike = "gaussian", size: int = 1000, seed: int = 0) -> None:
+        self.kernel = kernel
+        self.size = size
+        self.seed = seed
+
+    def encode(self, objects: Objects) -> Rows:
+        kernel = self._part("kernel")
+        if not hasattr(kernel, "waves"):
+            raise TypeError(
+                "Fourier features are of a kernel of the distance: Gaussian, Matern, Laplacian, "
+                f"or one that has `waves`. Got {kernel!r} instead."
+            )
+        return kernel.encode(objects)
+
+    def transform(self, A: Rows) -> Rows:
+        """Return the features sqrt(2 / m) (cos(w_1 . x), ..., sin(w_1 . x), ...), shape (n, m)."""
+        half = int(check_number(self.size, "size", low=2, integer=True)) // 2
+        rng = np.random.default_rng(self.seed)
+        kernel: Any = self._part("kernel")  # which has `waves`, as `encode` says
+        W = kernel.waves(rng.standard_normal((A.shape[1], half)), rng)
+        if sparse.issparse(A):
+            phase = np.asarray(A @ W.astype(float_dtype(A)))
+        else:
+            phase = A @ cast(constant(W, A), float_dtype(A))
+        xp = namespace(phase)
+        return xp.concatenate([xp.cos(phase), xp.sin(phase)], 1) * half**-0.5
+
+    def against(self, B: Rows) -> Block:
+        right = self.transform(B).T
+
+        def block(A: Rows, out: Array | None = None) -> Array:
+            return namespace(right).matmul(self.transform(A), right, out=out)
+
+        return block
+
+    def diag(self, A: Rows) -> Array:
+        return ones(n_rows(A), A)

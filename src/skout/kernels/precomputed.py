@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._numerics.objects import Rows
+from .._numerics.types import Index, Objects
 from ..rows.encode import check_matrix
 from .base import Block, Kernel
 
@@ -34,10 +35,10 @@ class GramRows(Rows):
     def __len__(self) -> int:
         return len(self.matrix)
 
-    def __getitem__(self, index: Any) -> GramRows:
+    def __getitem__(self, index: Index) -> GramRows:
         return GramRows(self.matrix[index], self.positions[index])
 
-    def astype(self, dtype: Any, copy: bool = True) -> GramRows:
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> GramRows:
         """Return the rows in another precision, as arrays do."""
         return GramRows(self.matrix.astype(dtype, copy=copy), self.positions)
 
@@ -70,7 +71,7 @@ class Precomputed(Kernel):
     takes_vectors = True
     compares = "vectors"
 
-    def encode(self, objects: Any) -> GramRows:
+    def encode(self, objects: Objects) -> GramRows:
         if isinstance(objects, GramRows):
             return objects
         matrix = check_matrix(objects, accept_sparse=False)

@@ -8,16 +8,15 @@ ranking" (2018); `skout.decoding.RankingDecoder` inverts them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import float_dtype
+from .._numerics.types import Objects, Rows
 from .._numerics.validation import check_choice
 from ..rows.encode import check_matrix
 from .base import Block
-from .distances import VectorKernel
-from .vectors import Linear
+from .vectors import Linear, VectorKernel
 
 __all__ = ["Kendall", "Lehmer", "RankHamming", "RankingKernel", "lehmer_codes", "ranks_of_codes"]
 
@@ -26,12 +25,9 @@ class RankingKernel(VectorKernel):
     """Base of the kernels on rankings. Of one item there is one ranking, and k = 1."""
 
     compares = "rankings"
+    normalized = True
 
-    @property
-    def normalized(self) -> bool:
-        return True
-
-    def encode(self, objects: Any) -> Any:
+    def encode(self, objects: Objects) -> Rows:
         """Return dense ranks from 0, in float32 or float64; rows may count from 0 or from 1."""
         rows = check_matrix(objects, accept_sparse=False)
         d = rows.shape[1]
@@ -50,19 +46,8 @@ class RankingKernel(VectorKernel):
         """Return what else the user may try with rows that are no rankings."""
         return ""
 
-    def features(self, rows: Any) -> np.ndarray:
-        """Return the vectors whose inner products the kernel is.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n, d)
-            Encoded.
-
-        Returns
-        -------
-        features : ndarray of shape (n, q)
-            In the precision of the rows.
-        """
+    def features(self, rows: Rows) -> np.ndarray:
+        """Return vectors, shape (n, q), whose inner products are the kernel of encoded rows."""
         if rows.shape[1] == 1:
             return np.ones((len(rows), 1), dtype=float_dtype(rows))
         return self._features(rows)
@@ -71,11 +56,11 @@ class RankingKernel(VectorKernel):
     def _features(self, rows: np.ndarray) -> np.ndarray:
         """Return the features of rankings of two items or more."""
 
-    def against(self, B: Any) -> Block:
+    def against(self, B: Rows) -> Block:
         linear = Linear().against(self.features(B))
         return lambda A, out=None: linear(self.features(A), out)
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Rows) -> np.ndarray:
         return np.ones(len(A)) if self.normalized else Linear().diag(self.features(A))
 
 
@@ -105,10 +90,10 @@ class Kendall(RankingKernel):
         self.ties = ties
 
     @property
-    def normalized(self) -> bool:
+    def normalized(self) -> bool:  # type: ignore[override]
         return not self.ties
 
-    def encode(self, objects: Any) -> Any:
+    def encode(self, objects: Objects) -> Rows:
         """Return dense ranks from 0, in float32 or float64; with ties, equal numbers share one."""
         check_choice(self.ties, "ties", (False, True))
         if not self.ties:
@@ -160,8 +145,8 @@ class Lehmer(RankingKernel):
     """k(a, b) = (c(a) - m) . (c(b) - m) / v, c the Lehmer code, c_j = #{i < j : rank_i > rank_j}.
 
     The code has d digits, c_j in 0..j, and every code is that of one ranking. Its mean over all
-    rankings, m_j = j/2, is taken away, which distances do not see, so that shrinking a prediction
-    draws it to the mean and not to one ranking; v = d(d-1)(2d+5)/72 makes the mean of k(y, y) one.
+    rankings, m_j = j/2, is subtracted: distances stay the same, and a penalty draws predictions to
+    the mean and not to one ranking; v = d(d-1)(2d+5)/72 makes the mean of k(y, y) one.
 
     Examples
     --------
@@ -172,25 +157,14 @@ class Lehmer(RankingKernel):
            [-1.3636,  1.3636]])
     """
 
-    @property
-    def normalized(self) -> bool:
-        return False
+    normalized = False
 
     def _features(self, rows: np.ndarray) -> np.ndarray:
         mean, deviation = _code_moments(rows.shape[1])
         return ((lehmer_codes(rows) - mean) / deviation).astype(float_dtype(rows), copy=False)
 
     def codes(self, features: np.ndarray) -> np.ndarray:
-        """Return the codes, not rounded, of vectors in the space of the features.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n, d)
-
-        Returns
-        -------
-        codes : ndarray of shape (n, d)
-        """
+        """Return the codes, not rounded, of vectors in the space of the features, shape (n, d)."""
         mean, deviation = _code_moments(features.shape[1])
         return features * deviation + mean
 

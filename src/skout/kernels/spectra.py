@@ -1,4 +1,4 @@
-"""Kernels on mass spectra: sums over the pairs of peaks that are near in mass.
+"""Mass spectra: lists of peaks, and kernels that sum over the pairs of peaks near in mass.
 
 The peaks of the landmarks are sorted by mass once; each peak of a row then visits those in a window
 around its own mass. The cost follows the pairs that can match, not all pairs.
@@ -8,28 +8,173 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.objects import ranges
+from .._numerics.objects import Ragged, as_objects, pointers, ranges
+from .._numerics.types import Array, Objects
 from .._numerics.validation import check_choice, check_number
+from ..rows.encode import numbers_in
+from .bags import work_slices
 from .base import Block, Kernel
-from .distances import block_buffer
-from .spectrum_rows import Spectra, read_spectra
+from .vectors import block_buffer
 
-__all__ = ["PeakCosine", "ProbabilityProduct"]
+__all__ = ["PeakCosine", "ProbabilityProduct", "Spectra", "read_spectra"]
 
-# Pairs of peaks that weigh less than this, of a pair that matches perfectly, are left out.
+_PRECURSOR_KEYS = ("precursor_mz", "precursor")
+_FORMS = (
+    "Give a list of spectra, each (mz, intensity) or (mz, intensity, precursor_mz), a dict with "
+    "these keys, or an object with peaks.mz, peaks.intensities and metadata, as matchms has."
+)
+# Pairs of peaks that weigh less than this, of a pair that matches perfectly, are left out: a kernel
+# matrix is positive semi-definite up to as much. 1e-6 would make windows 0.7 times as wide.
 _NEGLIGIBLE = 1e-12
-# Pairs of peaks that are held at a time, without numba.
+# Pairs of peaks that are held at a time, without numba: arrays of 1 MB. A quarter takes 1.07 times
+# as long, four times as many 1.1.
 _PAIRS = 2**17
 
 # (mass difference, value of one peak, value of the other, two constants) -> what the pair adds
-PairValue = Callable[..., Any]
+PairValue: TypeAlias = Callable[..., Array]
+
+
+# Rows of spectra ----------------------------------------------------------------------------------
+
+
+class Spectra(Ragged):
+    """Spectra of at least one peak each; in a spectrum, m/z does not decrease.
+
+    The precursor's m/z is repeated for each peak of its spectrum; NaN where it is not known.
+    """
+
+    def __init__(
+        self, indptr: np.ndarray, mz: np.ndarray, intensity: np.ndarray, precursor: np.ndarray
+    ) -> None:
+        super().__init__(indptr, mz, intensity, precursor)
+
+    @property
+    def mz(self) -> np.ndarray:
+        return self.columns[0]
+
+    @property
+    def intensity(self) -> np.ndarray:
+        return self.columns[1]
+
+    @property
+    def precursor(self) -> np.ndarray:
+        return self.columns[2]
+
+
+def read_spectra(objects: Objects) -> Spectra:
+    """Return checked rows from a list of spectra; see `ProbabilityProduct` for the forms."""
+    if isinstance(objects, Spectra):
+        return objects
+    if isinstance(objects, Mapping) or hasattr(objects, "columns"):
+        raise TypeError(f"Got {type(objects).__name__} instead of a list of spectra. {_FORMS}")
+    read = [_read(item, i) for i, item in enumerate(as_objects(objects))]
+    lengths = np.array([len(mz) for mz, _, _ in read], dtype=np.int64)
+    mz = np.concatenate([np.empty(0), *(mz for mz, _, _ in read)])
+    intensity = np.concatenate([np.empty(0), *(intensity for _, intensity, _ in read)])
+    precursor = np.repeat(np.array([p for _, _, p in read], dtype=np.float64), lengths)
+    rows = Spectra(pointers(lengths), mz, intensity, precursor)
+    _check(rows)
+    return rows
+
+
+def _read(item: Any, i: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return m/z, intensities and the precursor (NaN: not known) of one spectrum."""
+    mz, intensity, precursor = _fields(item, i)
+    mz, intensity = _numbers(mz, "m/z", i), _numbers(intensity, "intensities", i)
+    if len(mz) != len(intensity):
+        raise ValueError(f"Spectrum {i} has {len(mz)} m/z values and {len(intensity)} intensities.")
+    if len(mz) == 0:
+        raise ValueError(f"Spectrum {i} has no peaks. Leave empty spectra out.")
+    try:
+        number = np.nan if precursor is None else float(precursor)
+    except (TypeError, ValueError):
+        raise TypeError(f"The precursor of spectrum {i} is no number. Got {precursor!r}.") from None
+    if number <= 0.0 or np.isinf(number):
+        raise ValueError(
+            f"The precursor of spectrum {i} must be a finite m/z > 0, or None if it is not known. "
+            f"Got {precursor!r}."
+        )
+    return mz, intensity, number
+
+
+def _fields(item: Any, i: int) -> tuple[Any, Any, Any]:
+    """Return m/z, intensities and precursor, in whatever form they come."""
+    if isinstance(item, Mapping):
+        names = {"mz", "intensity"} - set(item)
+        if names:
+            raise ValueError(f"Spectrum {i} is a dict without {sorted(names)}. Got {list(item)}.")
+        return item["mz"], item["intensity"], _precursor(item)
+    if hasattr(item, "peaks"):
+        return item.peaks.mz, item.peaks.intensities, _precursor(getattr(item, "metadata", item))
+    # an array could be peaks by rows or by columns: better not to guess
+    if isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
+        return item[0], item[1], item[2] if len(item) == 3 else None
+    shape = f" of shape {item.shape}" if isinstance(item, np.ndarray) else ""
+    raise TypeError(f"Spectrum {i} is of type {type(item).__name__}{shape}. {_FORMS}")
+
+
+def _precursor(metadata: Any) -> Any:
+    """Return the precursor's m/z of a dict or of an object with `get`; None where it has none."""
+    if not hasattr(metadata, "get"):
+        return None
+    values = (metadata.get(key) for key in _PRECURSOR_KEYS)
+    return next((value for value in values if value is not None), None)
+
+
+def _numbers(values: object, what: str, i: int) -> np.ndarray:
+    try:
+        with numbers_in(values, f"The {what} of spectrum {i}"):
+            numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"The {what} of spectrum {i} are not all numbers. Got {values!r}."
+        ) from None
+    if numbers.ndim != 1:
+        raise ValueError(
+            f"The {what} of spectrum {i} must be a 1-D array. Got shape {numbers.shape}."
+        )
+    return numbers
+
+
+def _check(rows: Spectra) -> None:
+    """Raise an error that names the first spectrum with a bad peak."""
+    mz, intensity, number = rows.mz, rows.intensity, rows.row_numbers
+    _refuse(~np.isfinite(mz) | (mz <= 0.0), mz, number, "m/z", "finite and > 0")
+    _refuse(~np.isfinite(intensity), intensity, number, "intensity", "finite")
+    _refuse(intensity < 0.0, intensity, number, "intensity", ">= 0")
+    falls = np.flatnonzero((np.diff(mz) < 0.0) & (np.diff(number) == 0))
+    if len(falls):
+        j = falls[0]
+        raise ValueError(
+            f"The m/z of spectrum {number[j]} are not sorted: {mz[j + 1]:g} follows {mz[j]:g}. "
+            "Sort its peaks by m/z: order = np.argsort(mz); mz[order], intensity[order]."
+        )
+    flat = np.bincount(number, intensity > 0.0, minlength=len(rows)) == 0
+    if flat.any():
+        raise ValueError(
+            f"Spectrum {np.argmax(flat)} has no peak of positive intensity. Leave such spectra out."
+        )
+
+
+def _refuse(
+    bad: np.ndarray, values: np.ndarray, number: np.ndarray, what: str, wanted: str
+) -> None:
+    if bad.any():
+        j = np.argmax(bad)
+        raise ValueError(
+            f"Each {what} must be {wanted}. Got {values[j]} in spectrum {number[j]}; "
+            f"{len(np.unique(number[bad]))} spectra have such peaks."
+        )
+
+
+# Pairs of peaks ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -57,12 +202,12 @@ class _Match:
 # The values of a pair are written once, for NumPy arrays and for numba's scalars.
 
 
-def _gaussian_pair(dm: Any, a: Any, b: Any, p: float, q: float) -> Any:
+def _gaussian_pair(dm: Array, a: Array, b: Array, p: float, q: float) -> Array:
     # exp(-(p (m - m'))^2 - (q (i - i'))^2)
     return np.exp(-((p * dm) ** 2) - (q * (a - b)) ** 2)
 
 
-def _triangle_pair(dm: Any, a: Any, b: Any, p: float, q: float) -> Any:
+def _triangle_pair(dm: Array, a: Array, b: Array, p: float, q: float) -> Array:
     # w w' max(0, 1 - p |m - m'|)
     return a * b * np.maximum(0.0, 1.0 - p * np.abs(dm))
 
@@ -88,26 +233,15 @@ class _RightPeaks:
         low = np.searchsorted(self._mass, left.mass - width, side="left")
         high = np.searchsorted(self._mass, left.mass + width, side="right")
         row = left.row
-        for some in _chunks(high - low):
-            pair, peak = _expand(low[some], high[some], some.start)
+        for part in work_slices(high - low, _PAIRS) if len(row) else ():
+            pair, peak = _expand(low[part], high[part], part.start)
             values = self._match.pair_value(
                 self._mass[pair] - left.mass[peak], left.value[peak], self._value[pair], *constants
             )
-            first, last = row[some.start], row[some.stop - 1] + 1
+            first, last = row[part.start], row[part.stop - 1] + 1
             cell = (row[peak] - first) * self._m + self._row[pair]
             sums = np.bincount(cell, values, minlength=(last - first) * self._m)
             out[first:last] += sums.reshape(last - first, self._m)
-
-
-def _chunks(counts: np.ndarray) -> list[slice]:
-    """Cut peaks that have `counts` partners each into slices of about `_PAIRS` pairs."""
-    total = np.cumsum(counts)
-    if len(total) == 0:
-        return []
-    cuts = np.searchsorted(total, np.arange(_PAIRS, total[-1], _PAIRS), side="right")
-    ends = np.unique(np.concatenate([cuts, [len(total)]]))
-    starts = np.concatenate([[0], ends[:-1]])
-    return [slice(a, b) for a, b in zip(starts, ends, strict=True) if b > a]
 
 
 def _expand(low: np.ndarray, high: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,8 +250,8 @@ def _expand(low: np.ndarray, high: np.ndarray, start: int) -> tuple[np.ndarray, 
     return ranges(low, counts), start + np.repeat(np.arange(len(counts)), counts)
 
 
-def _own_sums(peaks: _Peaks, match: _Match) -> np.ndarray:
-    """Return for each spectrum the sum over all pairs of its own peaks."""
+def _self_sums(peaks: _Peaks, match: _Match) -> np.ndarray:
+    """Return the sum over all pairs of peaks within each spectrum."""
     # Masses of different spectra are moved so far apart that one search serves all. That rounds
     # them, so windows are wider by the rounding; values come from the masses as they are.
     row = peaks.row
@@ -128,8 +262,8 @@ def _own_sums(peaks: _Peaks, match: _Match) -> np.ndarray:
     low = np.searchsorted(place, place - width, side="left")
     high = np.searchsorted(place, place + width, side="right")
     sums = np.zeros(len(peaks.indptr) - 1)
-    for some in _chunks(high - low):
-        b, a = _expand(low[some], high[some], some.start)
+    for part in work_slices(high - low, _PAIRS):
+        b, a = _expand(low[part], high[part], part.start)
         values = match.pair_value(
             peaks.mass[b] - peaks.mass[a], peaks.value[a], peaks.value[b], *match.constants
         )
@@ -164,18 +298,17 @@ def _compiled(pair_value: PairValue) -> Any:
 
 
 class _PeakKernel(Kernel):
-    """Base of the kernels that sum over pairs of peaks. Rows are spectra as they were given."""
+    """Base of the kernels that sum over pairs of peaks. Rows are the spectra, not changed."""
 
-    takes_vectors = False
     compares = "spectra"
 
-    def encode(self, objects: Any) -> Spectra:
+    def encode(self, objects: Objects) -> Spectra:
         """Return checked spectra."""
         return read_spectra(objects)
 
     @abstractmethod
     def _match(self) -> _Match:
-        """Return what pairs of peaks add; parameters are checked here."""
+        """Return what pairs of peaks add; checks the parameters."""
 
     @abstractmethod
     def _peaks(self, rows: Spectra) -> _Peaks:
@@ -214,8 +347,7 @@ class ProbabilityProduct(_PeakKernel):
         Standard deviation of a peak's intensity, on the scale that `intensity` makes. Large values
         compare masses alone.
     intensity : {"max", "sum"} or None, default "max"
-        The largest intensity of each spectrum is made 1, or their sum is, or they are taken as
-        given.
+        The largest intensity of each spectrum is made 1, or their sum is, or they stay as they are.
     neutral_loss : bool, default False
         Compare the losses precursor - m/z instead of the m/z. Peaks above the precursor are losses
         below zero. Each spectrum then needs a precursor.
@@ -241,8 +373,7 @@ class ProbabilityProduct(_PeakKernel):
 
     Examples
     --------
-    >>> from skout.kernels import ProbabilityProduct
-    >>> from skout.kernels import Normalized
+    >>> from skout.kernels import Normalized, ProbabilityProduct
     >>> spectra = [([91.054, 119.049], [40.0, 999.0]), ([91.055, 147.044], [50.0, 999.0])]
     >>> Normalized(ProbabilityProduct())(spectra).round(3)
     array([[1.   , 0.495],
@@ -262,8 +393,8 @@ class ProbabilityProduct(_PeakKernel):
         self.intensity = intensity
         self.neutral_loss = neutral_loss
 
-    def encode(self, objects: Any) -> Spectra:
-        """Return checked spectra, with precursors if neutral losses are asked for."""
+    def encode(self, objects: Objects) -> Spectra:
+        """Return checked spectra, with precursors if neutral losses are compared."""
         rows = super().encode(objects)
         check_choice(self.intensity, "intensity", ("max", "sum", None))
         unknown = np.isnan(rows.precursor[rows.indptr[:-1]])
@@ -288,10 +419,10 @@ class ProbabilityProduct(_PeakKernel):
             value = value / np.repeat(add.reduceat(value, rows.indptr[:-1]), rows.lengths)
         if not self.neutral_loss:
             return _Peaks(rows.indptr, rows.mz, value)
-        # the heaviest peak is the smallest loss: turn each spectrum round
+        # the heaviest peak is the smallest loss: reverse each spectrum
         ends = rows.indptr[:-1] + rows.indptr[1:] - 1
-        turned = np.repeat(ends, rows.lengths) - np.arange(len(value))
-        return _Peaks(rows.indptr, rows.precursor - rows.mz[turned], value[turned])
+        reversed_ = np.repeat(ends, rows.lengths) - np.arange(len(value))
+        return _Peaks(rows.indptr, rows.precursor - rows.mz[reversed_], value[reversed_])
 
     def _factor(self, rows: Spectra) -> np.ndarray:
         """Return 1 / (n sqrt(4 pi sigma_mass sigma_intensity)) of each spectrum."""
@@ -309,7 +440,7 @@ class ProbabilityProduct(_PeakKernel):
         return block
 
     def diag(self, A: Spectra) -> np.ndarray:
-        return _own_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
+        return _self_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
 
 
 class PeakCosine(_PeakKernel):
@@ -340,16 +471,14 @@ class PeakCosine(_PeakKernel):
            [0.24, 1.  ]])
     """
 
+    normalized = True
+
     def __init__(
         self, tolerance: float = 0.02, *, intensity_power: float = 0.5, mz_power: float = 0.0
     ) -> None:
         self.tolerance = tolerance
         self.intensity_power = intensity_power
         self.mz_power = mz_power
-
-    @property
-    def normalized(self) -> bool:
-        return True
 
     def _match(self) -> _Match:
         tolerance = check_number(self.tolerance, "tolerance", strict=True)
@@ -363,7 +492,7 @@ class PeakCosine(_PeakKernel):
         share = rows.intensity / np.repeat(np.maximum.reduceat(rows.intensity, start), rows.lengths)
         heaviest = np.repeat(np.maximum.reduceat(rows.mz, start), rows.lengths)
         peaks = _Peaks(rows.indptr, rows.mz, share**power * (rows.mz / heaviest) ** mz_power)
-        norms = np.sqrt(_own_sums(peaks, self._match()))
+        norms = np.sqrt(_self_sums(peaks, self._match()))
         return _Peaks(rows.indptr, rows.mz, peaks.value / np.repeat(norms, rows.lengths))
 
     def diag(self, A: Spectra) -> np.ndarray:

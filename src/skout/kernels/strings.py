@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from .._numerics.objects import Ragged, as_objects, pointers
+from .._numerics.types import Objects
 from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix, work_slices
 
@@ -16,7 +18,7 @@ __all__ = ["NGram", "string_of"]
 # Bits of a code point, and of what is packed: the first of the 64 bits marks hashes.
 _CODE_BITS, _PACKED_BITS = 21, 63
 _HASHED = np.uint64(1 << 63)
-# Characters that are made into bags at a time.
+# Characters that are made into bags at a time: arrays of 16 MB.
 _BLOCK = 2**21
 
 
@@ -33,8 +35,8 @@ class NGram(BagKernel):
     presence : bool, default False
         Whether an n-gram counts once however often it occurs.
     short : "error" or "keep", default "error"
-        What to do with strings that are shorter than n (than the least n), which have no n-gram at
-        all: "keep" makes them alike to nothing, k = 0, or with `Normalized` to each other alone.
+        What to do with strings shorter than the least n, which have no n-gram: "keep" makes them
+        alike to nothing, k = 0, or with `Normalized` to each other alone.
 
     Notes
     -----
@@ -56,7 +58,9 @@ class NGram(BagKernel):
 
     compares = "strings"
 
-    def __init__(self, n: Any = 3, *, presence: bool = False, short: str = "error") -> None:
+    def __init__(
+        self, n: int | Sequence[int] = 3, *, presence: bool = False, short: str = "error"
+    ) -> None:
         self.n = n
         self.presence = presence
         self.short = short
@@ -64,17 +68,15 @@ class NGram(BagKernel):
     @property
     def lengths(self) -> tuple[int, ...]:
         """The different lengths of n-grams, increasing."""
-        many = isinstance(self.n, list | tuple | range | np.ndarray)
-        if not many and not isinstance(self.n, Integral):
+        sizes = self.n if isinstance(self.n, list | tuple | range | np.ndarray) else [self.n]
+        if sizes is not self.n and not isinstance(self.n, Integral):
             raise TypeError(f"n must be an int or a sequence of ints. Got {self.n!r} instead.")
-        lengths = [
-            int(check_number(n, "n", low=1, integer=True)) for n in (self.n if many else [self.n])
-        ]
+        lengths = [int(check_number(n, "n", low=1, integer=True)) for n in sizes]
         if not lengths or len(set(lengths)) < len(lengths):
             raise ValueError(f"n must have at least one length, each once. Got {self.n!r} instead.")
         return tuple(sorted(lengths))
 
-    def _bags(self, objects: Any) -> Bags:
+    def _bags(self, objects: Objects) -> Bags:
         lengths = self.lengths
         check_choice(self.presence, "presence", (False, True))
         check_choice(self.short, "short", ("error", "keep"))
@@ -83,12 +85,12 @@ class NGram(BagKernel):
         if self.short == "error":
             _refuse_short(text, lengths[0], strings)
         parts = work_slices(text.lengths, _BLOCK)
-        bags = Bags.concatenate([_count(text[some], lengths) for some in parts])
+        bags = Bags.concatenate([_count(text[part], lengths) for part in parts])
         if self.presence:
             return Bags(bags.indptr, bags.features, np.ones_like(bags.counts))
         return bags
 
-    def vocabulary(self, objects: Any) -> tuple[np.ndarray, np.ndarray]:
+    def vocabulary(self, objects: Objects) -> tuple[np.ndarray, np.ndarray]:
         """Return the different n-grams of strings, of the greatest length n only.
 
         Parameters
@@ -98,7 +100,7 @@ class NGram(BagKernel):
         Returns
         -------
         features : ndarray of uint64, shape (q,)
-            What their bags have them as, increasing.
+            The names that bags have for them, increasing.
         codes : ndarray of uint32, shape (q, n)
             Their characters.
 
@@ -116,8 +118,8 @@ class NGram(BagKernel):
         return features, text.columns[0][start[first][:, None] + np.arange(n)]
 
 
-def string_of(codes: np.ndarray, kind: type = str) -> Any:
-    """Return the str or bytes of some character codes.
+def string_of(codes: np.ndarray, kind: type = str) -> str | bytes:
+    """Return the str or bytes of character codes.
 
     Examples
     --------
@@ -134,7 +136,7 @@ def string_of(codes: np.ndarray, kind: type = str) -> Any:
 # Reading strings ---------------------------------------------------------------------------------
 
 
-def _as_strings(objects: Any) -> list[Any]:
+def _as_strings(objects: Objects) -> list[Any]:
     """Return a list of str, or of bytes."""
     if isinstance(objects, str | bytes | set | dict) or not hasattr(objects, "__len__"):
         raise TypeError(
@@ -148,10 +150,10 @@ def _as_strings(objects: Any) -> list[Any]:
         )
     strings = as_objects(objects).tolist()
     for kind in (str, bytes):
-        if all(issubclass(some, kind) for some in set(map(type, strings))):
+        if all(issubclass(t, kind) for t in set(map(type, strings))):
             return strings
     first = str if isinstance(strings[0], str) else bytes
-    i = next(i for i, some in enumerate(strings) if not isinstance(some, first))
+    i = next(i for i, text in enumerate(strings) if not isinstance(text, first))
     if i == 0 or not isinstance(strings[i], str | bytes):
         raise TypeError(
             f"NGram takes strings, str or bytes. Got {strings[i]!r} of type "

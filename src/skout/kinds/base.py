@@ -258,7 +258,7 @@ class Coordinates(TransformerMixin, PartsByName):
     device = None
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
-        found = self.transform(rows.here())
+        found = self.transform(rows.load())
         if out is None:
             return found
         out[...] = found

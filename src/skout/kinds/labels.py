@@ -18,7 +18,7 @@ from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
 from ..kernels import F1
-from ..metrics.labels import f1_scores, overlap
+from ..metrics.objects import f1_scores, overlap
 from .base import Cells, Coordinates, Kind, values_of
 
 __all__ = ["LabelFeatures", "LabelSets", "SetDecoder"]
@@ -184,8 +184,9 @@ def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
 class LabelFeatures(Coordinates):
     """Features of label sets whose inner product is their F1 score, without landmarks.
 
-    F1(a, b) = sum_j a_j b_j 2 / (|a| + |b|), and 2 / (s + t) = sum_r phi_r(s) phi_r(t) with few r:
-    the coordinates of a set y are y_j phi_r(|y|), and 1 for the empty set.
+    F1(a, b) = sum_j a_j b_j 2 / (s + t) of sets with s and t labels, and 2 / (s + t) = sum_r
+    phi_r(s) phi_r(t) with few r: the coordinates of a set y with s labels are y_j phi_r(s), and 1
+    for the empty set.
 
     There are at most `max_columns` coordinates: of many labels, r runs over fewer functions of the
     size. y_j is about the sum over r of `levels_` and the coordinates (r, j).

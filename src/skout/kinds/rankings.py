@@ -12,7 +12,7 @@ from scipy import sparse
 from .._numerics.objects import Objects
 from ..decoding import Decoder, RankingDecoder, kemeny
 from ..kernels import Kendall
-from ..metrics.rankings import row_taus
+from ..metrics.objects import row_taus
 from .base import Cells, Coordinates, Kind, values_of
 
 __all__ = ["BordaDecoder", "PairOrders", "Rankings", "are_permutations"]

@@ -11,8 +11,7 @@ import numpy as np
 
 from .._numerics.objects import Objects, is_categorical
 from ..kernels import Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
-from ..kernels.fingerprints import fingerprints
-from ..kernels.smiles import chemistry, molecules
+from ..kernels.molecules import chemistry, fingerprints, molecules
 from .base import Cells, Kind, filled, values_of
 
 __all__ = ["Graphs", "MassSpectra", "Smiles", "Strings"]

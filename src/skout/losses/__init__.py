@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.base import clone
 
 from .._numerics.validation import Registry, resolve
 from .base import Curvature, Loss, Ramp
-from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
-from .pinball import Pinball
 from .radial import EpsilonInsensitive, Huber, RadialLoss, Squared, SquaredEpsilonInsensitive
+from .separable import Hinge, Logistic, MarginLoss, Pinball, SquaredHinge
 
 __all__ = [
     "LOSSES",
@@ -44,7 +41,7 @@ LOSSES |= {
 }
 
 
-def as_loss(loss: Any) -> Loss:
+def as_loss(loss: Loss | str) -> Loss:
     """Return a loss, given one or its name, with its parameters checked.
 
     Parameters
@@ -57,10 +54,9 @@ def as_loss(loss: Any) -> Loss:
     >>> as_loss("huber")
     Huber()
     """
-    if isinstance(loss, str):
-        loss = resolve(loss, LOSSES, "loss")()
-    elif not isinstance(loss, Loss):
+    made = resolve(loss, LOSSES, "loss")() if isinstance(loss, str) else loss
+    if not isinstance(made, Loss):
         raise TypeError(f"loss must be a name or a skout.losses object. Got {loss!r} instead.")
-    loss = clone(loss)
-    loss.check()
-    return loss
+    made = clone(made)
+    made.check()
+    return made

@@ -15,12 +15,13 @@ whose predictions are tensors, use the same ones.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots
 from .._numerics.estimators import PartsByName
+from .._numerics.types import Array
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 
@@ -28,11 +29,11 @@ __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 class Curvature(NamedTuple):
     """Second derivatives of a loss: row i has diag(diagonal_i) + weight_i u_i u_i'."""
 
-    diagonal: np.ndarray  # (n, d)
-    weight: np.ndarray | None = None  # (n,)
-    u: np.ndarray | None = None  # (n, d)
+    diagonal: Array  # (n, d)
+    weight: Array | None = None  # (n,)
+    u: Array | None = None  # (n, d)
 
-    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+    def __matmul__(self, V: Array) -> Array:
         """Multiply each row of V (n, d) by the matrix of that row."""
         product = self.diagonal * V
         if self.weight is not None and self.u is not None:
@@ -45,8 +46,8 @@ class Ramp(NamedTuple):
     """A kink of h: its slope rises from low to high there. Low and high bound the conjugate."""
 
     kink: float
-    low: Any  # float, or one for each output
-    high: Any
+    low: Array  # float, or one for each output
+    high: Array
 
 
 class Loss(PartsByName, ABC):
@@ -60,32 +61,30 @@ class Loss(PartsByName, ABC):
     # The map s -----------------------------------------------------------------------------
 
     @abstractmethod
-    def variable(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def variable(self, F: Array, Y: Array) -> Array:
         """Return s(F, Y), shape (n,) or (n, d)."""
 
     @abstractmethod
-    def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def along(self, dF: Array, F: Array, Y: Array) -> Array:
         """Return the change of s when F changes by dF, to first order."""
 
     @abstractmethod
-    def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def lift(self, slope: Array, F: Array, Y: Array) -> Array:
         """Return the gradient in F, shape (n, d), given that in s."""
 
     @abstractmethod
-    def lift_curvature(
-        self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
-    ) -> Curvature:
+    def lift_curvature(self, slope: Array, bend: Array, F: Array, Y: Array) -> Curvature:
         """Return the second derivatives in F, given the derivatives in s."""
 
     # The function h ------------------------------------------------------------------------
 
     @abstractmethod
-    def _h(self, s: Any) -> Any: ...
+    def _h(self, s: Array) -> Array: ...
 
     @abstractmethod
-    def _slope(self, s: np.ndarray) -> np.ndarray: ...
+    def _slope(self, s: Array) -> Array: ...
 
-    def _bend(self, s: np.ndarray) -> np.ndarray:
+    def _bend(self, s: Array) -> Array:
         """Return the second derivative of a smooth h; it may jump."""
         raise NotImplementedError(
             f"{type(self).__name__} has no second derivative. If h is smooth, write _bend; if it "
@@ -99,31 +98,31 @@ class Loss(PartsByName, ABC):
 
     @property
     def limit(self) -> tuple[Loss, float] | None:
-        """A loss l and a number a: from far, this loss is like a l. Solvers may start there."""
+        """A loss l and a factor a: for large residuals this loss is like a l: a start."""
         return None
 
     # What follows --------------------------------------------------------------------------
 
-    def value(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def value(self, F: Array, Y: Array) -> Array:
         """Return the loss of each row, shape (n,)."""
         h = self._h(self.variable(F, Y))
         return h if h.ndim == 1 else h.sum(axis=1)
 
-    def gradient(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def gradient(self, F: Array, Y: Array) -> Array:
         """Return the gradient, or a subgradient where there is a kink, shape (n, d)."""
         return self.lift(self._slope(self.variable(F, Y)), F, Y)
 
-    def curvature(self, F: np.ndarray, Y: np.ndarray) -> Curvature:
-        """Return the second derivatives of a smooth loss (generalised ones, where they jump)."""
+    def curvature(self, F: Array, Y: Array) -> Curvature:
+        """Return the second derivatives of a smooth loss (generalized ones, where they jump)."""
         s = self.variable(F, Y)
         return self.lift_curvature(self._slope(s), self._bend(s), F, Y)
 
     @abstractmethod
-    def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def conjugate(self, G: Array, Y: Array) -> Array:
         """Return sup_f <g, f> - loss(f, y) of each row: inf outside the domain; shape (n,)."""
 
     @abstractmethod
-    def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def clip(self, G: Array, Y: Array) -> Array:
         """Return the points of the conjugate's domain nearest to G."""
 
     @property
@@ -138,6 +137,6 @@ class Loss(PartsByName, ABC):
         """Raise if the loss does not take d outputs."""
 
 
-def inside(slack: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return value where slack <= 0 but for rounding, inf elsewhere."""
+def inside(slack: Array, value: Array) -> Array:
+    """Return value where slack <= 0 but for rounding (1e-12, of numbers about 1), inf elsewhere."""
     return namespace(value).where(slack <= 1e-12, value, np.inf)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from .._numerics.arrays import cast, namespace, row_dots
+from .._numerics.types import Array
 from .._numerics.validation import check_number
 from .base import Curvature, Loss, Ramp, inside
 
@@ -16,20 +17,18 @@ __all__ = ["EpsilonInsensitive", "Huber", "RadialLoss", "Squared", "SquaredEpsil
 class RadialLoss(Loss):
     """h(||f - y||): one number a row, whatever the number of outputs."""
 
-    def variable(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def variable(self, F: Array, Y: Array) -> Array:
         return _norm(F - Y)
 
-    def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def along(self, dF: Array, F: Array, Y: Array) -> Array:
         R = F - Y
         return _ratio(row_dots(R, dF), _norm(R))
 
-    def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def lift(self, slope: Array, F: Array, Y: Array) -> Array:
         R = F - Y
         return _ratio(slope, _norm(R))[:, None] * R
 
-    def lift_curvature(
-        self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
-    ) -> Curvature:
+    def lift_curvature(self, slope: Array, bend: Array, F: Array, Y: Array) -> Curvature:
         # h'(r)/r (I - u u') + h''(r) u u', u = (f - y) / r
         R = F - Y
         if R.shape[1] == 1:
@@ -40,30 +39,30 @@ class RadialLoss(Loss):
         return Curvature(diagonal, bend - across, _ratio(R, r[:, None]))
 
     @abstractmethod
-    def _h_conjugate(self, s: np.ndarray) -> np.ndarray: ...
+    def _h_conjugate(self, s: Array) -> Array: ...
 
-    def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def conjugate(self, G: Array, Y: Array) -> Array:
         return row_dots(G, Y) + self._h_conjugate(_norm(G))
 
-    def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def clip(self, G: Array, Y: Array) -> Array:
         if np.isinf(self.lipschitz):
             return G
         norm = namespace(G).clip(_norm(G), self.lipschitz, None)
         return G * (self.lipschitz / norm)[:, None]
 
 
-def _norm(R: np.ndarray) -> np.ndarray:
+def _norm(R: Array) -> Array:
     xp = namespace(R)
     return xp.abs(R[:, 0]) if R.shape[1] == 1 else xp.sqrt(row_dots(R, R))
 
 
-def _ratio(a: np.ndarray, r: np.ndarray) -> np.ndarray:
+def _ratio(a: Array, r: Array) -> Array:
     """Return a / r, and 0 where r = 0."""
     xp, positive = namespace(r), r > 0.0
     return xp.where(positive, a, 0.0) / xp.where(positive, r, 1.0)
 
 
-def _excess(r: np.ndarray, epsilon: float) -> np.ndarray:
+def _excess(r: Array, epsilon: float) -> Array:
     return namespace(r).clip(r - epsilon, 0.0, None)
 
 
@@ -81,16 +80,16 @@ class Squared(RadialLoss):
     smooth = True
     lipschitz = float("inf")
 
-    def _h(self, r: np.ndarray) -> np.ndarray:
+    def _h(self, r: Array) -> Array:
         return 0.5 * r * r
 
-    def _slope(self, r: np.ndarray) -> np.ndarray:
+    def _slope(self, r: Array) -> Array:
         return r
 
-    def _bend(self, r: np.ndarray) -> np.ndarray:
+    def _bend(self, r: Array) -> Array:
         return namespace(r).ones_like(r)
 
-    def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
+    def _h_conjugate(self, s: Array) -> Array:
         return 0.5 * s * s
 
 
@@ -118,17 +117,17 @@ class Huber(RadialLoss):
     def check(self) -> None:
         check_number(self.kappa, "kappa", strict=True)
 
-    def _h(self, r: np.ndarray) -> np.ndarray:
+    def _h(self, r: Array) -> Array:
         q = namespace(r).clip(r, None, self.kappa)
         return q * (r - 0.5 * q)
 
-    def _slope(self, r: np.ndarray) -> np.ndarray:
+    def _slope(self, r: Array) -> Array:
         return namespace(r).clip(r, None, self.kappa)
 
-    def _bend(self, r: np.ndarray) -> np.ndarray:
+    def _bend(self, r: Array) -> Array:
         return cast(r <= self.kappa, r.dtype)
 
-    def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
+    def _h_conjugate(self, s: Array) -> Array:
         return inside(s / self.kappa - 1.0, 0.5 * s * s)
 
     @property
@@ -164,10 +163,10 @@ class EpsilonInsensitive(RadialLoss):
     def check(self) -> None:
         check_number(self.epsilon, "epsilon")
 
-    def _h(self, r: np.ndarray) -> np.ndarray:
+    def _h(self, r: Array) -> Array:
         return _excess(r, self.epsilon)
 
-    def _slope(self, r: np.ndarray) -> np.ndarray:
+    def _slope(self, r: Array) -> Array:
         return cast(r > self.epsilon, r.dtype)
 
     @property
@@ -175,7 +174,7 @@ class EpsilonInsensitive(RadialLoss):
         # as an even function of s: smoothed, it has no cusp at s = 0
         return Ramp(self.epsilon, 0.0, 1.0), Ramp(-self.epsilon, -1.0, 0.0)
 
-    def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
+    def _h_conjugate(self, s: Array) -> Array:
         return inside(s - 1.0, self.epsilon * s)
 
 
@@ -204,14 +203,14 @@ class SquaredEpsilonInsensitive(RadialLoss):
     def check(self) -> None:
         check_number(self.epsilon, "epsilon")
 
-    def _h(self, r: np.ndarray) -> np.ndarray:
+    def _h(self, r: Array) -> Array:
         return _excess(r, self.epsilon) ** 2
 
-    def _slope(self, r: np.ndarray) -> np.ndarray:
+    def _slope(self, r: Array) -> Array:
         return 2.0 * _excess(r, self.epsilon)
 
-    def _bend(self, r: np.ndarray) -> np.ndarray:
+    def _bend(self, r: Array) -> Array:
         return 2.0 * cast(r >= self.epsilon, r.dtype)
 
-    def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
+    def _h_conjugate(self, s: Array) -> Array:
         return s * (self.epsilon + 0.25 * s)

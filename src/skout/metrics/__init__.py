@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from .graphs import graph_edit_distance
-from .labels import example_f1, hamming_loss, subset_accuracy
-from .objects import kernel_loss, kernel_similarity
-from .rankings import kendall_tau
+from .objects import (
+    example_f1,
+    hamming_loss,
+    kendall_tau,
+    kernel_loss,
+    kernel_similarity,
+    subset_accuracy,
+)
 from .retrieval import hits_at_k, mean_rank, mean_reciprocal_rank, truth_ranks
 from .targets import (
     arrmse,

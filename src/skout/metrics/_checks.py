@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
+
+from .._numerics.types import Matrix
 
 __all__ = [
     "as_real",
@@ -17,8 +18,8 @@ __all__ = [
 ]
 
 
-def as_real(values: Any, expected: str) -> np.ndarray:
-    """Return an array of real numbers, or raise with `expected`, a sentence, what was given."""
+def as_real(values: ArrayLike, expected: str) -> np.ndarray:
+    """Return an array of real numbers, or raise an error that begins with `expected`."""
     if np.ma.is_masked(values):
         raise ValueError(f"{expected} Got masked entries, which are missing values, instead.")
     try:
@@ -38,25 +39,25 @@ def check_rows_given(shape: tuple[int, ...], ndims: set[int], expected: str) -> 
         raise ValueError(f"{expected} Got an empty array of shape {shape} instead.")
 
 
-def check_numbers(values: Any, name: str, *shapes: str, holes: bool = False) -> np.ndarray:
+def check_numbers(values: ArrayLike, name: str, *shapes: str, missing: bool = False) -> np.ndarray:
     """Return finite float64 numbers; each of `shapes`, like "(n, d)", has a letter for an axis.
 
-    With `holes`, some of each column may be NaN: they are missing.
+    With `missing`, numbers may be NaN, but not a whole column of them.
     """
     expected = f"{name} must be an array of finite numbers of shape {' or '.join(shapes)}."
     array = as_real(values, expected).astype(np.float64)
     check_rows_given(array.shape, {sum(map(str.isalpha, shape)) for shape in shapes}, expected)
-    missing = np.isnan(array)
-    if holes and not missing.all(axis=0).any():
-        array = np.where(missing, 0.0, array)
+    absent = np.isnan(array)
+    if missing and not absent.all(axis=0).any():
+        array = np.where(absent, 0.0, array)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(bad[0].tolist())
         raise ValueError(f"{expected} Got {array[where]} at index {where} instead.")
-    return np.where(missing, np.nan, array) if holes else array
+    return np.where(absent, np.nan, array) if missing else array
 
 
-def check_same_shape(first: Any, second: Any, names: tuple[str, str]) -> None:
+def check_same_shape(first: Matrix, second: Matrix, names: tuple[str, str]) -> None:
     """Raise unless two arguments have one shape."""
     if first.shape != second.shape:
         raise ValueError(
@@ -65,14 +66,16 @@ def check_same_shape(first: Any, second: Any, names: tuple[str, str]) -> None:
         )
 
 
-def check_vectors(first: Any, second: Any, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def check_vectors(
+    first: ArrayLike, second: ArrayLike, names: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return two arguments of the same shape (n,)."""
     a, b = check_numbers(first, names[0], "(n,)"), check_numbers(second, names[1], "(n,)")
     check_same_shape(a, b, names)
     return a, b
 
 
-def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
     """Return the weights of n rows; None where all are equal."""
     if sample_weight is None:
         return None
@@ -90,6 +93,6 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     return weights
 
 
-def weighted_mean(rows: np.ndarray, sample_weight: Any) -> float:
+def weighted_mean(rows: np.ndarray, sample_weight: ArrayLike | None) -> float:
     """Return the weighted mean of one number a row."""
     return float(np.average(rows, weights=check_weights(sample_weight, len(rows))))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -24,26 +24,25 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import row_slices
 from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
-from ..kernels.graph_read import read_graphs
-from ..kernels.graph_rows import Graphs
+from ..kernels.graph_rows import Graph, Graphs, read_graphs
 
 __all__ = ["graph_edit_distance"]
 
-# Pairs that a worker takes at a time, at most.
+# Pairs that a worker takes at a time, at most: a progress bar still moves.
 _CHUNK = 32
-_NO_BOUND = 2**40
+_NO_BOUND = 2**40  # more than any distance, and no sum of them overflows
 
 
 def graph_edit_distance(
-    a: Any,
-    b: Any,
+    a: Graph,
+    b: Graph,
     *,
     edge_labels: bool = True,
     time_limit: float | None = 10.0,
     return_exact: bool = False,
     n_jobs: int | None = None,
     verbose: bool = False,
-) -> Any:
+) -> float | np.ndarray | tuple[float, bool] | tuple[np.ndarray, np.ndarray]:
     """Return the least number of edits that turn one graph into the other.
 
     An edit inserts or deletes a node or an edge, or changes the label of one. The search is exact:
@@ -94,8 +93,8 @@ def graph_edit_distance(
     """
     limit = np.inf if time_limit is None else float(check_number(time_limit, "time_limit"))
     graphs, single = _read(a, b)
-    found = _distances(graphs, edge_labels, limit, n_jobs, verbose)
-    distances, exact = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    pairs = _distances(graphs, edge_labels, limit, n_jobs, verbose)
+    distances, exact = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
     if not return_exact and not exact.all():
         warnings.warn(
             f"{np.count_nonzero(exact == 0)} of {len(exact)} pairs reached time_limit={limit:g} "
@@ -111,18 +110,13 @@ def graph_edit_distance(
 # Reading -----------------------------------------------------------------------------------------
 
 
-def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
+def _read(a: Graph, b: Graph) -> tuple[Graphs, bool]:
     """Return the graphs of a and then of b, and whether they are one each."""
     single = [_is_graph(graphs) for graphs in (a, b)]
-    first, second = (
-        [graphs] if one else list(as_objects(graphs))
-        for graphs, one in zip((a, b), single, strict=True)
-    )
+    first, second = ([g] if _is_graph(g) else list(as_objects(g)) for g in (a, b))
     if single[0] != single[1] or len(first) != len(second):
-        got = [
-            "one graph" if one else f"a list of {len(some)}"
-            for some, one in zip((first, second), single, strict=True)
-        ]
+        lists = zip((first, second), single, strict=True)
+        got = ["one graph" if is_single else f"a list of {len(g)}" for g, is_single in lists]
         raise ValueError(
             "a and b must be two graphs, or two lists of as many graphs. "
             f"Got {got[0]} and {got[1]} instead."
@@ -135,15 +129,15 @@ def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
         raise
 
 
-def _is_graph(given: Any) -> bool:
+def _is_graph(item: object) -> bool:
     """Return whether this is one graph, not a list of them."""
-    if isinstance(given, tuple):
-        return len(given) == 3 and not _is_graph(given[0])
-    return isinstance(given, str) or hasattr(given, "is_directed") or hasattr(given, "GetAtoms")
+    if isinstance(item, tuple):
+        return len(item) == 3 and not _is_graph(item[0])
+    return isinstance(item, str) or hasattr(item, "is_directed") or hasattr(item, "GetAtoms")
 
 
-def _blame(name: str, graphs: list[Any]) -> None:
-    """Raise the error of one argument alone, with its own numbers of graphs."""
+def _blame(name: str, graphs: list[Graph]) -> None:
+    """Raise the error of one argument alone, in which graphs are numbered from 0."""
     try:
         read_graphs(graphs)
     except (TypeError, ValueError) as error:
@@ -161,16 +155,16 @@ def _distances(
     workers = max(1, min(joblib.effective_n_jobs(n_jobs), n))
     size = 1 if workers == 1 else max(1, min(_CHUNK, n // (4 * workers)))
     tasks = (
-        (graphs[np.r_[some, n + some.start : n + some.stop]], edge_labels, limit)
-        for some in row_slices(n, size)
+        (graphs[np.r_[part, n + part.start : n + part.stop]], edge_labels, limit)
+        for part in row_slices(n, size)
     )
     pool = joblib.Parallel(workers, return_as="generator")
-    found: list[tuple[int, bool]] = []
+    distances: list[tuple[int, bool]] = []
     with tqdm(total=n, desc="graph edit distance", disable=not verbose) as bar:
         for part in pool(joblib.delayed(_some_distances)(*task) for task in tasks):
-            found += part
+            distances += part
             bar.update(len(part))
-    return found
+    return distances
 
 
 def _some_distances(graphs: Graphs, edge_labels: bool, limit: float) -> list[tuple[int, bool]]:
@@ -179,7 +173,7 @@ def _some_distances(graphs: Graphs, edge_labels: bool, limit: float) -> list[tup
 
 
 def _distance(pair: Graphs, edge_labels: bool, limit: float) -> tuple[int, bool]:
-    """Return the least cost found for a pair, and whether nothing is left to search."""
+    """Return the least cost of a pair so far, and whether nothing is left to search."""
     end = time.perf_counter() + limit
     (a, A), (b, B) = sorted(_matrices(pair, edge_labels), key=lambda graph: len(graph[0]))
     state = _start(a, A, b, B)

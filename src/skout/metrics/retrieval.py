@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._numerics.types import Objects
 from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 
-__all__ = [
-    "hits_at_k",
-    "mean_rank",
-    "mean_reciprocal_rank",
-    "truth_ranks",
-]
+__all__ = ["hits_at_k", "mean_rank", "mean_reciprocal_rank", "truth_ranks"]
+
+#: One array of scores a query; the positions of what is right; labels of the candidates.
+Scores: TypeAlias = np.ndarray | Sequence[ArrayLike]
+Truth: TypeAlias = int | Iterable[int] | None
+Truths: TypeAlias = np.ndarray | Sequence[Truth]
+Groups: TypeAlias = np.ndarray | Sequence[Hashable] | Sequence[Sequence[Hashable]]
 
 
 def truth_ranks(
-    scores: Any, truth: Any, *, groups: Any = None, ties: str = "average", merge: bool = True
+    scores: Scores, truth: Truths, *, groups: Groups | None = None, ties: str = "average"
 ) -> np.ndarray:
-    """Return the rank of the truth among the candidates of each query; 1 is best.
+    """Return the rank of the truth among the candidates of each query, shape (n,); 1 is best.
 
     That is 1 + #above + #tied / 2, where the candidates with a higher and with an equal score are
-    counted. So a scorer that gives the same score to all c candidates has rank (c + 1) / 2.
+    counted, and inf where the truth is not among the candidates. A scorer that gives the same score
+    to all c candidates has rank (c + 1) / 2.
 
     Parameters
     ----------
@@ -43,15 +47,6 @@ def truth_ranks(
     ties : {"average", "worst", "best"}, default "average"
         Where the truth comes among objects of equal score: in the middle, last or first. "best"
         flatters: a constant scorer has rank 1.
-    merge : bool, default True
-        Whether copies, by `groups`, take one place. If not, each copy of a wrong object takes a
-        place, as in a list that a user reads with its duplicates; the best copy of the truth
-        counts.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        inf where the truth is not among the candidates.
 
     Examples
     --------
@@ -68,22 +63,18 @@ def truth_ranks(
 
     >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"])
     array([3.])
-    >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"], merge=False)
-    array([4.])
     """
     share, pairs = share_of(ties), check_scored(scores, truth)
     objects = [None] * len(pairs) if groups is None else _objects(groups, [row for row, _ in pairs])
     ranks = np.empty(len(pairs))
     for i, ((row, right), codes) in enumerate(zip(pairs, objects, strict=True)):
-        if codes is not None and merge:
+        if codes is not None:
             row, right = _best_of_copies(row, codes), codes[right]
-        elif codes is not None:
-            right = np.flatnonzero(np.isin(codes, codes[right]))
         ranks[i] = _rank(row, np.unique(right), share)
     return ranks
 
 
-def hits_at_k(ranks: Any, k: int) -> float:
+def hits_at_k(ranks: ArrayLike, k: int) -> float:
     """Return the share of ranks that are at most k.
 
     Parameters
@@ -103,7 +94,7 @@ def hits_at_k(ranks: Any, k: int) -> float:
     return float(np.mean(_check_ranks(ranks) <= k))
 
 
-def mean_reciprocal_rank(ranks: Any, k: int | None = None) -> float:
+def mean_reciprocal_rank(ranks: ArrayLike, k: int | None = None) -> float:
     """Return the mean of 1 / rank; 1 is perfect, and a rank of inf contributes 0.
 
     Parameters
@@ -121,50 +112,39 @@ def mean_reciprocal_rank(ranks: Any, k: int | None = None) -> float:
     >>> mean_reciprocal_rank([1.0, 2.0, 4.0, float("inf")], k=3)
     0.375
     """
-    found = _check_ranks(ranks)
+    checked = _check_ranks(ranks)
     if k is not None:
-        found = np.where(found <= check_number(k, "k", low=1, integer=True), found, np.inf)
-    return float(np.mean(1.0 / found))
+        checked = np.where(checked <= check_number(k, "k", low=1, integer=True), checked, np.inf)
+    return float(np.mean(1.0 / checked))
 
 
-def mean_rank(ranks: Any, *, missing: float | None = None) -> float:
+def mean_rank(ranks: ArrayLike) -> float:
     """Return the mean of the ranks; 1 is perfect.
 
     Parameters
     ----------
     ranks : array of shape (n,)
-        From `truth_ranks`.
-    missing : float, optional
-        What a rank of inf, a truth that is not among the candidates, counts as. By default such
-        ranks are an error: their mean has no value.
+        From `truth_ranks`. A rank of inf, a truth that is not among the candidates, is an error.
 
     Examples
     --------
     >>> from skout.metrics import mean_rank
     >>> mean_rank([1.0, 2.5, 4.0])
     2.5
-    >>> mean_rank([1.0, float("inf")], missing=101)
-    51.0
     """
-    found = _check_ranks(ranks)
-    absent = np.isinf(found)
-    if missing is not None:
-        found = np.where(absent, check_number(missing, "missing", low=1), found)
-    elif absent.any():
+    checked = _check_ranks(ranks)
+    if absent := np.count_nonzero(np.isinf(checked)):
         raise ValueError(
-            f"{np.count_nonzero(absent)} of {len(found)} truths were not among the candidates: "
-            "their rank is inf. Pass missing, the rank that they count as, or leave them out."
+            f"{absent} of {len(checked)} truths were not among the candidates: their rank is inf. "
+            "Give them a rank, such as one more than the candidates, or leave them out."
         )
-    return float(np.mean(found))
+    return float(np.mean(checked))
 
 
 def share_of(ties: str) -> float:
     """Return which share of the candidates that tie with the truth comes before it."""
     check_choice(ties, "ties", ("average", "worst", "best"))
     return {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
-
-
-# One query ---------------------------------------------------------------------------------------
 
 
 def _rank(scores: np.ndarray, right: np.ndarray, tied_share: float) -> float:
@@ -187,7 +167,7 @@ def _best_of_copies(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 # Arguments ---------------------------------------------------------------------------------------
 
 
-def check_scored(scores: Any, truth: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+def check_scored(scores: Scores, truth: Truths) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return for each query the scores of its candidates, and the positions of the right ones."""
     rows = [_check_scores(row, i) for i, row in enumerate(_sequence(scores, "scores"))]
     truths = _sequence(truth, "truth")
@@ -195,12 +175,12 @@ def check_scored(scores: Any, truth: Any) -> list[tuple[np.ndarray, np.ndarray]]
         raise ValueError("scores must hold at least one query. Got none instead.")
     _check_length(len(truths), len(rows), "truth")
     return [
-        (row, _positions(one, len(row), i))
-        for i, (one, row) in enumerate(zip(truths, rows, strict=True))
+        (row, _positions(positions, len(row), i))
+        for i, (positions, row) in enumerate(zip(truths, rows, strict=True))
     ]
 
 
-def _sequence(values: Any, name: str, one_for: str = "query") -> list[Any]:
+def _sequence(values: Objects, name: str, one_for: str = "query") -> list[Any]:
     """Return the entries, or rows, of an argument that has one for each query or candidate."""
     if hasattr(values, "shape"):
         values = np.asarray(values)  # a data frame would list its columns
@@ -212,15 +192,15 @@ def _sequence(values: Any, name: str, one_for: str = "query") -> list[Any]:
     return list(values)
 
 
-def _check_length(found: int, expected: int, name: str) -> None:
-    if found != expected:
+def _check_length(length: int, n_queries: int, name: str) -> None:
+    if length != n_queries:
         raise ValueError(
-            f"{name} must have one entry for each query. Got {found} and {expected} queries "
+            f"{name} must have one entry for each query. Got {length} and {n_queries} queries "
             "instead."
         )
 
 
-def _check_scores(row: Any, query: int) -> np.ndarray:
+def _check_scores(row: ArrayLike, query: int) -> np.ndarray:
     """Return the scores of one query, of shape (c,)."""
     expected = f"The scores of query {query} must be an array of numbers of shape (c,)."
     scores = as_real(row, expected)
@@ -232,14 +212,16 @@ def _check_scores(row: Any, query: int) -> np.ndarray:
     return scores
 
 
-def _positions(truth: Any, c: int, query: int) -> np.ndarray:
+def _positions(truth: Truth, c: int, query: int) -> np.ndarray:
     """Return the positions of the right candidates of one query; none where it has none."""
     expected = (
         f"The truth of query {query} must be the position of one of its {c} candidates, or several "
         "positions, or -1 or None where it is not a candidate."
     )
-    many = isinstance(truth, Iterable) and getattr(truth, "ndim", 1) > 0
-    items = [] if truth is None else list(truth) if many else [truth]
+    if isinstance(truth, Iterable) and getattr(truth, "ndim", 1) > 0:
+        items: list[Any] = list(truth)
+    else:
+        items = [] if truth is None else [truth]
     for item in items:
         if not isinstance(item, int | np.integer) or isinstance(item, bool):
             raise TypeError(f"{expected} Got {item!r} instead.")
@@ -253,7 +235,7 @@ def _positions(truth: Any, c: int, query: int) -> np.ndarray:
     return right
 
 
-def _objects(groups: Any, rows: list[np.ndarray]) -> list[Any]:
+def _objects(groups: Groups, rows: list[np.ndarray]) -> list[np.ndarray]:
     """Return for each query which object each candidate is a copy of, as numbers."""
     entries = _sequence(groups, "groups")
     if not entries or _is_label(entries[0]):
@@ -270,12 +252,12 @@ def _objects(groups: Any, rows: list[np.ndarray]) -> list[Any]:
     return objects
 
 
-def _is_label(entry: Any) -> bool:
+def _is_label(entry: object) -> bool:
     """Tell a label from the labels of a query, a list or an array."""
     return isinstance(entry, Hashable) and getattr(entry, "ndim", 0) == 0
 
 
-def _codes(labels: list[Any]) -> np.ndarray:
+def _codes(labels: list[Hashable]) -> np.ndarray:
     """Number the distinct labels."""
     try:
         number = {label: code for code, label in enumerate(dict.fromkeys(labels))}
@@ -287,12 +269,12 @@ def _codes(labels: list[Any]) -> np.ndarray:
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
-def _check_ranks(ranks: Any) -> np.ndarray:
+def _check_ranks(ranks: ArrayLike) -> np.ndarray:
     """Return ranks of shape (n,), at least 1 and perhaps infinite."""
     expected = "ranks must be an array of numbers >= 1, inf where there is none, of shape (n,)."
-    found = as_real(ranks, expected)
-    check_rows_given(found.shape, {1}, expected)
-    bad = np.flatnonzero(~(found >= 1))
+    checked = as_real(ranks, expected)
+    check_rows_given(checked.shape, {1}, expected)
+    bad = np.flatnonzero(~(checked >= 1))
     if len(bad):
-        raise ValueError(f"{expected} Got {found[bad[0]]} at index {bad[0]} instead.")
-    return found
+        raise ValueError(f"{expected} Got {checked[bad[0]]} at index {bad[0]} instead.")
+    return checked

@@ -6,21 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._numerics.arrays import row_keys
-from .._numerics.objects import Objects
+from .._numerics.types import Matrix, Objects
 from ..kernels import Kernel, as_kernel
+from ..kernels.base import KernelLike
 from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape, check_weights, weighted_mean
-from .labels import subset_accuracy
-from .objects import kernel_similarity
+from .objects import kernel_similarity, subset_accuracy
 
 __all__ = ["METRICS", "curve_r2", "exact_matches", "r_squared"]
 
 
-def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the share of predictions that are the truth: of which a kernel makes equal rows."""
+def exact_matches(
+    kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return the share of predictions that are the truth: a kernel encodes both as equal rows."""
     matches = row_matches(as_kernel(kernel), Y_true, Y_pred)
     if not len(matches):
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
@@ -33,7 +36,7 @@ def row_matches(kernel: Kernel, Y_true: Objects, Y_pred: Objects) -> np.ndarray:
     return np.array([a == b for a, b in zip(true, pred, strict=True)], dtype=float)
 
 
-def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+def r_squared(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None = None) -> float:
     """Return 1 - squared error / squared deviation from the mean, over all columns together.
 
     This is `sklearn.metrics.r2_score` with multioutput="variance_weighted", for sparse matrices
@@ -45,13 +48,15 @@ def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
         pred = check_matrix(Y_pred)
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
     weights = check_weights(sample_weight, true.shape[0])
-    true, pred = (one.toarray() if sparse.issparse(one) else one for one in (true, pred))
+    true, pred = (Y.toarray() if sparse.issparse(Y) else Y for Y in (true, pred))
     mean = np.average(true, axis=0, weights=weights)
     error, spread = (np.average((true - f) ** 2, 0, weights).sum() for f in (pred, mean))
     return float(1.0 - error / spread if spread > 0.0 else error == 0.0)
 
 
-def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+def curve_r2(
+    kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
+) -> float:
     """Return 1 - integrated squared error / that of the mean curve, on the grid of a kernel.
 
     Examples
@@ -72,12 +77,12 @@ def _of_curves(kernel: Any) -> Any:
     """Return the kernel on curves that a kernel is made of, None if there is none."""
     if hasattr(kernel, "points"):
         return kernel
-    found = (_of_curves(kernel._part(name)) for name in kernel.parts)
-    return next((one for one in found if one is not None), None)
+    parts = (_of_curves(kernel._part(name)) for name in kernel.parts)
+    return next((part for part in parts if part is not None), None)
 
 
-#: Metrics of objects of any kind: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the
-#: greater the better. Each kind of output has its own beside them, see `skout.kinds.metrics`.
+#: Metrics of objects of any kind: (kernel, Y_true, Y_pred, sample_weight=None) -> float, higher
+#: is better. Each kind of output has its own beside them, see `skout.kinds.metrics`.
 METRICS: dict[str, Callable[..., float]] = {
     "subset_accuracy": lambda kernel, *outputs, **weights: subset_accuracy(*outputs, **weights),
     "r2": lambda kernel, *outputs, **weights: r_squared(*outputs, **weights),

@@ -1,43 +1,37 @@
-"""Numbers: quantiles, several targets, intervals."""
+"""Numbers: quantiles, several targets, intervals, curves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import mean_pinball_loss, mean_squared_error, r2_score
 
-from .._numerics.validation import check_choice
+from .._numerics.types import Objects
 from ..kernels import Curves
-from ._checks import (
-    check_numbers,
-    check_same_shape,
-    check_vectors,
-    check_weights,
-    weighted_mean,
-)
+from ._checks import check_numbers, check_same_shape, check_vectors, check_weights, weighted_mean
 
 __all__ = [
-    "arrmse",
-    "coverage",
-    "crossing_loss",
-    "integrated_squared_error",
-    "interval_width",
-    "mse",
-    "pinball_loss",
-    "r2",
-    "relative_mse",
-    "rrmse",
+    *("arrmse", "coverage", "crossing_loss", "integrated_squared_error", "interval_width", "mse"),
+    *("pinball_loss", "r2", "relative_mse", "rrmse"),
 ]
 
 
 # Quantiles -------------------------------------------------------------------------------------
 
 
-def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = None) -> float:
-    """Return the pinball loss of predicted quantiles: mean over rows, sum over levels.
+def pinball_loss(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    quantiles: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Return the pinball loss of predicted quantiles: mean over rows, sum over levels; 0 is best.
 
-    One row costs the sum over levels of tau max(y - f, 0) + (1 - tau) max(f - y, 0).
+    One row costs the sum over levels of tau max(y - f, 0) + (1 - tau) max(f - y, 0), which is
+    `sklearn.metrics.mean_pinball_loss` of each level, added up.
 
     Parameters
     ----------
@@ -48,12 +42,7 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     quantiles : float or array of shape (q,)
         Levels, strictly between 0 and 1, in the order of the columns.
     sample_weight : array of shape (n,), optional
-        Weights of the rows in the mean, at least 0.
-
-    Returns
-    -------
-    float
-        `sklearn.metrics.mean_pinball_loss` of each level, added up; 0 is perfect.
+        Weights of the rows in the mean, at least 0; default equal.
 
     Examples
     --------
@@ -61,7 +50,7 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     >>> pinball_loss([1.0, 2.0], [[0.0, 1.0], [2.0, 4.0]], [0.25, 0.75])
     0.375
     """
-    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
+    y = check_numbers(y_true, "y_true", "(n,)", missing=True)
     F = check_numbers(y_pred, "y_pred", "(n, q)", "(n,)")
     if len(y) != len(F):
         raise ValueError(
@@ -70,16 +59,15 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
         )
     F = F.reshape(len(F), -1)  # (n, q)
     tau = _levels(quantiles, F.shape[1])
-    y, F, weights = _known_rows(sample_weight, y, F)
-    losses = [
-        mean_pinball_loss(y, f, sample_weight=weights, alpha=t)
-        for f, t in zip(F.T, tau, strict=True)
-    ]
-    return float(sum(losses))
+    y, F, weights = _observed_rows(sample_weight, y, F)
+    pairs = zip(F.T, tau, strict=True)
+    return float(sum(mean_pinball_loss(y, f, sample_weight=weights, alpha=t) for f, t in pairs))
 
 
-def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None) -> float:
-    """Return by how much predicted quantiles cross: mean over rows, sum over neighbouring levels.
+def crossing_loss(
+    y_pred: ArrayLike, quantiles: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return by how much predicted quantiles cross, as a mean over rows; 0 where nothing crosses.
 
     One row costs the sum over j of max(f_j - f_{j+1}, 0), with the levels in increasing order: the
     crossing loss of Sangnier, Fercoq and d'Alche-Buc, "Joint quantile regression in vector-valued
@@ -90,23 +78,15 @@ def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None)
     y_pred : array of shape (n, q)
         Column j holds the predictions of level j.
     quantiles : array of shape (q,), optional
-        Levels of the columns, all different, by which they are sorted. By default the columns are
-        taken to be in increasing order of level.
+        Levels of the columns, all different, by which they are sorted; default increasing.
     sample_weight : array of shape (n,), optional
-        Weights of the rows in the mean, at least 0.
-
-    Returns
-    -------
-    float
-        0 where nothing crosses.
+        Weights of the rows in the mean, at least 0; default equal.
 
     Examples
     --------
     >>> from skout.metrics import crossing_loss
     >>> crossing_loss([[1.0, 2.0, 3.0], [1.0, 3.0, 2.5]])
     0.25
-    >>> crossing_loss([[3.0, 1.0], [5.0, 2.0]], quantiles=[0.9, 0.1])
-    0.0
     """
     F = check_numbers(y_pred, "y_pred", "(n, q)")
     if quantiles is not None:
@@ -117,13 +97,16 @@ def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None)
     return weighted_mean(np.maximum(F[:, :-1] - F[:, 1:], 0.0).sum(axis=1), sample_weight)
 
 
-def _known_rows(sample_weight: Any, y: np.ndarray, *others: np.ndarray) -> tuple[Any, ...]:
+def _observed_rows(
+    sample_weight: ArrayLike | None, y: np.ndarray, *others: np.ndarray
+) -> tuple[Any, ...]:
     """Return y, the others and the weights, without the rows where y is NaN."""
-    weights, known = check_weights(sample_weight, len(y)), ~np.isnan(y)
-    return *(one[known] for one in (y, *others)), None if weights is None else weights[known]
+    weights, observed = check_weights(sample_weight, len(y)), ~np.isnan(y)
+    weights = None if weights is None else weights[observed]
+    return *(values[observed] for values in (y, *others)), weights
 
 
-def _levels(quantiles: Any, q: int) -> np.ndarray:
+def _levels(quantiles: ArrayLike, q: int) -> np.ndarray:
     """Return the levels of the q columns of y_pred."""
     levels = check_numbers(quantiles, "quantiles", "()", "(q,)").ravel()
     if not np.all((levels > 0.0) & (levels < 1.0)):
@@ -139,8 +122,8 @@ def _levels(quantiles: Any, q: int) -> np.ndarray:
 # Several targets -------------------------------------------------------------------------------
 
 
-def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
-    """Return the relative root mean squared error of each target.
+def rrmse(Y_true: ArrayLike, Y_pred: ArrayLike, train_mean: ArrayLike | None = None) -> np.ndarray:
+    """Return the relative root mean squared error of each target, an array of shape (d,).
 
     That of target j is sqrt(sum_i (y_ij - f_ij)^2 / sum_i (y_ij - m_j)^2), m the mean of the
     training targets: 1 is as good as predicting this mean, 0 is perfect.
@@ -150,27 +133,28 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
         NaN in `Y_true` is missing, and left out.
     train_mean : array of shape (d,), or float for one target, optional
-        Mean of the targets trained on, which is what Spyromitros-Xioufis et al., "Multi-target
-        regression via input space expansion" (2016), compare with. By default the mean of
-        `Y_true`, which gives a larger or equal error: pass the training mean to compare with
-        published figures.
-
-    Returns
-    -------
-    ndarray of shape (d,)
+        Mean of the training targets, which Spyromitros-Xioufis et al., "Multi-target regression via
+        input space expansion" (2016), compare with. By default the mean of `Y_true`, which gives a
+        larger or equal error: pass the training mean to compare with published figures.
 
     Examples
     --------
     >>> from skout.metrics import rrmse
     >>> rrmse([[0.0, 1.0], [2.0, 5.0]], [[0.0, 2.0], [2.0, 4.0]])
     array([0. , 0.5])
-    >>> rrmse([[0.0, 1.0], [2.0, 5.0]], [[0.0, 2.0], [2.0, 4.0]], train_mean=[1.0, 4.0])
-    array([0.        , 0.4472136])
     """
     Y, F = _tables(Y_true, Y_pred)
-    mean = np.nanmean(Y, axis=0) if train_mean is None else _train_mean(train_mean, Y.shape[1])
+    if train_mean is None:
+        mean = np.nanmean(Y, axis=0)
+    else:
+        mean = check_numbers(train_mean, "train_mean", "()", "(d,)").ravel()
+        if mean.size != Y.shape[1]:
+            raise ValueError(
+                "train_mean must have one number for each column of Y_true. "
+                f"Got {mean.size} and {Y.shape[1]} columns instead."
+            )
     total = np.nansum((Y - mean) ** 2, axis=0)  # (d,)
-    # The mean of equal numbers may differ from them by rounding.
+    # the mean of equal numbers may differ from them by rounding
     low, high = np.nanmin(Y, axis=0), np.nanmax(Y, axis=0)
     constant = (low == high) & np.isclose(low, mean, rtol=1e-9, atol=0.0)
     empty = np.flatnonzero(constant | (total == 0.0))
@@ -182,26 +166,15 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
     return np.sqrt(np.nansum((Y - F) ** 2, axis=0) / total)
 
 
-def _tables(Y_true: Any, Y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
+def _tables(Y_true: ArrayLike, Y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return targets, NaN where they are missing, and predictions, both of shape (n, d)."""
-    Y = check_numbers(Y_true, "Y_true", "(n, d)", "(n,)", holes=True)
+    Y = check_numbers(Y_true, "Y_true", "(n, d)", "(n,)", missing=True)
     F = check_numbers(Y_pred, "Y_pred", "(n, d)", "(n,)")
     check_same_shape(Y, F, ("Y_true", "Y_pred"))
     return Y.reshape(len(Y), -1), F.reshape(len(F), -1)
 
 
-def _train_mean(train_mean: Any, d: int) -> np.ndarray:
-    """Return one mean for each of d targets."""
-    mean = check_numbers(train_mean, "train_mean", "()", "(d,)").ravel()
-    if mean.size != d:
-        raise ValueError(
-            "train_mean must have one number for each column of Y_true. "
-            f"Got {mean.size} and {d} columns instead."
-        )
-    return mean
-
-
-def arrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> float:
+def arrmse(Y_true: ArrayLike, Y_pred: ArrayLike, train_mean: ArrayLike | None = None) -> float:
     """Return the average over targets of the relative root mean squared error, `rrmse`.
 
     Parameters
@@ -209,7 +182,7 @@ def arrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> float:
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
         NaN in `Y_true` is missing, and left out.
     train_mean : array of shape (d,), or float for one target, optional
-        Mean of the targets trained on; by default the mean of `Y_true`. See `rrmse`.
+        Mean of the training targets; default the mean of `Y_true`.
 
     Examples
     --------
@@ -220,8 +193,8 @@ def arrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> float:
     return float(np.mean(rrmse(Y_true, Y_pred, train_mean)))
 
 
-def mse(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the mean squared error of each target over the rows that have it, and their mean.
+def mse(Y_true: ArrayLike, Y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean squared error of each target over its observed rows, averaged over targets.
 
     Parameters
     ----------
@@ -238,10 +211,8 @@ def mse(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     return _mean_over_targets(mean_squared_error, Y_true, Y_pred, sample_weight)
 
 
-def r2(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return 1 - squared error / squared error of the mean, of each target, and their mean.
-
-    scikit-learn's `r2_score`, each target over the rows that have it.
+def r2(Y_true: ArrayLike, Y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Return R2 (`sklearn.metrics.r2_score`) of each target over its observed rows, averaged.
 
     Parameters
     ----------
@@ -258,58 +229,55 @@ def r2(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     return _mean_over_targets(r2_score, Y_true, Y_pred, sample_weight)
 
 
-def _mean_over_targets(metric: Any, Y_true: Any, Y_pred: Any, sample_weight: Any) -> float:
-    """Return the mean of scikit-learn's metric of each target, over the rows that have it."""
-    found = []
+def _mean_over_targets(
+    metric: Callable[..., float],
+    Y_true: ArrayLike,
+    Y_pred: ArrayLike,
+    sample_weight: ArrayLike | None,
+) -> float:
+    """Return the mean over targets of a metric of scikit-learn, each over its observed rows."""
+    scores = []
     for y, f in zip(*(table.T for table in _tables(Y_true, Y_pred)), strict=True):
-        y, f, weights = _known_rows(sample_weight, y, f)
-        found.append(metric(y, f, sample_weight=weights))
-    return float(np.mean(found))
+        y, f, weights = _observed_rows(sample_weight, y, f)
+        scores.append(metric(y, f, sample_weight=weights))
+    return float(np.mean(scores))
 
 
-def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
-    """Return the mean squared error divided by the range of the targets, or by its square.
+def relative_mse(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Return the mean squared error divided by the range of the targets.
 
-    That is mean((y - f)^2) / (max y - min y)^power. Only power 2 does not depend on the unit of y.
+    That is mean((y - f)^2) / (max y - min y), the error in figure 3.1 of the p-sparsified sketches;
+    it depends on the unit of y. (Nystrom there: 0.127, 0.095, 0.070 with 40, 90, 140 landmarks.)
 
     Parameters
     ----------
     y_true, y_pred : arrays of shape (n,)
         Rows where `y_true` is NaN are left out.
-    power : {1, 2}, default 1
-        1 divides by the range, 2 by its square.
-
-    Notes
-    -----
-    "Relative MSE", the error in figure 3.1 of the p-sparsified sketches, has been read both ways.
-    The reference figures for it (Nystrom: 0.127, 0.095, 0.070 with 40, 90, 140 landmarks) are with
-    power 1.
 
     Examples
     --------
     >>> from skout.metrics import relative_mse
     >>> relative_mse([0.0, 2.0], [1.0, 2.0])
     0.25
-    >>> relative_mse([0.0, 2.0], [1.0, 2.0], power=2)
-    0.125
     """
-    check_choice(power, "power", (1, 2))
-    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
+    y = check_numbers(y_true, "y_true", "(n,)", missing=True)
     f = check_numbers(y_pred, "y_pred", "(n,)")
     check_same_shape(y, f, ("y_true", "y_pred"))
-    y, f, _ = _known_rows(None, y, f)
+    y, f, _ = _observed_rows(None, y, f)
     spread = np.ptp(y)
     if spread == 0.0:
         raise ValueError(
             f"y_true must have a positive range, max - min. Got the constant {y[0]:g} instead."
         )
-    return float(np.mean((y - f) ** 2) / spread**power)
+    return float(np.mean((y - f) ** 2) / spread)
 
 
 # Intervals -------------------------------------------------------------------------------------
 
 
-def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> float:
+def coverage(
+    y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the share of targets that lie within [lower, upper], ends included.
 
     Parameters
@@ -319,7 +287,7 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     lower, upper : arrays of shape (n,)
         Ends of the intervals. One with lower > upper is empty: it covers nothing.
     sample_weight : array of shape (n,), optional
-        Weights of the rows in the share, at least 0.
+        Weights of the rows in the share, at least 0; default equal.
 
     Examples
     --------
@@ -327,14 +295,14 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     >>> coverage([1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 0.0, 5.0], [2.0, 3.0, 1.0, 6.0])
     0.5
     """
-    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
+    y = check_numbers(y_true, "y_true", "(n,)", missing=True)
     low, high = check_vectors(lower, upper, ("lower", "upper"))
     check_same_shape(y, low, ("y_true", "lower"))
-    y, low, high, weights = _known_rows(sample_weight, y, low, high)
+    y, low, high, weights = _observed_rows(sample_weight, y, low, high)
     return weighted_mean((low <= y) & (y <= high), weights)
 
 
-def interval_width(lower: Any, upper: Any) -> float:
+def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     """Return the mean width of the intervals [lower, upper].
 
     Parameters
@@ -356,7 +324,9 @@ def interval_width(lower: Any, upper: Any) -> float:
 # Curves ----------------------------------------------------------------------------------------
 
 
-def integrated_squared_error(Y_true: Any, Y_pred: Any, points: Any = None) -> float:
+def integrated_squared_error(
+    Y_true: Objects, Y_pred: Objects, points: ArrayLike | None = None
+) -> float:
     """Return the mean over curves of the integral of (f(t) - g(t))^2, by the trapezoidal rule.
 
     Parameters
@@ -365,11 +335,6 @@ def integrated_squared_error(Y_true: Any, Y_pred: Any, points: Any = None) -> fl
         As `skout.kernels.Curves` takes them.
     points : array of shape (q,), optional
         The grid; default equally spaced in [0, 1].
-
-    Returns
-    -------
-    float
-        0 is perfect.
 
     Examples
     --------

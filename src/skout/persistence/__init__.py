@@ -1,7 +1,7 @@
 """Save models in one file and load them again; nothing in a file is ever executed.
 
-Arrays are stored as safetensors does, the structure as JSON, and a class says itself what of its
-objects is saved. `describe` shows what a file holds without making a model of it.
+Arrays are stored in the layout of safetensors, the structure as JSON, and a class may define what
+of its objects is saved. `describe` shows the contents of a file without loading the model.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.files import check_place
+from .._numerics.types import Estimator, Json, PathLike, State
 from . import older
 from .classes import function_name, name_of
 from .description import parts_of
-from .files import FileError, parse_json, read_file, write_file
+from .files import FileError, Node, Value, parse_json, read_file, write_file
 from .reading import Reader
 from .writing import Writer
 
@@ -44,11 +45,11 @@ _FACTS = ("n_features_in_", "rank_", "alpha_", "n_members")
 
 
 def save(
-    model: Any,
-    path: str | os.PathLike[str],
+    model: Estimator,
+    path: PathLike,
     *,
     candidates: bool = True,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Json] | None = None,
 ) -> None:
     """Save a model in one file, which takes the place of an older one all at once.
 
@@ -57,8 +58,8 @@ def save(
     model : estimator, basis, kernel, decoder or candidates of skout
         Estimators of scikit-learn may be in it, but for those that compiled code reads unchecked,
         such as clusterings, and kernels, sketches, losses, decoders and transformers of your own.
-        Code is not saved: functions, classes and networks of your own, of which the file has the
-        names, attributes and weights, are to be given again to `load`.
+        Code is not saved: pass functions, classes and networks of your own to `load` again; the
+        file has their names, attributes and weights.
     path : path
         Its folder must exist.
     candidates : bool, default True
@@ -70,7 +71,7 @@ def save(
     Raises
     ------
     TypeError
-        For a part that cannot be saved; the message has its name and what to do.
+        For a part that cannot be saved; the message says which, and what to do.
 
     Examples
     --------
@@ -105,11 +106,11 @@ def save(
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
-    modules: Mapping[str, Any] | Iterable[Any] | None = None,
+    modules: Mapping[str, object] | Iterable[object] | None = None,
     mmap: bool = False,
-) -> Any:
+) -> Estimator:
     """Load a model that `save` wrote.
 
     Parameters
@@ -149,21 +150,21 @@ def load(
            [6., 9.]])
     """
     version, about, arrays = _read(path, mmap)
-    given = _by_name(modules)
-    missing = [name for name in about["needs"] if name not in given]
+    provided = _by_name(modules)
+    missing = [name for name in about["needs"] if name not in provided]
     if missing:
         shown = ", ".join(f"{name!r}: ..." for name in missing)
         raise ValueError(
-            f"The model needs {', '.join(missing)}, which a file cannot hold. Give what it was "
+            f"The model needs {', '.join(missing)}, which a file cannot hold. Pass what it was "
             f"made with: skout.load(path, modules={{{shown}}}), or a list of the functions and "
             "classes."
         )
     with _refused():
         structure, stored = _structure(version, arrays)
-        return Reader(stored, given).model(structure)
+        return Reader(stored, provided).model(structure)
 
 
-def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, Any]:
+def describe(path: PathLike, *, parts: bool = True) -> Node:
     """Return what a file holds, without making a model of it.
 
     Parameters
@@ -192,34 +193,34 @@ def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, A
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
     version, about, arrays = _read(path, mmap=True)
-    found = {"version": version, "bytes": os.path.getsize(path), "about": about}
+    description = {"version": version, "bytes": os.path.getsize(path), "about": about}
     if parts:
         with _refused():
-            found["parts"] = parts_of(*_structure(version, arrays))
-    return found
+            description["parts"] = parts_of(*_structure(version, arrays))
+    return description
 
 
-def _by_name(modules: Any) -> dict[str, Any]:
-    """Return what the user gives to a model, by name."""
+def _by_name(modules: Mapping[str, object] | Iterable[object] | None) -> State:
+    """Return the functions and classes that the user passes, by name."""
     if modules is None or isinstance(modules, Mapping):
         return dict(modules or {})
     if not isinstance(modules, Iterable) or isinstance(modules, str):
         raise TypeError(
             f"modules must be a list of functions and classes, or a dict of them. Got {modules!r}."
         )
-    found: dict[str, Any] = {}
-    for one in modules:
-        name = function_name(one, "modules")
-        if isinstance(one, ModuleType | str):
-            raise TypeError(f"modules must have functions and classes. Got {one!r} among them.")
-        if found.setdefault(name, one) is not one:
+    by_name: dict[str, Any] = {}
+    for part in modules:
+        name = function_name(part, "modules")
+        if isinstance(part, ModuleType | str):
+            raise TypeError(f"modules must have functions and classes. Got {part!r} among them.")
+        if by_name.setdefault(name, part) is not part:
             raise ValueError(f"modules has two of the name {name!r}: give the one that is meant.")
-    return found
+    return by_name
 
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Turn all errors that a crafted file can cause into a FileError."""
+    """Turn every error that a crafted file may cause into a FileError."""
     try:
         yield
     except (FileError, ImportError):
@@ -230,10 +231,8 @@ def _refused() -> Iterator[None]:
         ) from error
 
 
-def _read(
-    path: str | os.PathLike[str], mmap: bool
-) -> tuple[int, dict[str, Any], dict[str, np.ndarray]]:
-    """Return the version, what a file says about itself, and its arrays."""
+def _read(path: PathLike, mmap: bool) -> tuple[int, Node, dict[str, np.ndarray]]:
+    """Return the version, the description and the arrays of a file."""
     header, arrays = read_file(path, mmap=mmap)
     version = header.get("version", "")
     if not version.isdecimal() or len(version) > 9:
@@ -250,7 +249,7 @@ def _read(
     return int(version), about, arrays
 
 
-def _structure(version: int, arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+def _structure(version: int, arrays: Arrays) -> tuple[Node, Arrays]:
     """Return the structure of a file and its arrays in the present version."""
     if "structure" not in arrays:
         raise FileError("The file has arrays, but no structure.")
@@ -264,8 +263,8 @@ def _structure(version: int, arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     return structure, arrays
 
 
-def _checked_notes(metadata: Mapping[str, Any] | None) -> Any:
-    """Return the user's metadata, if JSON gives them back as they are."""
+def _checked_notes(metadata: Mapping[str, Json] | None) -> Value:
+    """Return the metadata of the user, or raise where JSON would change them."""
     notes = {} if metadata is None else dict(metadata)
     try:
         back = json.loads(json.dumps(notes, allow_nan=False))
@@ -279,20 +278,20 @@ def _checked_notes(metadata: Mapping[str, Any] | None) -> Any:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = packages.version(name)
+            versions[name] = packages.version(name)
         except packages.PackageNotFoundError:  # used from its sources
-            found[name] = "unknown"
-    return found
+            versions[name] = "unknown"
+    return versions
 
 
-def _facts(model: Any, candidates: bool) -> dict[str, Any]:
-    """Return a few numbers that tell a fitted model from others."""
+def _facts(model: Estimator, candidates: bool) -> Node:
+    """Return a few numbers about a fitted model: alpha, rank, features, candidates."""
     # of what two parts have, the later one's counts
     parts = [*(getattr(model, name, None) for name in ("output_basis_", "regressor_")), model]
-    found = {
+    facts = {
         name: getattr(part, name)
         for part in parts
         for name in _FACTS
@@ -301,5 +300,5 @@ def _facts(model: Any, candidates: bool) -> dict[str, Any]:
     }
     pool = getattr(getattr(model, "decoder_", None), "pool_", None)
     if pool is not None and candidates:
-        found["n_candidates"] = n_rows(pool)
-    return {name: float(v) if isinstance(v, float) else int(v) for name, v in found.items()}
+        facts["n_candidates"] = n_rows(pool)
+    return {name: float(v) if isinstance(v, float) else int(v) for name, v in facts.items()}

@@ -1,9 +1,9 @@
-"""Which classes and functions a file may name, what of their objects is saved, and how they are
-made again.
+"""Which classes and functions a file may name, which attributes of objects it has, and how
+objects are restored.
 
-A class of skout is known by the shortest path that leads to it, "skout.kernels.Gaussian", and its
-module is imported when a file names it. It says itself what is in its file, see
-`skout._numerics.saving`. Functions and classes of users are given to `load`: a file brings no code.
+A file names a class of skout by the shortest import path, "skout.kernels.Gaussian"; its module is
+imported when a file names it. A class may define what is saved, see `skout._numerics.saving`.
+Functions and classes of users are passed to `load`: a file contains no code.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from sklearn.base import BaseEstimator
 
 from .._numerics.objects import Rows
 from .._numerics.saving import name_of, not_attributes, with_attributes
+from .._numerics.types import Estimator, State
 from . import scikit
-from .files import FileError
+from .files import FileError, Value
 
 __all__ = [
+    "RENAMED",
     "class_of",
     "function_name",
     "has_state",
@@ -40,12 +42,18 @@ __all__ = [
     "value_of",
 ]
 
-# What a class of skout must be an attribute of to be in a file: a room, an application. Modules
-# inside of them may change, and are in no file.
+# Packages that classes of skout in files are attributes of. Modules inside of these may change, and
+# are named in no file.
 _MODULES = re.compile(
     r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|kinds|predictors"
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
+#: Classes of skout that files name as they were called before.
+RENAMED = {
+    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
+    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
+    "LearntScore": "LearnedScore",
+}
 _BUILTINS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -53,8 +61,8 @@ _BUILTINS: dict[str, type] = {
         type(None),
     )
 }
-# The only functions that a file may name beside NumPy's ufuncs: they make numbers of numbers or
-# of SMILES. All others are given at load.
+# The only functions that a file may name, beside NumPy's ufuncs: they compute numbers from numbers
+# or SMILES and do no harm. All others are passed to `load`.
 _FUNCTIONS = {
     "skout.molecules.fingerprints",
     *(f"sklearn.feature_selection.{name}" for name in ("chi2", "f_classif", "f_regression")),
@@ -78,26 +86,26 @@ _ADVICE = {
 
 @functools.cache
 def class_of(name: str) -> type:
-    """Return the class that a file names: one of skout or of scikit-learn whose objects are saved.
-
-    Its module is imported.
-    """
+    """Return the class of skout or scikit-learn that a file names, importing its module."""
     module, _, last = name.rpartition(".")
-    found: Any = None
+    if module.startswith("skout"):
+        last = RENAMED.get(last, last)
+        name = f"{module}.{last}"
+    kind: Any = None
     try:
         if _MODULES.fullmatch(module):
-            found = getattr(import_module(module), last, None)
+            kind = getattr(import_module(module), last, None)
         else:
-            found = scikit.class_of(name)
+            kind = scikit.class_of(name)
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("skout"):  # an extra that is not installed
             raise
-    if not is_saved(found) or name_of(found) != name:
+    if not is_saved(kind) or name_of(kind) != name:
         raise FileError(f"The file names {name!r}, which is not skout's.")
-    return found
+    return kind
 
 
-def is_saved(kind: Any) -> bool:
+def is_saved(kind: object) -> bool:
     """Whether this is a class of skout or of scikit-learn whose objects are saved."""
     return isinstance(kind, type) and _is_saved(kind)
 
@@ -106,7 +114,7 @@ def is_saved(kind: Any) -> bool:
 def _is_saved(kind: type) -> bool:
     if not kind.__module__.startswith("skout."):
         return scikit.class_of(name_of(kind)) is kind
-    # objects that are just their attributes, or whose class says what they are
+    # objects that are their attributes, or whose class restores them
     is_estimator = issubclass(kind, BaseEstimator | Rows) and not inspect.isabstract(kind)
     is_record = hasattr(kind, "_fields") or is_dataclass(kind)
     is_known = is_estimator or is_record or hasattr(kind, "__skout_restore__")
@@ -118,21 +126,21 @@ def is_part(kind: type) -> bool:
     return not scikit.is_unchecked(kind) and issubclass(kind, BaseEstimator | Rows)
 
 
-def value_of(name: str) -> Any:
-    """Return the class or function that a file has as a value: of a parameter, say."""
+def value_of(name: str) -> Value:
+    """Return the class or function that is a value in a file, such as a parameter."""
     module, _, last = name.rpartition(".")
     if module == "builtins" and last in _BUILTINS:
         return _BUILTINS[last]
     if module == "numpy":
-        found = getattr(np, last, None)
-        is_type = isinstance(found, type) and issubclass(found, np.generic | np.ndarray)
-        if is_type or isinstance(found, np.ufunc):
-            return found
+        value = getattr(np, last, None)
+        is_type = isinstance(value, type) and issubclass(value, np.generic | np.ndarray)
+        if is_type or isinstance(value, np.ufunc):
+            return value
     return getattr(import_module(module), last) if name in _FUNCTIONS else class_of(name)
 
 
-def value_name(item: Any) -> str | None:
-    """Return the name of a class or function that may be a value, None for anything else."""
+def value_name(item: Estimator) -> str | None:
+    """Return the name of a class or function that a file may have as a value, else None."""
     last = getattr(item, "__name__", "")
     names = [f"numpy.{last}", *(name for name in _FUNCTIONS if name.endswith(f".{last}"))]
     for name in [name_of(item)] if isinstance(item, type) else names:
@@ -142,13 +150,13 @@ def value_name(item: Any) -> str | None:
     return None
 
 
-def function_name(item: Any, path: str) -> str:
-    """Return the name under which a function, a class or a partial is to be given at load."""
+def function_name(item: Estimator, path: str) -> str:
+    """Return the name by which a function, class or partial is passed to `load`."""
     function = getattr(item, "func", item)  # of a functools.partial
     name = getattr(function, "__name__", type(item).__name__)
     if name == "<lambda>":
         raise TypeError(
-            f"{path} is a lambda. Functions are not saved, but given to skout.load by name, and "
+            f"{path} is a lambda. Functions are not saved, but passed to skout.load by name, and "
             "this one has none: use a function made by def."
         )
     return name
@@ -157,13 +165,13 @@ def function_name(item: Any, path: str) -> str:
 # Objects ------------------------------------------------------------------------------------------
 
 
-def has_state(item: Any) -> bool:
-    """Whether an object goes into a file by its attributes."""
+def has_state(item: Estimator) -> bool:
+    """Whether a file has the attributes of an object."""
     kind: type = type(item)
     return not isinstance(item, type) and (is_saved(kind) or is_part(kind))
 
 
-def refusal(item: Any, path: str, candidates: bool) -> str:
+def refusal(item: Estimator, path: str, candidates: bool) -> str:
     """Return why an object cannot be saved, and what to do."""
     kind: type = type(item)
     package = kind.__module__.partition(".")[0]
@@ -175,8 +183,8 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
     return f"{path or 'model'} is of the type {name_of(kind)}, which cannot be saved. {advice}."
 
 
-def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
-    """Return the attributes of an object that go into a file, default candidates if they shall."""
+def state_of(item: Estimator, candidates: bool, path: str) -> State:
+    """Return the attributes of an object that are saved, with or without default candidates."""
     kind: type = type(item)
     makers = _makers(kind)
     if not candidates and (hasattr(item, "decode") or hasattr(item, "without_pool")):
@@ -187,7 +195,7 @@ def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
         state = makers[0](item)
     else:
         state = scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
-    state = {name: one for name, one in state.items() if name not in _computed(kind)}
+    state = {name: value for name, value in state.items() if name not in _computed(kind)}
     wrong = not_attributes(kind, state) if makers is None else []
     if wrong:
         raise TypeError(
@@ -200,7 +208,7 @@ def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
 
 @functools.cache
 def _makers(kind: type) -> scikit.Makers | None:
-    """Return what makes states and objects of a class that are more than their attributes."""
+    """Return the functions from objects to states and back, for classes with special ones."""
     if hasattr(kind, "__skout_restore__"):
         return vars, lambda states: [kind.__skout_restore__(state) for state in states]
     if issubclass(kind, tuple):
@@ -208,8 +216,8 @@ def _makers(kind: type) -> scikit.Makers | None:
     return scikit.makers(kind)
 
 
-def _without_candidates(item: Any) -> Any:
-    """Return a part of a model without its default candidates, which are its training outputs."""
+def _without_candidates(item: Estimator) -> Value:
+    """Return a part of a model without its default candidates, the training outputs."""
     is_fitted = not vars(item).keys() <= item.get_params(deep=False).keys()
     if is_fitted and hasattr(item, "without_pool"):
         return item.without_pool()
@@ -222,12 +230,12 @@ def _without_candidates(item: Any) -> Any:
 
 
 def is_rebuilt(kind: type) -> bool:
-    """Whether objects of a class may hold copies of the arrays in a file."""
+    """Whether restored objects of a class may copy the arrays of a file."""
     return hasattr(kind, "__skout_restore__") or scikit.is_derived(kind)
 
 
-def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
-    """Return n objects of a class, given all values of each attribute."""
+def restored(kind: type, columns: dict[str, list[Value]], n: int) -> list[Value]:
+    """Return n objects of a class from the n values of each attribute."""
     rows = zip(*columns.values(), strict=True)
     states = [dict(zip(columns, values, strict=True)) for values in rows] or [{} for _ in range(n)]
     makers = _makers(kind)
@@ -239,8 +247,8 @@ def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
 
 
 @functools.cache
-def new_parameters(kind: type) -> dict[str, Any]:
-    """Return the parameters of an estimator with a default, which older files may not have."""
+def new_parameters(kind: type) -> State:
+    """Return the default parameters of an estimator, for those that older files lack."""
     if not issubclass(kind, BaseEstimator):
         return {}
     parameters = inspect.signature(kind).parameters.values()
@@ -249,6 +257,6 @@ def new_parameters(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def _computed(kind: type) -> frozenset[str]:
-    """Return the names of what is computed from other attributes when it is first asked for."""
+    """Return the names of cached properties, which are computed from other attributes."""
     pairs = [pair for base in kind.__mro__ for pair in vars(base).items()]
-    return frozenset(name for name, one in pairs if isinstance(one, functools.cached_property))
+    return frozenset(name for name, value in pairs if isinstance(value, functools.cached_property))

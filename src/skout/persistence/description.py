@@ -1,36 +1,35 @@
-"""The parts of a file as a tree, for people."""
+"""The parts of a saved model as a tree, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from .files import FileError
+from .._numerics.types import Json
+from .files import FileError, Node, Value
 
 __all__ = ["parts_of"]
 
-_MAX_DEPTH = 32
-_SHOWN = 8
-_LETTERS = 60
-# What nodes have inside that are no containers.
+# Levels, items of a container and characters of a value that are shown.
+_MAX_DEPTH, _SHOWN, _LETTERS = 32, 8, 60
+# Fields with a value, of nodes other than containers.
 _FIELDS = ("data", "indices", "indptr", "keywords")
 
 
-def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def parts_of(structure: Node, arrays: Mapping[str, np.ndarray]) -> Node:
     """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once."""
     return _Walk(structure["nodes"], arrays).part("model", structure["root"], 0)
 
 
 class _Walk:
-    """The way down from the root of a structure, with the nodes that were seen."""
+    """Descends from the root of a structure and notes the nodes that it has visited."""
 
-    def __init__(self, nodes: list[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, nodes: list[Node], arrays: Mapping[str, np.ndarray]) -> None:
         self.nodes, self.arrays = nodes, arrays
         self.seen: dict[int, str] = {}
 
-    def part(self, name: str, spec: Any, depth: int) -> dict[str, Any]:
+    def part(self, name: str, spec: Json, depth: int) -> Node:
         if not isinstance(spec, dict) or "ref" not in spec:
             return _leaf(name, _shortened(spec))
         number = spec["ref"]
@@ -40,8 +39,8 @@ class _Walk:
         self.seen[number] = name
         if depth == _MAX_DEPTH:
             return _leaf(name, "...")
-        inner = [self.part(*one, depth + 1) for one in self._inside(node)]
-        size = sum(one["bytes"] for one in inner)
+        inner = [self.part(*pair, depth + 1) for pair in self._inside(node)]
+        size = sum(part["bytes"] for part in inner)
         if node["kind"] == "array":
             array = self.arrays[node["array"]]
             size, node = array.nbytes, {"dtype": array.dtype, "shape": array.shape, **node}
@@ -49,8 +48,8 @@ class _Walk:
         shown = [] if "column" in node else shown
         return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
 
-    def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Return the names and values of what a node is made of, where that is worth a line."""
+    def _inside(self, node: Node) -> list[tuple[str, Json]]:
+        """Return the names and values of the parts of a node that are shown."""
         kind = node["kind"]
         if kind in ("object", "own"):
             return list(node["state"].items())
@@ -65,19 +64,19 @@ class _Walk:
         return [(name, node[name]) for name in _FIELDS if name in node]
 
 
-def _references(column: Any) -> list[Any]:
-    """Return what stands for nodes in a column."""
+def _references(column: Json) -> list[Value]:
+    """Return the references to nodes in a column."""
     if isinstance(column, dict) and "ref" in column:
         return [column]
     inner = column.values() if isinstance(column, dict) else column
-    return [one for part in inner if isinstance(part, dict | list) for one in _references(part)]
+    return [ref for part in inner if isinstance(part, dict | list) for ref in _references(part)]
 
 
-def _leaf(name: str, what: str) -> dict[str, Any]:
+def _leaf(name: str, what: str) -> Node:
     return {"name": name, "what": what, "bytes": 0, "parts": []}
 
 
-def _what(node: dict[str, Any]) -> str:
+def _what(node: Node) -> str:
     """Return a line about a node."""
     kind = node["kind"]
     if kind == "array":
@@ -101,14 +100,14 @@ def _what(node: dict[str, Any]) -> str:
     return _shortened_text(f"{kind} of {len(node['items'])}" + (f": {', '.join(few)}" * bool(few)))
 
 
-def _of(column: dict[str, Any]) -> str:
+def _of(column: Node) -> str:
     """Return the class of the objects in a column, or in its lists."""
     while "of" in column:
         column = column["of"]
     return f" {column['class'].rpartition('.')[2]}" if "class" in column else ""
 
 
-def _shortened(spec: Any) -> str:
+def _shortened(spec: Json) -> str:
     return _shortened_text(str(next(iter(spec.values()))) if isinstance(spec, dict) else repr(spec))
 
 

@@ -5,8 +5,8 @@
     buffer         the arrays without gaps, largest items first, so that each is aligned
     last 32 bytes  the SHA-256 of all bytes before; to safetensors it is one more array
 
-A reader trusts nothing: lengths are compared with the size of the file before memory is taken, and
-the header is not read before the checksum is right.
+A reader trusts nothing: lengths are compared with the size of the file before memory is allocated,
+and the header is not parsed before the checksum is verified.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
 from .._numerics.files import FileError, replacing
+from .._numerics.types import Json, PathLike
 
-__all__ = ["DTYPES", "FileError", "parse_json", "read_file", "write_file"]
+__all__ = ["DTYPES", "FileError", "Node", "Value", "parse_json", "read_file", "write_file"]
 
+#: A JSON object of the header or of the structure of a file.
+Node: TypeAlias = dict[str, Any]
+#: What a model is made of: numbers, texts, containers, arrays, objects.
+Value: TypeAlias = Any
 #: The names that safetensors has for dtypes.
 DTYPES: dict[str, np.dtype] = {
     "BOOL": np.dtype("?"),
@@ -36,21 +41,20 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _START = b'{"__metadata__":{"format":"skout",'
 _CHECKSUM = "sha256"
 _DIGEST = hashlib.sha256().digest_size
-# As in safetensors: a header has about 100 bytes for each array.
-_MAX_HEADER = 100_000_000
-_MAX_DIMENSIONS = 32
-_READ = 2**20
+_MAX_HEADER = 100_000_000  # bytes, as in safetensors: about a million arrays
+_MAX_DIMENSIONS = 32  # of arrays of NumPy 1
+_READ = 2**20  # bytes of the file that are hashed at a time
 
 
 # Writing ------------------------------------------------------------------------------------------
 
 
 def write_file(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+    path: PathLike, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write C-contiguous arrays, with dtypes in `DTYPES`, and metadata.
 
-    The file at `path` is the old or the new one at any time.
+    The file at `path` is the old or the new one at any time, never a part.
     """
     order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     header: dict[str, Any] = {"__metadata__": {"format": "skout", **metadata}}
@@ -73,7 +77,7 @@ def write_file(
         out.write(digest.digest())
 
 
-def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str, Any]:
+def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> Node:
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
 
 
@@ -81,7 +85,7 @@ def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str
 
 
 def read_file(
-    path: str | os.PathLike[str], *, mmap: bool = False
+    path: PathLike, *, mmap: bool = False
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the metadata and the arrays of a file.
 
@@ -106,7 +110,7 @@ def read_file(
 
 
 def _header_length(file: IO[bytes], size: int) -> int:
-    """Return the length of the header, if it can be one."""
+    """Return the length of the header, or raise if this is no file of skout."""
     start = file.read(8 + len(_START))
     length = int.from_bytes(start[:8], "little")
     if start[8:] != _START:
@@ -120,7 +124,7 @@ def _header_length(file: IO[bytes], size: int) -> int:
 
 
 def _kind(start: bytes) -> str:
-    """Say what a file may be instead."""
+    """Return, for an error, what the file may be instead."""
     if start[:1] == b"\x80":
         return ", but a pickle, which could run code: it is not read"
     if start[:4] == b"PK\x03\x04":
@@ -147,9 +151,7 @@ def _verify(file: IO[bytes], size: int) -> None:
         )
 
 
-def _checked_header(
-    header: Any, first: int, size: int
-) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+def _checked_header(header: Json, first: int, size: int) -> tuple[dict[str, str], dict[str, Node]]:
     """Return metadata and entries, which must cover the buffer without gaps and overlaps."""
     metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
@@ -169,8 +171,8 @@ def _checked_header(
     return metadata, header
 
 
-def _offsets(name: str, entry: Any) -> tuple[int, int]:
-    """Return where an array starts and ends, if its description is one."""
+def _offsets(name: str, entry: Json) -> tuple[int, int]:
+    """Return where an array starts and ends, or raise if its description is malformed."""
     match entry:
         case {"dtype": str(), "shape": list(shape), "data_offsets": [start, stop]}:
             if len(entry) == 3 and all(type(n) is int and n >= 0 for n in (*shape, start, stop)):
@@ -178,8 +180,8 @@ def _offsets(name: str, entry: Any) -> tuple[int, int]:
     raise FileError(f"The header describes array {name!r} in a way that cannot be read.")
 
 
-def _check_entry(name: str, entry: dict[str, Any], first: int) -> None:
-    """Raise unless dtype and shape make as many bytes as there are, at a place that fits."""
+def _check_entry(name: str, entry: Node, first: int) -> None:
+    """Raise unless dtype and shape make as many bytes as the file has, and they are aligned."""
     dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
         raise FileError(f"Array {name!r} has the unknown dtype {entry['dtype']!r}.")
@@ -194,14 +196,14 @@ def _check_entry(name: str, entry: dict[str, Any], first: int) -> None:
         raise FileError(f"Array {name!r} starts between two multiples of its item's size.")
 
 
-def _copied(file: IO[bytes], entry: dict[str, Any]) -> np.ndarray:
+def _copied(file: IO[bytes], entry: Node) -> np.ndarray:
     array = np.empty(entry["shape"], DTYPES[entry["dtype"]])
     if file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
         raise FileError("The file became shorter while it was read.")
     return _checked_values(array)
 
 
-def _mapped(buffer: np.ndarray, entry: dict[str, Any]) -> np.ndarray:
+def _mapped(buffer: np.ndarray, entry: Node) -> np.ndarray:
     start, stop = entry["data_offsets"]
     part = np.asarray(buffer[start:stop])
     return _checked_values(part.view(DTYPES[entry["dtype"]]).reshape(entry["shape"]))
@@ -213,8 +215,8 @@ def _checked_values(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def parse_json(text: bytes | str) -> Any:
-    """Return what JSON says, strictly: no key twice, no NaN, no nesting without end."""
+def parse_json(text: bytes | str) -> Json:
+    """Parse JSON strictly: no key twice, no NaN, no endless nesting."""
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
     except FileError:
@@ -223,12 +225,12 @@ def parse_json(text: bytes | str) -> Any:
         raise FileError(f"The file has a part that is not proper JSON: {error}.") from error
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _distinct(pairs: list[tuple[str, Json]]) -> Node:
+    items = dict(pairs)
+    if len(items) < len(pairs):
         raise FileError("The file has a JSON object with the same key twice.")
-    return found
+    return items
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> Value:
     raise FileError(f"The file has {name} in JSON, which is no number there.")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from .._numerics.extras import extra
+from .._numerics.types import Estimator, Json, PathLike, Rows, State
 from . import describe, load, save
 
 __all__ = ["load_model", "log_model", "save_model"]
@@ -22,12 +23,12 @@ _FLAVOR, _FILE, _NEEDED, _PYTHON = "skout", "model.skout", "requirements.txt", "
 
 
 def save_model(
-    model: Any,
-    path: str | os.PathLike[str],
-    mlflow_model: Any = None,
+    model: Estimator,
+    path: PathLike,
+    mlflow_model: Estimator = None,
     *,
-    signature: Any = None,
-    metadata: dict[str, Any] | None = None,
+    signature: object = None,
+    metadata: dict[str, Json] | None = None,
 ) -> None:
     """Write a folder that MLflow takes for a model.
 
@@ -72,7 +73,7 @@ def _write_needs(versions: dict[str, str], folder: Path) -> None:
     (folder / _PYTHON).write_text(python, encoding="utf-8")
 
 
-def log_model(model: Any, name: str = "model", **params: Any) -> Any:
+def log_model(model: Estimator, name: str = "model", **params: object) -> Estimator:
     """Log a model with the run that is active, or with a new one.
 
     Parameters
@@ -100,7 +101,9 @@ def log_model(model: Any, name: str = "model", **params: Any) -> Any:
     return log(None, sys.modules[__name__], name=name, model=model, **params)
 
 
-def load_model(uri: str, *, modules: Any = None) -> Any:
+def load_model(
+    uri: str, *, modules: Mapping[str, object] | Iterable[object] | None = None
+) -> Estimator:
     """Load a model that `log_model` or `save_model` wrote.
 
     Parameters
@@ -123,7 +126,7 @@ def load_model(uri: str, *, modules: Any = None) -> Any:
     return load(folder / flavors[_FLAVOR]["data"], modules=modules)
 
 
-def _load_pyfunc(path: str) -> Any:
+def _load_pyfunc(path: str) -> Estimator:
     """Return a model as `mlflow.pyfunc` wants it."""
     return _Function(load(path))
 
@@ -131,18 +134,18 @@ def _load_pyfunc(path: str) -> Any:
 class _Function:
     """`predict` of a model; parameters of a request go to it, such as candidates."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Estimator) -> None:
         self.model = model
 
-    def predict(self, rows: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, rows: Rows, params: State | None = None) -> Estimator:
         return self.model.predict(rows, **(params or {}))
 
-    def get_raw_model(self) -> Any:
+    def get_raw_model(self) -> Estimator:
         """Return the model itself."""
         return self.model
 
 
-def _mlflow() -> Any:
+def _mlflow() -> Estimator:
     with extra("mlflow", "This takes MLflow"):
         import mlflow
         import mlflow.artifacts

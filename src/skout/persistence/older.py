@@ -21,7 +21,9 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .files import parse_json
+from .._numerics.types import Estimator, Json, Objects, State
+from .classes import RENAMED
+from .files import Node, Value, parse_json
 from .writing import Writer
 
 __all__ = ["Bins", "BoostedTrees", "converted"]
@@ -33,38 +35,24 @@ _ROOMS = (
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
-_RENAMED = {
-    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
-    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
-}
 # What `Kept` calls the private attributes that a `KernelRidge` had.
 _KEPT = {
     **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},
     **{"_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin"},
     **{"_folds": "folds", "_n_seen": "n_added"},
 }
-# Nodes that are others now.
-_KINDS = (
-    "function",
-    "imputer",
-    "network",
-    "object",
-    "partial",
-    "sklearn",
-    "spline",
-    "tree",
-    "type",
-)
+# Kinds of nodes that version 2 has in another form.
+_KINDS = {
+    *("function", "imputer", "network", "object", "partial", "sklearn", "spline", "tree", "type")
+}
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
-_ROWS = 4096  # that boosted trees predict at a time
-
-Node = dict[str, Any]
+_ROWS = 4096  # that boosted trees predict at a time: their paths stay in cache
 
 
 def converted(
-    structure: dict[str, Any], arrays: Mapping[str, np.ndarray]
-) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    structure: Node, arrays: Mapping[str, np.ndarray]
+) -> tuple[Node, Mapping[str, np.ndarray]]:
     """Return the structure of a file of version 1, and its arrays, as version 2 has them."""
     converter = _Converter(structure["nodes"], arrays)
     for node in structure["nodes"]:
@@ -74,13 +62,13 @@ def converted(
 
 
 class _Converter:
-    """Nodes of version 1 one after the other; each may become several."""
+    """Converts nodes of version 1 one after the other; each may become several."""
 
     def __init__(self, nodes: list[Node], arrays: Mapping[str, np.ndarray]) -> None:
         self.old = nodes
         self.writer = Writer()
-        self.writer.arrays = {name: one for name, one in arrays.items() if name != "structure"}
-        self.numbers: list[int] = []  # of what the nodes became
+        self.writer.arrays = {name: array for name, array in arrays.items() if name != "structure"}
+        self.numbers: list[int] = []  # new numbers of the nodes
 
     def add(self, node: Node) -> None:
         make = getattr(self, f"_{node['kind']}") if node["kind"] in _KINDS else self.moved
@@ -90,16 +78,16 @@ class _Converter:
         self.writer.nodes.append(node)
         return {"ref": len(self.writer.nodes) - 1}
 
-    def moved(self, spec: Any) -> Any:
-        """Return JSON that refers to nodes by their present numbers."""
+    def moved(self, spec: Json) -> Value:
+        """Return JSON with references to nodes by their new numbers."""
         if isinstance(spec, list):
-            return [self.moved(one) for one in spec]
+            return [self.moved(inner) for inner in spec]
         if not isinstance(spec, dict):
             return spec
         number = spec.get("ref")
         if type(number) is int and 0 <= number < len(self.numbers):
             return {"ref": self.numbers[number]}
-        return {name: self.moved(one) for name, one in spec.items()}
+        return {name: self.moved(inner) for name, inner in spec.items()}
 
     def _object(self, node: Node) -> Node:
         name, state = class_name(node["class"]), self.moved(node["state"])
@@ -114,7 +102,7 @@ class _Converter:
                 state["weights"] = self.moved(network["weights"])
         return {"kind": "object", "class": name, "state": state}
 
-    def _ridge(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _ridge(self, state: State) -> Node:
         if "_fitc" in state or state.get("variance") == "fast":
             state["variance"] = "dtc"  # with any `variance`, predictions were those of "dtc"
         if "_matrix" in state:
@@ -162,19 +150,19 @@ class _Converter:
     def _sklearn(self, node: Node) -> Node:
         archive = self.writer.arrays[self.old[node["archive"]["ref"]]["array"]].tobytes()
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-            sizes = [one.file_size for one in opened.infolist()]
+            sizes = [member.file_size for member in opened.infolist()]
             require(sum(sizes) <= len(archive), "a compressed archive, which could be of any size")
             members = {name: opened.read(name) for name in opened.namelist()}
         self._in_archive(parse_json(members.pop("schema.json")), _arrays_in(members))
         return self.writer.nodes.pop()  # the last one is the whole
 
-    def _in_archive(self, part: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    def _in_archive(self, part: Node, arrays: Mapping[str, np.ndarray]) -> Value:
         """Return the value of version 2 that a part of an archive of skops is."""
         content: Any = part.get("content")
         loader, name = part["__loader__"], part["__class__"]
 
-        def values() -> list[Any]:
-            return [self._in_archive(one, arrays) for one in content or ()]
+        def values() -> list[Value]:
+            return [self._in_archive(inner, arrays) for inner in content or ()]
 
         if loader == "JsonNode":
             return self.writer.value(json.loads(content), "")
@@ -183,18 +171,18 @@ class _Converter:
             return self.writer.value(array if name == "ndarray" else array[()], "")
         if loader in ("ObjectNode", "DictNode"):
             inner = content if loader == "ObjectNode" else part
-            kinds = [one["__class__"] for one in inner["key_types"]["content"]]
+            kinds = [key["__class__"] for key in inner["key_types"]["content"]]
             keys = zip(inner["content"], kinds, strict=True)
             names = [key if kind == "str" else json.loads(key) for key, kind in keys]
             content = list(inner["content"].values())
             pairs = zip(names, values(), strict=True)
             if loader == "DictNode":
                 return self._added({"kind": "dict", "items": [[*pair] for pair in pairs]})
-            state = {key: one for key, one in pairs if key != "_sklearn_version"}
+            state = {key: inner for key, inner in pairs if key != "_sklearn_version"}
             kind = class_name(f"{part['__module__']}.{name}")
             return self._added({"kind": "object", "class": kind, "state": state})
         if loader == "NdArrayNode":
-            shape = [json.loads(one["content"]) for one in part["shape"]["content"]]
+            shape = [json.loads(inner["content"]) for inner in part["shape"]["content"]]
             return self._added({"kind": "objects", "shape": shape, "items": values()})
         if loader in ("ListNode", "TupleNode"):
             return self._added({"kind": loader[:-4].lower(), "items": values()})
@@ -220,18 +208,18 @@ def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
 
 
 def class_name(name: str) -> str:
-    """Return the present name of a class of version 1."""
+    """Return the name that a class of version 1 has now."""
     package, *_, last = name.split(".")
     if package == "sklearn" and not name.startswith(_OPTIMIZERS):
         public = name.partition("._")[0]
         return name if public == name else f"{public}.{last}"
     if package != "skout":
         return name
-    last = _RENAMED.get(last, last)
+    last = RENAMED.get(last, last)
     for room in [".deep"] if last in _NETWORKS else _ROOMS:
-        found = getattr(import_module(f"skout{room}"), last, None)
-        if isinstance(found, type):
-            return name_of(found)
+        kind = getattr(import_module(f"skout{room}"), last, None)
+        if isinstance(kind, type):
+            return name_of(kind)
     return name
 
 
@@ -239,13 +227,13 @@ def class_name(name: str) -> str:
 
 
 class Bins(KBinsDiscretizer):
-    """Of a `KBinsDiscretizer`, files had the dtype of its encoder, which is made again."""
+    """A `KBinsDiscretizer`, of whose encoder files have the dtype only: it is fitted again."""
 
     @classmethod
-    def __skout_restore__(cls, state: dict[str, Any]) -> KBinsDiscretizer:
+    def __skout_restore__(cls, state: State) -> KBinsDiscretizer:
         (item,) = with_attributes(KBinsDiscretizer, state)
         (edges,) = arrays_of(state, "bin_edges_")
-        sizes = [len(one) - 1 for one in edges]
+        sizes = [len(column) - 1 for column in edges]
         require(np.array_equal(item.n_bins_, sizes), "bins that are not as many as their edges say")
         item._encoder = OneHotEncoder(
             categories=[np.arange(size) for size in sizes],
@@ -256,16 +244,16 @@ class Bins(KBinsDiscretizer):
 
 
 class BoostedTrees(RegressorMixin, BaseEstimator):
-    """Trees of `HistGradientBoostingRegressor` as arrays: files had no others."""
+    """Trees of `HistGradientBoostingRegressor` as arrays, the form that version 1 had."""
 
-    def __init__(self, regressor: Any) -> None:
+    def __init__(self, regressor: Estimator) -> None:
         self.regressor = regressor
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Objects) -> np.ndarray:
         """Return the sum of the values of the leaves, shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
-        found = [self._sums(X[some]) for some in row_slices(len(X), _ROWS)]
-        return self.start_ + np.concatenate([np.empty(0), *found])
+        sums = [self._sums(X[part]) for part in row_slices(len(X), _ROWS)]
+        return self.start_ + np.concatenate([np.empty(0), *sums])
 
     def _sums(self, X: np.ndarray) -> np.ndarray:
         at, rows = np.tile(self.roots_, (len(X), 1)), np.arange(len(X))[:, None]

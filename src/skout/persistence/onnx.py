@@ -6,7 +6,6 @@ so that a file needs nothing of skout.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.extras import extra
 from .._numerics.files import check_place, replacing
+from .._numerics.types import Candidates, DType, Estimator, Json, Matrix, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..decoding.base import able
 from ..kernels import (
@@ -39,23 +39,23 @@ __all__ = ["to_onnx"]
 
 # What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
-# Landmarks that rounding errors are estimated at, and those, relative to the largest prediction,
-# above which there is a warning and above which there is no graph.
+# Landmarks at which rounding errors are estimated, and the errors relative to the largest
+# prediction above which there is a warning and above which no graph is written.
 _PROBED, _ROUNDING = 64, {"float64": (1e-9, 1e-5), "float32": (1e-3, 1e-1)}
 
 
 def to_onnx(
-    model: Any,
-    path: str | os.PathLike[str] | None = None,
+    model: Estimator,
+    path: PathLike | None = None,
     *,
-    candidates: Any = None,
+    candidates: Candidates = None,
     k: int = 10,
     dtype: str = "float64",
-) -> Any:
+) -> Estimator:
     """Write a fitted model as an ONNX graph.
 
     The input of the graph is "X", dense rows of shape (n, d). Kernels of such rows can be written:
-    `Linear`, `Polynomial`, `Gaussian`, `Laplacian`, `Matern`, `Cosine`, `Mahalanobis` (so learnt
+    `Linear`, `Polynomial`, `Gaussian`, `Laplacian`, `Matern`, `Cosine`, `Mahalanobis` (so learned
     metrics), `OnColumns`, their sums, products and multiples.
 
     Parameters
@@ -71,8 +71,8 @@ def to_onnx(
     k : int, default 10
         Candidates of a row, or all, if there are fewer.
     dtype : "float64" or "float32", default "float64"
-        Of the input and of all that is computed. In float32 an exact model with a small alpha may
-        err by more than it should, see below.
+        Of the input and of all computations. In float32 an exact model with a small alpha may lose
+        most digits, see below.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def to_onnx(
     TypeError
         For a part that has no form in ONNX; the message has its name.
     ValueError
-        Where predictions have so few digits, after rounding, that a graph could not repeat them:
+        Where rounding leaves predictions so few digits that a graph could not reproduce them:
         an estimate of 1e-5 of the largest prediction in float64, a tenth in float32. So for
         polynomial kernels of columns far from 0. From 1e-9, in float32 1e-3, there is a warning.
 
@@ -112,14 +112,14 @@ def to_onnx(
         if regressor._is_vector:
             F = graph.node("Squeeze", F, graph.constant([1], np.int64))
         graph.output("prediction", F, shape)
-    found = graph.model(regressor.n_features_in_)
+    proto = graph.model(regressor.n_features_in_)
     if path is not None:
         with replacing(path) as part:
-            part.write_bytes(found.SerializeToString())
-    return found
+            part.write_bytes(proto.SerializeToString())
+    return proto
 
 
-_N = "n"  # rows: a dimension that is known when the graph runs
+_N = "n"  # rows: a dimension whose size is known when the graph runs
 
 
 class _Graph:
@@ -138,14 +138,16 @@ class _Graph:
     def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
         return self.nodes_of(operation, *inputs, **attributes)[0]
 
-    def nodes_of(self, operation: str, *inputs: str, count: int = 1, **attributes: Any) -> Any:
+    def nodes_of(
+        self, operation: str, *inputs: str, count: int = 1, **attributes: Any
+    ) -> Estimator:
         """Add a node with several results, and return their names."""
         names = [f"{operation}_{len(self.nodes)}_{j}" for j in range(count)]
         made = self.onnx.helper.make_node(operation, list(inputs), names, **attributes)
         self.nodes.append(made)
         return names
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: Matrix, dtype: DType | None = None) -> str:
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype or self.dtype))
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
 
@@ -155,7 +157,7 @@ class _Graph:
         tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
         return self._keep(tensor, sum(map(len, coded)))
 
-    def _keep(self, tensor: Any, size: int) -> str:
+    def _keep(self, tensor: Estimator, size: int) -> str:
         tensor.name = f"constant_{len(self.constants)}"
         self.constants.append(tensor)
         self.bytes += size
@@ -166,14 +168,14 @@ class _Graph:
             )
         return tensor.name
 
-    def output(self, name: str, source: str, shape: list[Any], kind: Any = None) -> None:
+    def output(self, name: str, source: str, shape: list[int | str], kind: Any = None) -> None:
         self.nodes.append(self.onnx.helper.make_node("Identity", [source], [name]))
         self.outputs.append(self.value(name, shape, kind))
 
-    def value(self, name: str, shape: list[Any], kind: Any = None) -> Any:
+    def value(self, name: str, shape: list[int | str], kind: Any = None) -> Json:
         return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
 
-    def model(self, d: int) -> Any:
+    def model(self, d: int) -> Estimator:
         helper, X = self.onnx.helper, self.value("X", [_N, d])
         graph = helper.make_graph(self.nodes, "skout", [X], self.outputs, self.constants)
         opset = helper.make_opsetid("", _OPSET)
@@ -187,7 +189,7 @@ class _Graph:
 # The map ------------------------------------------------------------------------------------------
 
 
-def _add_regressor(graph: _Graph, model: Any) -> str:
+def _add_regressor(graph: _Graph, model: Estimator) -> str:
     """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
     projection = getattr(model, "projection_", None)
     if projection is None:
@@ -206,14 +208,14 @@ def _add_regressor(graph: _Graph, model: Any) -> str:
 def _check_rounding(kernel: Kernel, Z: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
     """Warn, or raise, where k(x, Z) B is a sum of numbers so large that rounding leaves few digits.
 
-    Whoever adds them up in another order then gets another result: eps max |k(x, Z)| |B| is near to
-    what was seen, relative to the largest prediction of some landmarks.
+    Another order of summation then gives another result. The estimate eps max |k(x, Z)| |B|,
+    relative to the largest prediction at the first landmarks, is close to what was observed.
     """
     K = np.asarray(kernel(Z[:_PROBED], Z), dtype=np.float64)
     largest = float(np.abs(K @ B).max())
     rounding = float(np.finfo(dtype).eps * (np.abs(K) @ np.abs(B)).max())
-    told, most = _ROUNDING[dtype.name]
-    if rounding <= told * largest:
+    warned, most = _ROUNDING[dtype.name]
+    if rounding <= warned * largest:
         return
     wider = ' or give dtype="float64"' if dtype == np.float32 else ""
     message = (
@@ -226,32 +228,32 @@ def _check_rounding(kernel: Kernel, Z: np.ndarray, B: np.ndarray, dtype: np.dtyp
     warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def _dense(rows: Any) -> np.ndarray:
+def _dense(rows: Rows) -> np.ndarray:
     """Return landmarks as a matrix of float64."""
-    found = rows.toarray() if sparse.issparse(rows) else rows
-    if not isinstance(found, np.ndarray):
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    if not isinstance(dense, np.ndarray):
         raise TypeError(
             "ONNX graphs take dense rows of numbers, and the model was fitted on "
             f"{type(rows).__name__}."
         )
-    return found.astype(np.float64)
+    return dense.astype(np.float64)
 
 
 def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     """Add k(x, z) of all rows x and landmarks z."""
     formula = _FORMULAS.get(type(kernel))
     if formula is None:
-        known = ", ".join(sorted(one.__name__ for one in _FORMULAS))
-        raise TypeError(f"{type(kernel).__name__} has no form in ONNX. Those that have: {known}.")
+        names = ", ".join(sorted(kind.__name__ for kind in _FORMULAS))
+        raise TypeError(f"{type(kernel).__name__} has no form in ONNX. Those that have: {names}.")
     return formula(graph, kernel, X, Z)
 
 
-def _linear(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _linear(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z
     return graph.node("MatMul", X, graph.constant(Z.T))
 
 
-def _polynomial(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _polynomial(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # (gamma x . z + coef0)^degree
     inner = graph.node("MatMul", X, graph.constant(kernel._width() * Z.T))
     shifted = graph.node("Add", inner, graph.constant(kernel.coef0))
@@ -279,12 +281,12 @@ def _decay(graph: _Graph, distances: str, gamma: float) -> str:
     return graph.node("Exp", graph.node("Mul", distances, graph.constant(-gamma)))
 
 
-def _gaussian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _gaussian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||^2)
     return _decay(graph, _squared_distances(graph, X, Z), kernel._width())
 
 
-def _matern(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _matern(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # u = sqrt(2 nu) gamma ||x - z||: exp(-u), times 1 + u for nu = 1.5, 1 + u + u^2/3 for 2.5
     factor = graph.constant(2.0 * kernel.nu * kernel._width() ** 2)
     squared = graph.node("Mul", _squared_distances(graph, X, Z), factor)
@@ -298,7 +300,7 @@ def _matern(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", sums, decay)
 
 
-def _laplacian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _laplacian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||_1), the distance summed feature by feature: it never has n m d numbers
     m, helper = len(Z), graph.onnx.helper
     body = helper.make_graph(
@@ -322,13 +324,13 @@ def _laplacian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return _decay(graph, graph.node("Scan", *inputs, body=body, num_scan_inputs=2), kernel._width())
 
 
-def _cosine(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _cosine(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
     norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
     unit = Z / np.where(norms == 0.0, 1.0, norms)
-    own = graph.node("Sqrt", _squared_norms(graph, X))
-    zero = graph.node("Equal", own, graph.constant(0.0))
-    safe = graph.node("Where", zero, graph.constant(1.0), own)
+    lengths = graph.node("Sqrt", _squared_norms(graph, X))
+    zero = graph.node("Equal", lengths, graph.constant(0.0))
+    safe = graph.node("Where", zero, graph.constant(1.0), lengths)
     K = graph.node("MatMul", graph.node("Div", X, safe), graph.constant(unit.T))
     if np.all(norms > 0.0):
         return K
@@ -336,31 +338,31 @@ def _cosine(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", both, graph.constant(1.0), K)
 
 
-def _sum(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _sum(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Add", *_both(graph, kernel, X, Z))
 
 
-def _product(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _product(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", *_both(graph, kernel, X, Z))
 
 
-def _both(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> list[str]:
-    return [_add_kernel(graph, as_kernel(one), X, Z) for one in (kernel.left, kernel.right)]
+def _both(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
+    return [_add_kernel(graph, as_kernel(part), X, Z) for part in (kernel.left, kernel.right)]
 
 
-def _scaled(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _scaled(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     base = _add_kernel(graph, as_kernel(kernel.kernel), X, Z)
     return graph.node("Mul", base, graph.constant(kernel.factor))
 
 
-def _on_columns(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
-    own = kernel.transform(Z)
-    ends = [[kernel.start], [kernel.start + own.shape[1]], [1]]
+def _on_columns(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+    columns = kernel.transform(Z)
+    ends = [[kernel.start], [kernel.start + columns.shape[1]], [1]]
     part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
-    return _add_kernel(graph, as_kernel(kernel.kernel), part, own)
+    return _add_kernel(graph, as_kernel(kernel.kernel), part, columns)
 
 
-def _mahalanobis(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+def _mahalanobis(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     moved = graph.node("MatMul", X, graph.constant(kernel.transform(np.eye(Z.shape[1]))))
     return _add_kernel(graph, as_kernel(kernel.kernel), moved, kernel.transform(Z))
 
@@ -383,7 +385,7 @@ _FORMULAS: dict[type, Callable[[_Graph, Any, str, np.ndarray], str]] = {
 # The search ---------------------------------------------------------------------------------------
 
 
-def _add_search(graph: _Graph, F: str, decoder: Any, candidates: Any, k: int) -> None:
+def _add_search(graph: _Graph, F: str, decoder: Estimator, candidates: Candidates, k: int) -> None:
     """Add the k candidates of the largest scores, ties to the lower position."""
     check_number(k, "k", low=1, integer=True)
     pool = able(decoder, "embed", "queries", by="to_onnx").embed(candidates)
@@ -400,30 +402,31 @@ def _add_search(graph: _Graph, F: str, decoder: Any, candidates: Any, k: int) ->
     _add_objects(graph, positions, pool.pool, k)
 
 
-def _linear_scores(decoder: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:
+def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np.ndarray]:
     """Return E and b with scores f E' + b: those of a decoder are queries(f) . embedding."""
     unit = np.eye(decoder.basis_.rank_)
     origin = decoder.queries(0.0 * unit[:1], pool)
     ahead, back = decoder.queries(unit, pool) - origin, decoder.queries(-unit, pool) - origin
     if not np.allclose(ahead, -back):
         raise TypeError(
-            "Prices of candidates, see `without_hubs`, have no form in ONNX: give the candidates "
+            "Hubness penalties, see `correct_hubness`, have no form in ONNX: give the candidates "
             "themselves."
         )
     embedding = pool.embedding[pool.inverse]  # of copies as well
     return embedding @ ahead.T, embedding @ origin[0]
 
 
-def _add_objects(graph: _Graph, positions: str, objects: Any, k: int) -> None:
+def _add_objects(graph: _Graph, positions: str, objects: Objects, k: int) -> None:
     """Add the candidates themselves, where ONNX has such values."""
     if sparse.issparse(objects):
         return
     values = np.asarray(objects, dtype=object if isinstance(objects, list) else None)
-    if values.ndim == 1 and all(isinstance(one, str) for one in values):
-        kind, shape, pool = graph.onnx.TensorProto.STRING, [_N, k], graph.texts(list(values))
+    shape: list[int | str] = [_N, k, *values.shape[1:]]
+    if values.ndim == 1 and all(isinstance(value, str) for value in values):
+        kind, pool = graph.onnx.TensorProto.STRING, graph.texts(list(values))
     elif values.dtype.kind in "biuf":
         kind = graph.onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
-        shape, pool = [_N, k, *values.shape[1:]], graph.constant(values, values.dtype)
+        pool = graph.constant(values, values.dtype)
     else:
         return
     graph.output("candidates", graph.node("Gather", pool, positions), shape, kind)

@@ -1,4 +1,4 @@
-"""Values of JSON and arrays, see `writing`; a reader trusts nothing."""
+"""Models from JSON and arrays, see `writing`; a reader trusts nothing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.types import Json
 from . import classes
-from .files import DTYPES, FileError
+from .files import DTYPES, FileError, Node, Value
 
 __all__ = ["BIT_GENERATORS", "CONTAINERS", "SIMPLE", "SPARSE", "Reader", "stored_as"]
 
-# Bytes that parts may make beside the arrays of a file: so many, and this multiple of the arrays.
+# A crafted file must not fill the memory. Bytes that a model may allocate beside the arrays of its
+# file: 256 MiB, and 32 times the arrays, far more than any model of ours does.
 _SPARE, _COPIES = 2**28, 32
-# Of an item of a column: a pointer, and a small object.
+# Bytes of an item of a column: a pointer, and a small object.
 _ITEM_BYTES = 64
-# Items that a container may have, all levels together: so many, and `_COPIES` times all that the
-# file has; and levels, through which hashes go down in a stack.
+# Items that a container may have, all levels together: ten million, and `_COPIES` times those of
+# the file; and levels of nesting, since hashing a tuple takes a stack frame for each.
 _ITEMS, _LEVELS = 10_000_000, 1000
 CONTAINERS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 MAKE = {name: kind for kind, name in CONTAINERS.items()}
@@ -37,20 +39,20 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class Reader:
-    """Make a model of nodes and arrays, and of functions and classes that are given by name."""
+    """Builds a model from nodes, arrays, and functions and classes that were passed by name."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray], provided: Mapping[str, object]) -> None:
         self.arrays = arrays
-        self.given = given
+        self.provided = provided
         self._made: list[Any] = []
-        # of each node, and of the one that is read: items of a container and of all in it, levels
+        # items and levels of nesting of each node, and of the one that is being read
         self._sizes: list[tuple[int, int]] = []
         self._items, self._levels = 0, 0
         stored = sum(array.nbytes for name, array in arrays.items() if name != "structure")
         self._left = _SPARE + _COPIES * stored
         self._most = _ITEMS + _COPIES * sum(array.size for array in arrays.values())
 
-    def model(self, structure: dict[str, Any]) -> Any:
+    def model(self, structure: Node) -> Value:
         """Return the model of a structure."""
         for node in structure["nodes"]:
             kind = node["kind"]
@@ -62,14 +64,14 @@ class Reader:
             self._sizes.append(self._size(made))
         return self.value(structure["root"])
 
-    def _size(self, made: Any) -> tuple[int, int]:
-        """Return the size of a node; only what arrays and hashes go through counts by its items."""
+    def _size(self, made: object) -> tuple[int, int]:
+        """Return items and levels of a node; objects count as one, as in arrays and hashes."""
         if isinstance(made, np.ndarray) and made.dtype != object:
             return max(1, made.size), 0
         is_container = isinstance(made, list | tuple | set | frozenset | dict | np.ndarray)
         return (1 + self._items, 1 + self._levels) if is_container else (1, 0)
 
-    def value(self, spec: Any) -> Any:
+    def value(self, spec: Json) -> Json:
         """Return the value that JSON stands for."""
         if not isinstance(spec, dict):
             if isinstance(spec, list):
@@ -91,7 +93,7 @@ class Reader:
         return _TAGS[tag](content)
 
     def _count(self, n_items: int) -> None:
-        """Raise where containers that share their parts are much larger than the file.
+        """Count items, and raise where containers that share parts are much larger than the file.
 
         A list that has another one twice, which has another one twice, and so on, takes a line for
         each, and all memory where it becomes an array; the hash of such a tuple never ends.
@@ -102,19 +104,19 @@ class Reader:
             raise FileError(f"The file has {what}.")
 
     def charge(self, n_bytes: int) -> None:
-        """Raise where copies, each a line of the file, would take much more than its arrays."""
+        """Count bytes, and raise where copies of arrays would take much more than the file has."""
         self._left -= n_bytes
         if self._left < 0:
             raise FileError("The file has the same arrays in so many parts that memory would end.")
 
-    def values(self, specs: Iterable[Any]) -> list[Any]:
+    def values(self, specs: Iterable[Json]) -> list[Value]:
         return [self.value(spec) for spec in specs]
 
-    def items(self, node: dict[str, Any]) -> list[Any]:
+    def items(self, node: Node) -> list[Value]:
         """Return the items of a list."""
         return self.column(node["column"], node["n"]) if "n" in node else self.values(node["items"])
 
-    def column(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def column(self, spec: Node, n: int) -> list[Value]:
         """Return the n values of a column."""
         if type(n) is not int or n < 0:
             raise FileError(f"The file has a column of {n!r} values.")
@@ -139,7 +141,7 @@ class Reader:
             raise FileError(f"The file has a column of {len(values)} values in place of {n}.")
         return values
 
-    def _lists(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def _lists(self, spec: Node, n: int) -> list[Value]:
         before, self._levels = self._levels, 0
         if spec["lists"] == "objects":
             shape = tuple(spec["shape"])
@@ -153,24 +155,24 @@ class Reader:
         self._levels = max(before, self._levels + 1)
         return made
 
-    def objects(self, spec: dict[str, Any], n: int) -> list[Any]:
+    def objects(self, spec: Node, n: int) -> list[Value]:
         """Return objects of one class, whose attributes are in columns, or values of one object."""
         before, self._levels = self._levels, 0
         kind = classes.class_of(spec["class"]) if spec["kind"] == "object" else self._own(spec)
         if "columns" in spec:
-            columns = {name: self.column(one, n) for name, one in spec["columns"].items()}
+            columns = {name: self.column(column, n) for name, column in spec["columns"].items()}
         else:
-            columns = {name: [self.value(one)] for name, one in spec["state"].items()}
+            columns = {name: [self.value(column)] for name, column in spec["state"].items()}
         # hashes and arrays do not go through objects
         self._levels = max(before, self._levels + 1 if issubclass(kind, tuple) else 0)
         if classes.is_rebuilt(kind):
             self.charge(_size_of(columns))
         return classes.restored(kind, columns, n)
 
-    def _own(self, spec: dict[str, Any]) -> type:
-        """Return a class of the user's, which must have been given."""
+    def _own(self, spec: Node) -> type:
+        """Return a class of the user, which must have been passed to `load`."""
         name = spec["class"]
-        kind = self.given.get(name)
+        kind: Any = self.provided.get(name)
         if kind is None:
             raise FileError(f"The file asks for {name!r} without saying that it needs it.")
         if not isinstance(kind, type) or not classes.is_part(kind):
@@ -180,13 +182,13 @@ class Reader:
             )
         return kind
 
-    def _array_of(self, spec: Any) -> np.ndarray:
+    def _array_of(self, spec: Json) -> np.ndarray:
         array = self.value(spec)
         if not isinstance(array, np.ndarray):
             raise FileError("The file has a column of what is no array.")
         return array
 
-    def array(self, node: dict[str, Any]) -> np.ndarray:
+    def array(self, node: Node) -> np.ndarray:
         raw = self.arrays[node["array"]]
         if "dtype" not in node:
             return raw
@@ -200,8 +202,8 @@ class Reader:
         return raw.reshape(-1).view(dtype).reshape(shape, order=node["order"])
 
 
-def _parts(whole: Any, ends: np.ndarray) -> list[Any]:
-    """Return the parts of an array or a list, given where each of them ends."""
+def _parts(whole: Value, ends: np.ndarray) -> list[Value]:
+    """Return the slices of an array or a list that end at the given positions."""
     stops = np.append(0, ends).astype(np.int64)
     is_split = ends.ndim == 1 and ends.dtype.kind in "iu" and not np.any(stops[1:] < stops[:-1])
     if not is_split or stops[-1] != len(whole):
@@ -209,11 +211,11 @@ def _parts(whole: Any, ends: np.ndarray) -> list[Any]:
     return [whole[a:b] for a, b in pairwise(stops.tolist())]
 
 
-def _size_of(columns: Mapping[str, list[Any]]) -> int:
+def _size_of(columns: Mapping[str, list[Value]]) -> int:
     """Return the bytes of the arrays in attributes."""
-    values = [one for column in columns.values() for one in column]
-    values += [more for one in values if isinstance(one, dict) for more in one.values()]
-    return sum([one.nbytes for one in values if isinstance(one, np.ndarray)])
+    values = [value for column in columns.values() for value in column]
+    values += [inner for value in values if isinstance(value, dict) for inner in value.values()]
+    return sum([value.nbytes for value in values if isinstance(value, np.ndarray)])
 
 
 def _simple_dtype(name: str) -> np.dtype:
@@ -229,7 +231,7 @@ def stored_as(dtype: np.dtype) -> np.dtype:
     return {"U": DTYPES["U32"], "S": DTYPES["U8"]}.get(dtype.kind, dtype)
 
 
-def _scalar(content: Any) -> Any:
+def _scalar(content: Json) -> Value:
     name, text = content
     dtype, data = _simple_dtype(name), bytes.fromhex(text)
     if len(data) != dtype.itemsize:
@@ -249,15 +251,15 @@ _TAGS: dict[str, Callable[[Any], Any]] = {
 # Nodes --------------------------------------------------------------------------------------------
 
 
-def _read_dict(reader: Reader, node: dict[str, Any]) -> dict[Any, Any]:
-    pairs = [(reader.value(key), reader.value(one)) for key, one in node["items"]]
+def _read_dict(reader: Reader, node: Node) -> dict[Value, Value]:
+    pairs = [(reader.value(key), reader.value(value)) for key, value in node["items"]]
     made = dict(pairs)
     if len(made) < len(pairs):
         raise FileError("The file has a dictionary with the same key twice.")
     return made
 
 
-def _object_array(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _object_array(items: list[Value], shape: tuple[int, ...]) -> np.ndarray:
     if math.prod(shape) != len(items):
         raise FileError(f"An array of shape {shape} is stored with {len(items)} items.")
     flat = np.empty(len(items), dtype=object)
@@ -266,30 +268,32 @@ def _object_array(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
     return flat.reshape(shape)
 
 
-def _read_record(reader: Reader, node: dict[str, Any]) -> np.ndarray:
+def _read_record(reader: Reader, node: Node) -> np.ndarray:
     fields = {name: reader.value(spec) for name, _, spec in node["fields"]}
-    if not all(isinstance(one, np.ndarray) and one.dtype != object for one in fields.values()):
+    if not all(
+        isinstance(column, np.ndarray) and column.dtype != object for column in fields.values()
+    ):
         raise FileError("The file has records of what are no arrays.")
     dtypes = [(name, _simple_dtype(dtype)) for name, dtype, _ in node["fields"]]
     dtype = np.dtype(dtypes, align=node["aligned"])
     shape = next(iter(fields.values())).shape
     reader.charge(math.prod(shape) * dtype.itemsize)
     records = np.zeros(shape, dtype)
-    for name, one in fields.items():
-        if one.shape != shape:
-            raise FileError(f"The file has records with {one.shape} of {name!r}, not {shape}.")
-        records[name] = one
+    for name, column in fields.items():
+        if column.shape != shape:
+            raise FileError(f"The file has records with {column.shape} of {name!r}, not {shape}.")
+        records[name] = column
     return records
 
 
-def _read_slice(reader: Reader, node: dict[str, Any]) -> slice:
+def _read_slice(reader: Reader, node: Node) -> slice:
     start, stop, step = reader.values(node["items"])
-    if not all(one is None or isinstance(one, int | str) for one in (start, stop, step)):
+    if not all(end is None or isinstance(end, int | str) for end in (start, stop, step)):
         raise FileError("The file has a slice between what are neither positions nor names.")
     return slice(start, stop, step)
 
 
-def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_sparse(reader: Reader, node: Node) -> Value:
     parts = tuple(reader.value(node[name]) for name in ("data", "indices", "indptr"))
     if not all(isinstance(part, np.ndarray) for part in parts):
         raise FileError("The file has a sparse matrix of what are no arrays.")
@@ -298,7 +302,7 @@ def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
     return matrix
 
 
-def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_generator(reader: Reader, node: Node) -> Value:
     state = reader.value(node["state"])
     bits = BIT_GENERATORS[state["bit_generator"]](0)
     if node["legacy"]:
@@ -309,18 +313,18 @@ def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
     return np.random.Generator(bits)
 
 
-def _read_partial(reader: Reader, node: dict[str, Any]) -> Any:
+def _read_partial(reader: Reader, node: Node) -> Value:
     return functools.partial(classes.class_of(node["class"]), **reader.value(node["keywords"]))
 
 
-def _read_dtype(reader: Reader, node: dict[str, Any]) -> np.dtype:
+def _read_dtype(reader: Reader, node: Node) -> np.dtype:
     return np.dtype(object) if node["name"] == "|O" else _simple_dtype(node["name"])
 
 
-def _read_given(reader: Reader, node: dict[str, Any]) -> Any:
-    if node["name"] not in reader.given:
+def _read_given(reader: Reader, node: Node) -> Value:
+    if node["name"] not in reader.provided:
         raise FileError(f"The file asks for {node['name']!r} without saying that it needs it.")
-    return reader.given[node["name"]]
+    return reader.provided[node["name"]]
 
 
 _READERS: dict[str, Callable[[Reader, dict[str, Any]], Any]] = {

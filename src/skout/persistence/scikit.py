@@ -1,8 +1,8 @@
 """Estimators of scikit-learn in files: their attributes, as those of any other object.
 
-Compiled code follows some of these without looking: the nodes of a tree must make up a tree, and
-arrays must have the shapes that loops take for granted. This is checked before they are used, and
-what nobody checks is not saved. What can be made again from the rest is not stored.
+Compiled code reads some of these without bounds checks: the nodes of a tree must form a tree, and
+arrays must have the shapes that loops assume. This is checked before they are used; estimators that
+are not checked here are not saved. What can be computed from the rest is not stored.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import sklearn
 from sklearn.utils import Bunch
 
 from .._numerics.saving import name_of, require
-from .files import FileError
+from .._numerics.types import Estimator, State
+from .files import FileError, Value
 
 __all__ = ["advice", "class_of", "finished", "is_derived", "is_unchecked", "makers", "state_of"]
 
-# Modules of scikit-learn whose public classes may be in a file, but for some of them; of others,
-# only those that have a rule, or the name of which is below.
+# Modules of scikit-learn whose public classes may be in a file, but for those in `_NOT`. Of other
+# modules, only classes with a rule or in `_PARTS` may.
 _MODULES = {
     *("calibration", "compose", "covariance", "cross_decomposition", "decomposition", "dummy"),
     *("discriminant_analysis", "ensemble", "feature_extraction", "feature_extraction.text"),
@@ -49,8 +50,8 @@ _PARTS = {
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.utils.Bunch",
 }
-_MOST_JOBS = 1024  # joblib would start a file's million threads
-# Distances that are sums over features and have no arrays of their own, whose size none checks.
+_MOST_JOBS = 1024  # joblib would start as many threads as a file says
+# Distances that have no arrays among their parameters: nothing would check the size of such.
 _DISTANCES = {
     *("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine", "euclidean"),
     *("hamming", "l1", "l2", "manhattan", "minkowski", "sqeuclidean"),
@@ -58,7 +59,7 @@ _DISTANCES = {
 _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-def class_of(name: str) -> Any:
+def class_of(name: str) -> Value:
     """Return the class that a file names, None if it may not."""
     module, _, last = name.rpartition(".")
     is_open = module[:8] == "sklearn." and module[8:] in _MODULES and last[:1] != "_"
@@ -86,12 +87,12 @@ def is_derived(kind: type) -> bool:
 def is_unchecked(kind: type) -> bool:
     """Whether compiled code may read the attributes of objects, and nobody checks them."""
     allowed = [base for base in _bases(kind) if class_of(name_of(base)) is base]
-    # their checks are enough for the classes that they are derived from
-    return not all(any(issubclass(one, base) for one in allowed) for base in _bases(kind))
+    # the checks of an allowed class cover the classes that it is derived from
+    return not all(any(issubclass(a, base) for a in allowed) for base in _bases(kind))
 
 
-def advice(item: Any) -> str:
-    """Return what to do where an estimator is not saved."""
+def advice(item: Estimator) -> str:
+    """Return, for an error, what to do with an estimator that is not saved."""
     if type(item).__name__ in _SEARCHES:
         return "Save the model that the search found: its attribute best_estimator_, after fit"
     return "Compiled code would read it unchecked: use another estimator, or fit it outside"
@@ -100,8 +101,8 @@ def advice(item: Any) -> str:
 # Objects ------------------------------------------------------------------------------------------
 
 
-def state_of(item: Any, path: str) -> dict[str, Any]:
-    """Return what a file has of an estimator, if it can be loaded again."""
+def state_of(item: Estimator, path: str) -> State:
+    """Return the attributes of an estimator that are saved, or raise if it could not be loaded."""
     kind = type(item)
     try:
         _check(kind, [item])
@@ -110,11 +111,11 @@ def state_of(item: Any, path: str) -> dict[str, Any]:
         raise TypeError(
             f"{path or 'model'} is scikit-learn's {kind.__name__}, and is not saved: {why}"
         ) from error
-    return {name: one for name, one in vars(item).items() if name not in _MADE}
+    return {name: value for name, value in vars(item).items() if name not in _MADE}
 
 
-def finished(kind: type, items: list[Any]) -> list[Any]:
-    """Return estimators that have the attributes of a file, checked and fit for use."""
+def finished(kind: type, items: list[Value]) -> list[Value]:
+    """Check estimators with the attributes of a file, compute what is not stored, return them."""
     _check(kind, items)
     for item in items:
         if not _MADE.isdisjoint(vars(item)):
@@ -122,20 +123,20 @@ def finished(kind: type, items: list[Any]) -> list[Any]:
         if "memory" in vars(item):
             item.memory = None  # a file names no other file
     for attribute, _, finish in _rules(kind):
-        for item in [one for one in items if finish and attribute in vars(one)]:
+        for item in [i for i in items if finish and attribute in vars(i)]:
             finish(item)
     return items
 
 
-def _check(kind: type, items: list[Any]) -> None:
-    """Raise where compiled code would do harm."""
+def _check(kind: type, items: list[Value]) -> None:
+    """Raise where compiled code would read outside of arrays."""
     for item in items:
         jobs = vars(item).get("n_jobs")
         if not (jobs is None or (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS)):
             most = f"which must be None or at most {_MOST_JOBS}"
             raise FileError(f"The file has {kind.__name__} with n_jobs={jobs!r}, {most}.")
     for attribute, check, _ in _rules(kind):
-        for item in [one for one in items if check and attribute in vars(one)]:
+        for item in [i for i in items if check and attribute in vars(i)]:
             check(item)
 
 
@@ -148,12 +149,15 @@ def _rules(kind: type) -> list[tuple[str, Any, Any]]:
 
 
 def _depths(
-    trees: Sequence[np.ndarray], names: Sequence[str], inner: Any, n_features: Sequence[int]
+    trees: Sequence[np.ndarray],
+    names: Sequence[str],
+    inner: Callable[[np.ndarray], np.ndarray],
+    n_features: Sequence[int],
 ) -> list[int]:
-    """Return the depths of trees, given their nodes, after a check that loops can follow them.
+    """Return the depths of trees after checks that their nodes form trees.
 
-    `names` are those of the children, which count within a tree, and of the feature; `inner` says
-    which nodes have children.
+    `names` are the fields of the children, numbered within a tree, and of the feature; `inner`
+    returns which nodes have children.
     """
     sizes = [len(nodes) for nodes in trees]
     require(sizes and min(sizes) > 0, "a tree without nodes")
@@ -178,15 +182,15 @@ def _depths(
     return np.maximum.reduceat(depth, starts).tolist()
 
 
-def _tree_state(tree: Any) -> dict[str, Any]:
+def _tree_state(tree: Estimator) -> State:
     _, (n_features, n_classes, _), state = tree.__reduce__()
     classes = None if np.all(n_classes == 1) else n_classes
     arrays = {name: state[name] for name in ("nodes", "values")}
     return {"n_features": n_features, "n_classes": classes, **arrays}
 
 
-def _trees(states: list[dict[str, Any]]) -> list[Any]:
-    """Return trees, if their nodes are trees from the first one on; else arrays are as they say."""
+def _trees(states: list[State]) -> list[Value]:
+    """Return trees, or raise unless nodes form trees; `__setstate__` checks their dtypes."""
     from sklearn.tree import _tree
 
     widths = [state["n_features"] for state in states]
@@ -212,8 +216,8 @@ def _has_children(nodes: np.ndarray) -> np.ndarray:
     return inner
 
 
-def _check_trees(item: Any) -> None:
-    """Raise unless the rows that an estimator lets pass have the features of its trees."""
+def _check_trees(item: Estimator) -> None:
+    """Raise unless the trees of an estimator take rows of its number of features."""
     owners, width = [item] if "tree_" in vars(item) else item.estimators_, item.n_features_in_
     for owner in owners.ravel() if isinstance(owners, np.ndarray) else owners:
         is_tree = f"{type(owner.tree_).__module__}.{type(owner.tree_).__name__}" == _TREE
@@ -221,22 +225,22 @@ def _check_trees(item: Any) -> None:
             raise FileError("The file has a tree that is made for other rows than its owner.")
 
 
-def _check_boosting(item: Any) -> None:
+def _check_boosting(item: Estimator) -> None:
     _check_trees(item)
     stages, start = item.estimators_, item.init_
     kind: type = type(start)
     is_column = isinstance(stages, np.ndarray) and stages.ndim == 2 and stages.shape[1] == 1
     is_column = is_column and item.n_trees_per_iteration_ == 1
     require(is_column, "boosted trees that are not in one column")
-    fits = [one.tree_.n_outputs == one.tree_.max_n_classes == 1 for one in stages[:, 0]]
+    fits = [stage.tree_.n_outputs == stage.tree_.max_n_classes == 1 for stage in stages[:, 0]]
     require(all(fits), "a boosted tree of several outputs")
     is_mean = name_of(kind) == "sklearn.dummy.DummyRegressor" and start.n_outputs_ == 1
     is_known = is_mean or (isinstance(start, str) and start == "zero")
     require(is_known, "boosting that starts from another estimator: give init=None or 'zero'")
 
 
-def _check_histograms(item: Any) -> None:
-    trees = [one.nodes for stage in item._predictors for one in stage]
+def _check_histograms(item: Estimator) -> None:
+    trees = [tree.nodes for stage in item._predictors for tree in stage]
     is_categorical = np.any([np.any(nodes["is_categorical"]) for nodes in trees])
     is_categorical |= np.any(item._bin_mapper.is_categorical_)
     require(not is_categorical, "boosted trees of categories: encode these as numbers first")
@@ -247,27 +251,27 @@ def _check_histograms(item: Any) -> None:
 # Other compiled code ------------------------------------------------------------------------------
 
 
-def _check_neighbours(item: Any) -> None:
+def _check_neighbors(item: Estimator) -> None:
     rows, metric, options = item._fit_X, item.metric, item.metric_params or {}
     is_matrix = getattr(rows, "ndim", 0) == 2 and rows.dtype in (np.float64, np.float32)
     fits = is_matrix and rows.shape[1] == item.n_features_in_ and len(item._y) == rows.shape[0]
-    require(fits, "neighbours whose rows do not fit together")
+    require(fits, "neighbors whose rows do not fit together")
     require(
         callable(metric) or (metric in _DISTANCES and options.keys() <= {"p"}),
-        f"neighbours by the distance {metric!r} with {options}, which is not checked",
+        f"neighbors by the distance {metric!r} with {options}, which is not checked",
     )
 
 
-def _fit_again(item: Any) -> None:
-    """Grow the tree of neighbours again from the rows."""
-    names = {name: one for name, one in vars(item).items() if name == "feature_names_in_"}
+def _fit_again(item: Estimator) -> None:
+    """Build the search tree of neighbors again from the rows."""
+    names = {name: value for name, value in vars(item).items() if name == "feature_names_in_"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which the user has seen
         item.fit(item._fit_X, item._y)
-    vars(item).update(names)
+    item.__dict__.update(names)
 
 
-def _check_svm(item: Any) -> None:
+def _check_svm(item: Estimator) -> None:
     n, width = len(item.support_), item.n_features_in_
     shapes = {"support_": (n,), "_n_support": (2,), "support_vectors_": (n, width)}
     shapes |= {"_dual_coef_": (1, n), "_intercept_": (1,), "_probA": (0,), "_probB": (0,)}
@@ -277,17 +281,17 @@ def _check_svm(item: Any) -> None:
     require(is_known, f"a support vector machine that is not dense with one of {_SVM_KERNELS}")
 
 
-def _check_vocabulary(item: Any) -> None:
-    """Raise unless words have the columns 0, 1, ...: SciPy does not look whether they are there."""
+def _check_vocabulary(item: Estimator) -> None:
+    """Raise unless words have the columns 0, 1, ...: SciPy does not check column numbers."""
     words = item.vocabulary_
     numbers: list[Any] = list(words.values()) if isinstance(words, dict) else [None]
-    are_numbers = all(isinstance(one, int | np.integer) for one in numbers)
+    are_numbers = all(isinstance(number, int | np.integer) for number in numbers)
     fits = are_numbers and sorted(numbers) == list(range(len(numbers)))
     require(fits, "a vocabulary whose words are not numbered from 0")
 
 
-def _check_one_hot(item: Any) -> None:
-    """Raise unless there are columns for all categories, which SciPy does not look at either."""
+def _check_one_hot(item: Estimator) -> None:
+    """Raise unless all categories have columns: SciPy does not check column numbers."""
     widths, drops = item._n_features_outs, item._drop_idx_after_grouping
     grouped = item._default_to_infrequent_mappings if item._infrequent_enabled else None
     for i, categories in enumerate(item.categories_):
@@ -298,35 +302,32 @@ def _check_one_hot(item: Any) -> None:
         require(widths[i] >= most - is_dropped, "categories that have no columns")
 
 
-def _make_loss(item: Any) -> None:
+def _make_loss(item: Estimator) -> None:
     item._loss = item._get_loss(sample_weight=None)
 
 
-def _make_link(item: Any) -> None:
+def _make_link(item: Estimator) -> None:
     item._base_loss = item._get_loss()
 
 
-def _make_curve(item: Any) -> None:
+def _make_curve(item: Estimator) -> None:
     item.__setstate__({**vars(item), "_sklearn_version": sklearn.__version__})
 
 
-# Attributes that are made again at load.
+# Attributes that are computed again at load.
 _MADE = frozenset(("_tree", "_loss", "_base_loss", "_loss_function_", "f_"))
 _TREES = ("tree_", _check_trees, None)
 _FOREST = ("estimators_", _check_trees, None)
 _HISTOGRAMS = ("_predictors", _check_histograms, _make_loss)
-_NEIGHBOURS = ("_fit_X", _check_neighbours, _fit_again)
+_NEIGHBORS = ("_fit_X", _check_neighbors, _fit_again)
 _WORDS = ("vocabulary_", _check_vocabulary, None)
 _LINK = ("coef_", None, _make_link)
-# Of objects of a class that have an attribute: what is checked, and what makes the rest of them.
+# For a class: the attribute that fitted objects have, how they are checked, and how what is not
+# stored is computed.
 _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None] | None]] = {
     "sklearn.ensemble.ExtraTreesClassifier": _FOREST,
     "sklearn.ensemble.ExtraTreesRegressor": _FOREST,
-    "sklearn.ensemble.GradientBoostingRegressor": (
-        "estimators_",
-        _check_boosting,
-        _make_loss,
-    ),
+    "sklearn.ensemble.GradientBoostingRegressor": ("estimators_", _check_boosting, _make_loss),
     "sklearn.ensemble.HistGradientBoostingClassifier": _HISTOGRAMS,
     "sklearn.ensemble.HistGradientBoostingRegressor": _HISTOGRAMS,
     "sklearn.ensemble.RandomForestClassifier": _FOREST,
@@ -338,8 +339,8 @@ _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None]
     "sklearn.linear_model.GammaRegressor": _LINK,
     "sklearn.linear_model.PoissonRegressor": _LINK,
     "sklearn.linear_model.TweedieRegressor": _LINK,
-    "sklearn.neighbors.KNeighborsRegressor": _NEIGHBOURS,
-    "sklearn.neighbors.RadiusNeighborsRegressor": _NEIGHBOURS,
+    "sklearn.neighbors.KNeighborsRegressor": _NEIGHBORS,
+    "sklearn.neighbors.RadiusNeighborsRegressor": _NEIGHBORS,
     "sklearn.preprocessing.OneHotEncoder": ("categories_", _check_one_hot, None),
     "sklearn.svm.NuSVR": ("support_", _check_svm, None),
     "sklearn.svm.SVR": ("support_", _check_svm, None),
@@ -351,11 +352,11 @@ _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None]
 # Objects that are not just their attributes -------------------------------------------------------
 
 
-def _spline_state(spline: Any) -> dict[str, Any]:
+def _spline_state(spline: Estimator) -> State:
     return {name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate", "axis")}
 
 
-def _splines(states: list[dict[str, Any]]) -> list[Any]:
+def _splines(states: list[State]) -> list[Value]:
     from scipy.interpolate import BSpline  # which checks what it is made of
 
     return [BSpline(**state) for state in states]
@@ -370,5 +371,5 @@ _MAKERS: dict[str, Makers] = {
 
 
 def makers(kind: type) -> Makers | None:
-    """Return what makes a state of an object, and objects of states; None if attributes do."""
+    """Return the functions from an object to its state and from states to objects, else None."""
     return _MAKERS.get(name_of(kind))

@@ -1,4 +1,4 @@
-"""Values as JSON and arrays.
+"""Models as JSON and arrays.
 
 A structure is {"root": value, "nodes": [node, ...]}. A value is None, a boolean, a number, a text,
 or an object with one key: {"ref": i} stands for node i. Nodes are what can be shared: containers,
@@ -22,18 +22,20 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.saving import Given
+from .._numerics.types import Estimator, Json
 from . import classes
+from .files import Node, Value
 from .reading import BIT_GENERATORS, CONTAINERS, SIMPLE, SPARSE, stored_as
 
 __all__ = ["Writer"]
 
 _MAX_DEPTH = 100
-# Lists of fewer items are stored item by item, and their items may be shared with other lists.
+# Lists of fewer items are stored item by item, so that items may be shared with other lists.
 _FEW = 8
-_LARGE = 2**63
+_LARGE = 2**63  # what int64 cannot hold
 
 
-def _text(item: str) -> Any:
+def _text(item: str) -> Value:
     if item.isascii() or not any("\ud800" <= character <= "\udfff" for character in item):
         return item
     return {"text": item.encode("utf-32-le", "surrogatepass").hex()}  # JSON would join halves
@@ -51,23 +53,23 @@ _EQUAL = {int, str, bytes, bool, type(None)}
 
 
 class Writer:
-    """Turn a model into nodes and arrays; default candidates are left out if they shall be."""
+    """Turns a model into nodes and arrays, with or without its default candidates."""
 
     def __init__(self, candidates: bool = True) -> None:
         self.candidates = candidates
         self.nodes: list[dict[str, Any]] = []
         self.arrays: dict[str, np.ndarray] = {}
-        # functions and classes of others, by the names under which they are to be given at load
+        # functions and classes of users, by the names by which they are passed to `load`
         self.needs: dict[str, Any] = {}
         # by id; the objects are kept, so that no id is used again
         self._written: dict[int, tuple[Any, int | None]] = {}
         self._depth = 0
 
-    def structure(self, model: Any) -> dict[str, Any]:
+    def structure(self, model: Estimator) -> Node:
         """Return the JSON of a model; its arrays are in `arrays`."""
         return {"root": self.value(model, ""), "nodes": self.nodes}
 
-    def value(self, item: Any, path: str) -> Any:
+    def value(self, item: Value, path: str) -> Json:
         """Return the JSON of a value, whose attribute path is for messages."""
         kind = type(item)
         if item is None or kind is bool:
@@ -79,7 +81,7 @@ class Writer:
             return {"scalar": [_dtype_name(array.dtype, path), array.tobytes().hex()]}
         return {"ref": self._number(item, path)}
 
-    def _number(self, item: Any, path: str) -> int:
+    def _number(self, item: Value, path: str) -> int:
         """Return the number of the node of an object, which is written at its first visit."""
         if id(item) in self._written:
             number = self._written[id(item)][1]
@@ -100,24 +102,24 @@ class Writer:
             raise TypeError(f"{path} is nested more than {_MAX_DEPTH} levels deep.")
         self._depth += 1
 
-    def _node(self, item: Any, path: str) -> dict[str, Any]:
+    def _node(self, item: Value, path: str) -> Node:
         """Return the JSON of an object that others may refer to."""
         kind = type(item)
         if kind in (list, tuple):
             return {"kind": CONTAINERS[kind], **self._items(item, path)}
         if kind in CONTAINERS:  # sorted, so that equal sets make equal files
-            items = sorted((self.value(one, path) for one in item), key=json.dumps)
+            items = sorted((self.value(part, path) for part in item), key=json.dumps)
             return {"kind": CONTAINERS[kind], "items": items}
         if kind is dict:
             pairs = [
-                [self.value(key, f"{path} key"), self.value(one, f"{path}[{key!r}]")]
-                for key, one in item.items()
+                [self.value(key, f"{path} key"), self.value(part, f"{path}[{key!r}]")]
+                for key, part in item.items()
             ]
             return {"kind": "dict", "items": pairs}
         if isinstance(item, np.ndarray) and not isinstance(item, np.ma.MaskedArray):
             return self._array(np.asarray(item), path)
         if kind is slice:
-            items = [self.value(one, path) for one in (item.start, item.stop, item.step)]
+            items = [self.value(part, path) for part in (item.start, item.stop, item.step)]
             return {"kind": "slice", "items": items}
         if isinstance(item, np.dtype):
             return {"kind": "dtype", "name": _dtype_name(item, path)}
@@ -131,11 +133,10 @@ class Writer:
             return {"kind": "partial", "class": classes.name_of(item.func), "keywords": keywords}
         return self._foreign(item, path)
 
-    def _foreign(self, item: Any, path: str) -> dict[str, Any]:
-        """Return the node of a class, a function, or an object of a class that a file may name."""
+    def _foreign(self, item: Value, path: str) -> Node:
+        """Return the node of a class, a function or an object."""
         if isinstance(item, Given):
-            given = item.name or classes.function_name(item.item, path)
-            return self._given(given, item.item, path)
+            return self._given(item.name or classes.function_name(item.item, path), item.item, path)
         name = classes.value_name(item) if callable(item) else None
         if name is not None:
             return {"kind": "named", "name": name}
@@ -146,59 +147,59 @@ class Writer:
         dot = f"{path}." if path else ""
         state = classes.state_of(item, self.candidates, path)
         node = self._class(type(item), path)
-        node["state"] = {name: self.value(one, dot + name) for name, one in state.items()}
+        node["state"] = {name: self.value(value, dot + name) for name, value in state.items()}
         return node
 
-    def _class(self, kind: type, path: str) -> dict[str, Any]:
+    def _class(self, kind: type, path: str) -> Node:
         if classes.is_saved(kind):
             return {"kind": "object", "class": classes.name_of(kind)}
         self._given(kind.__name__, kind, path)
         return {"kind": "own", "class": kind.__name__}
 
-    def _given(self, name: str, item: Any, path: str) -> dict[str, Any]:
-        """Return the node of something that is not saved, but given by name at load."""
+    def _given(self, name: str, item: Value, path: str) -> Node:
+        """Return the node of what is not saved, but passed to `load` by name."""
         if self.needs.setdefault(name, item) is not item:
             raise TypeError(
                 f"{path} is {item!r}, and the model has another function or class of the name "
-                f"{name!r}. Functions are not saved but given to skout.load by name: rename one."
+                f"{name!r}. Functions are not saved but passed to skout.load by name: rename one."
             )
         return {"kind": "given", "name": name}
 
     # Many alike -----------------------------------------------------------------------------------
 
-    def _items(self, items: Sequence[Any], path: str) -> dict[str, Any]:
+    def _items(self, items: Sequence[Value], path: str) -> Node:
         if len(items) >= _FEW:
             return {"n": len(items), "column": self.column(items, path)}
         return {"items": self._each(items, path)}
 
-    def _each(self, items: Sequence[Any], path: str) -> list[Any]:
-        return [self.value(one, f"{path}[{i}]") for i, one in enumerate(items)]
+    def _each(self, items: Sequence[Value], path: str) -> list[Value]:
+        return [self.value(item, f"{path}[{i}]") for i, item in enumerate(items)]
 
-    def column(self, items: Sequence[Any], path: str) -> dict[str, Any]:
-        """Return the JSON of many values, in arrays where they are alike.
+    def column(self, items: Sequence[Value], path: str) -> Node:
+        """Return the JSON of many values, in arrays if they are of one type.
 
         {"same": value}, {"numbers": array}, {"arrays": all of them, one after the other},
         {"lists": "list", "of": the column of all their items}, {"class": ..., "columns": one for
         each attribute}, or {"each": values}.
         """
         self._go_down(path)
-        found = self._alike(items, path) if len({type(one) for one in items}) == 1 else None
-        if found is None:
-            found = {"each": self._each(items, path)}
+        column = self._alike(items, path) if len({type(item) for item in items}) == 1 else None
+        if column is None:
+            column = {"each": self._each(items, path)}
         self._depth -= 1
-        return found
+        return column
 
-    def _alike(self, items: Sequence[Any], path: str) -> dict[str, Any] | None:
+    def _alike(self, items: Sequence[Value], path: str) -> Node | None:
         first = items[0]
         kind = type(first)
-        if kind in _EQUAL and all(one == first for one in items):
+        if kind in _EQUAL and all(item == first for item in items):
             return {"same": self.value(first, path)}
         if kind is float or (kind is int and max(map(abs, items)) < _LARGE):
             numbers = np.array(items, dtype=np.float64 if kind is float else np.int64)
             return {"numbers": self.value(_narrow(numbers), path), "python": True}
         if issubclass(kind, np.number | np.bool_) and SIMPLE.fullmatch(first.dtype.str):
             return {"numbers": self.value(np.array(items), path), "python": False}
-        distinct = {id(one) for one in items}
+        distinct = {id(item) for item in items}
         if len(distinct) == 1:
             return {"same": self.value(first, path)}
         if len(distinct) < len(items) or not self._written.keys().isdisjoint(distinct):
@@ -206,12 +207,12 @@ class Writer:
         if kind is np.ndarray:
             return self._joined(items, path)
         if kind in (list, tuple):
-            ends = self.value(_narrow(np.cumsum([len(one) for one in items])), path)
-            flat = self.column([inner for one in items for inner in one], path)
+            ends = self.value(_narrow(np.cumsum([len(item) for item in items])), path)
+            flat = self.column([inner for item in items for inner in item], path)
             return {"lists": CONTAINERS[kind], "ends": ends, "of": flat}
         if isinstance(first, type) or not classes.has_state(first):
             return None
-        states = [classes.state_of(one, self.candidates, path) for one in items]
+        states = [classes.state_of(item, self.candidates, path) for item in items]
         if any(state.keys() != states[0].keys() for state in states):
             return None
         columns = {
@@ -220,18 +221,20 @@ class Writer:
         }
         return {**self._class(kind, path), "columns": columns}
 
-    def _joined(self, arrays: Sequence[np.ndarray], path: str) -> dict[str, Any] | None:
+    def _joined(self, arrays: Sequence[np.ndarray], path: str) -> Node | None:
         """Return arrays of one dtype and width as one array, or those of objects as a column."""
         first = arrays[0]
-        if first.dtype == object and all(one.shape == first.shape for one in arrays):
-            flat = self.column([inner for one in arrays for inner in one.ravel()], path)
+        if first.dtype == object and all(array.shape == first.shape for array in arrays):
+            flat = self.column([inner for array in arrays for inner in array.ravel()], path)
             return {"lists": "objects", "shape": list(first.shape), "of": flat}
         is_plain = first.ndim > 0 and (first.dtype.fields or first.dtype.kind in "biufc")
         if is_plain and all(
-            one.dtype == first.dtype and one.shape[1:] == first.shape[1:] and one.flags.c_contiguous
-            for one in arrays
+            array.dtype == first.dtype
+            and array.shape[1:] == first.shape[1:]
+            and array.flags.c_contiguous
+            for array in arrays
         ):
-            ends = np.cumsum([len(one) for one in arrays])
+            ends = np.cumsum([len(array) for array in arrays])
             whole = np.empty((ends[-1], *first.shape[1:]), first.dtype)  # with its padding
             np.concatenate(arrays, out=whole)
             return {"arrays": self.value(whole, path), "ends": self.value(_narrow(ends), path)}
@@ -239,7 +242,7 @@ class Writer:
 
     # Arrays ---------------------------------------------------------------------------------------
 
-    def _array(self, array: np.ndarray, path: str) -> dict[str, Any]:
+    def _array(self, array: np.ndarray, path: str) -> Node:
         shape = list(array.shape)
         if array.dtype == object:
             return {"kind": "objects", "shape": shape, **self._items(list(array.ravel()), path)}
@@ -261,14 +264,14 @@ class Writer:
             return node  # the header says the rest
         return {**node, "dtype": dtype, "shape": shape, "order": order}
 
-    def _record(self, array: np.ndarray, path: str) -> dict[str, Any]:
+    def _record(self, array: np.ndarray, path: str) -> Node:
         """Return the node of an array of records, field by field."""
         dtype, names = array.dtype, array.dtype.names or ()
         is_aligned = dtype == np.dtype([(name, dtype[name]) for name in names], align=True)
         fields = [[name, dtype[name].str, self.value(_narrow(array[name]), path)] for name in names]
         return {"kind": "record", "aligned": is_aligned, "fields": fields}
 
-    def _generator(self, item: Any, path: str) -> dict[str, Any]:
+    def _generator(self, item: Value, path: str) -> Node:
         legacy = isinstance(item, np.random.RandomState)
         state = item.get_state(legacy=False) if legacy else item.bit_generator.state
         if state["bit_generator"] not in BIT_GENERATORS:

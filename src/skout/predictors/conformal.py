@@ -1,8 +1,9 @@
-"""Prediction sets with a promise: the truth is among the candidates of a set nine times in ten."""
+"""Conformal prediction sets: the truth is among the candidates of a set nine times in ten."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,22 +11,23 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once, frames_out
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Weights
 from .._numerics.validation import check_choice, check_level, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores, pools_of
+from .cross_conformal import Fold, Request, crossed_sets, held_out, learned_scores, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import (
     SCORES,
-    LearntScore,
+    LearnedScore,
     chosen,
     drawn,
     inside,
-    is_learnt,
+    is_learned,
     learn,
     truth_scores,
 )
-from .rehearsal import Rehearsal, check_predictor
+from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import (
     checked_labels,
     checked_length,
@@ -42,7 +44,7 @@ from .thresholds import (
 __all__ = ["ConformalSets"]
 
 AUTO = "auto"
-# Rows, or groups of rows, that a score which is learnt needs.
+# Rows, or groups of rows, that a learned score needs: two on either side of the split.
 _LEAST = 4
 
 
@@ -51,8 +53,8 @@ class ConformalSets(Calibrated):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when its score is at most q. On calibration data, which the model
-    must not have seen, q is the ceil((n + 1) coverage)-th smallest score of the truth; if new data
-    are exchangeable with these, P(truth in set) >= coverage. No set is empty.
+    must not have seen, q is the ceil((n + 1) coverage)-th smallest score of the true object; if new
+    data are exchangeable with these, P(truth in set) >= coverage. No set is empty.
 
     Few rows are better used by `calibrate(X, Y, cv=10)`: all of them train, and all calibrate.
 
@@ -62,17 +64,17 @@ class ConformalSets(Calibrated):
         `StructuredPredictor`, `TwoWay`, `Ensemble`, or what wraps one. Fitted, and if it is fitted
         again, calibrate again; with `cv` it need not be.
     score : str or sequence of str, default "gap"
-        How strange a candidate looks. "gap": how far it scores below the best one. "rank": its
-        rank. "softmax": minus the log of its probability, learnt from the model's score and rank
+        The nonconformity score. "gap": how far a candidate scores below the best one. "rank": its
+        rank. "softmax": minus the log of its probability, learned from the model's score and rank
         and from how often it was among the training outputs. "cumulative": the probability of all
         that are more likely. "quantile_gap", "quantile_rank": the level of its gap, or rank, among
         quantiles that `JointQuantileRegressor` predicts for the query. Of several names, or "auto",
-        which is all, the one of the shortest lists is taken.
+        which is all, the one of the smallest sets is taken.
     prior : bool, default True
-        Whether scores that are learnt may count training outputs.
+        Whether learned scores may use how often candidates were among the training outputs.
     share : float, default 0.3
-        Part of the calibration rows that scores are learnt and chosen on; the threshold comes from
-        the others. All rows set it where there is nothing to learn, and with `cv`.
+        Part of the calibration rows that scores are learned and chosen on; the threshold comes
+        from the others. All rows set it where nothing is learned, and with `cv`.
     random_state : None, int or Generator
         Seed of that split, or of the folds.
 
@@ -103,8 +105,8 @@ class ConformalSets(Calibrated):
 
     _measured = "gaps_"
     # what files of older versions do not have
-    _learnt_score: LearntScore | None = None
-    _mass: np.ndarray | None = None  # how much each of gaps_ counts
+    _learnt_score: LearnedScore | None = None
+    _mass: np.ndarray | None = None  # the weight of each of gaps_
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
     _weighted = False
@@ -113,12 +115,12 @@ class ConformalSets(Calibrated):
 
     def __init__(
         self,
-        model: Any,
-        score: Any = "gap",
+        model: Estimator,
+        score: str | Sequence[str] = "gap",
         *,
         prior: bool = True,
         share: float = 0.3,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.model = model
         self.score = score
@@ -129,16 +131,16 @@ class ConformalSets(Calibrated):
     @all_at_once
     def calibrate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
-        groups: Any = None,
-        strata: Any = None,
-        weights: Any = None,
+        groups: Labels = None,
+        strata: Labels = None,
+        weights: Weights = None,
         cv: int | None = None,
     ) -> ConformalSets:
-        """Measure how strange the truth looks on held-out data.
+        """Compute the scores of the true objects on held-out data.
 
         Parameters
         ----------
@@ -160,8 +162,8 @@ class ConformalSets(Calibrated):
             without each fold, groups together, and kept; candidates are compared with each row
             under the model that has not seen it (cross-conformal, CV+). At least 2 coverage - 1 is
             promised, less a term that is small with few folds, and coverage is about what one
-            gets. Scores that are learnt come from the other folds, whose models have seen this one:
-            for them there is no proof.
+            gets. Learned scores come from the other folds, whose models have seen this one: for
+            them there is no proof.
 
         Returns
         -------
@@ -183,9 +185,9 @@ class ConformalSets(Calibrated):
             values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
         else:
             truth = ranker.matched(Y, pool, n)
-            score, rows = self._learnt(ranker, names, X, pool, truth, groups)
-            given = {"prior": self.prior, "truth": truth}
-            values = truth_scores(ranker, score, X, pool, rows, **given)
+            score, rows = self._learned(ranker, names, X, pool, truth, groups)
+            lists = ranker.lists(X, pool, rows, prior=self.prior, truth=truth)
+            values = truth_scores(score, lists)
             self._learnt_score, self.score_ = score, score.name
         self._made_by, self._folds, self._outputs = ranker.made_by, (), None
         self._keep(values, rows, groups, weights, strata)
@@ -194,43 +196,43 @@ class ConformalSets(Calibrated):
     def _by_folds(
         self,
         names: list[str],
-        X: Any,
-        Y: Any,
-        candidates: Any,
-        groups: Any,
-        strata: Any,
-        weights: Any,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates,
+        groups: Labels,
+        strata: Labels,
+        weights: Weights,
         cv: int,
     ) -> ConformalSets:
         """Fit the model without each fold, and measure its rows."""
         check_predictor(self.model)
         rng = check_rng(self.random_state)
-        rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
-        n, rows = rehearsal.n, np.arange(rehearsal.n)
-        strata = new_strata(strata, n, lambda: rehearsal.sizes(rows))
-        held = list(held_out(rehearsal, cv, rng, type(self).__name__))
-        scores, sizes = learnt_scores(names, held, rehearsal.units, self.prior, rng)
+        data = OutOfFold(self.model, X, Y, groups, candidates)
+        n, rows = data.n, np.arange(data.n)
+        labels = new_strata(strata, n, lambda: data.sizes(rows))
+        held = list(held_out(data, cv, rng, type(self).__name__))
+        scores, sizes = learned_scores(names, held, data.units, self.prior, rng)
         values = np.empty(n)
-        for one, score in zip(held, scores, strict=True):
-            given = {"prior": self.prior, "truth": one.truth}
-            values[one.rows] = truth_scores(one.ranker, score, one.X, one.pool, **given)
-        mass = self._keep(values, rows, groups, weights, strata)
+        for part, score in zip(held, scores, strict=True):
+            lists = part.ranker.lists(part.X, part.pool, prior=self.prior, truth=part.truth)
+            values[part.rows] = truth_scores(score, lists)
+        mass = self._keep(values, rows, groups, weights, labels)
         every = np.ones(n) if mass is None else mass
-        of = np.full(n, -1) if strata[1] is None else strata[1]
+        of = np.full(n, -1) if labels[1] is None else labels[1]
         self._folds = [
-            Fold.of(one.model, score, *(A[one.rows] for A in (values, every, of)))
-            for one, score in zip(held, scores, strict=True)
+            Fold.of(part.model, score, *(A[part.rows] for A in (values, every, of)))
+            for part, score in zip(held, scores, strict=True)
         ]
         self._made_by, self._learnt_score, self.score_ = None, scores[0], scores[0].name
-        self._outputs = rehearsal.outputs.here() if candidates is None else None
+        self._outputs = data.outputs.load() if candidates is None else None
         if sizes:
             self.mean_sizes_ = sizes
         return self
 
     def _keep(
-        self, values: np.ndarray, rows: np.ndarray, groups: Any, weights: Any, strata: Any
+        self, values: np.ndarray, rows: np.ndarray, groups: Labels, weights: Weights, strata: Labels
     ) -> Any:
-        """Keep the scores of the truths of rows, increasing; return how much each row counts."""
+        """Keep the scores of the true objects, increasing; return the mass of each row."""
         kinds, codes = strata
         mass = row_masses(groups, weights, codes, rows)
         order = np.argsort(values, kind="stable")
@@ -241,12 +243,12 @@ class ConformalSets(Calibrated):
 
     def predict(
         self,
-        X: Any,
-        candidates: Any = None,
+        X: Objects,
+        candidates: Candidates = None,
         coverage: float = 0.9,
         *,
-        strata: Any = None,
-        weights: Any = None,
+        strata: Labels = None,
+        weights: Weights = None,
     ) -> CandidateSets:
         """Return a set of candidates for each row of X, best first.
 
@@ -268,9 +270,13 @@ class ConformalSets(Calibrated):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         ranker, pool = self._ready(candidates, coverage, "within")
-        return self._sets(ranker, X, pool, self._asked(coverage, n_rows(X), pool, strata, weights))
+        return self._sets(
+            ranker, X, pool, self._request(coverage, n_rows(X), pool, strata, weights)
+        )
 
-    def threshold(self, coverage: float = 0.9, stratum: Any = None, weight: float = 1.0) -> float:
+    def threshold(
+        self, coverage: float = 0.9, stratum: object = None, weight: float = 1.0
+    ) -> float:
         """Return the largest score of candidates in the set.
 
         Parameters
@@ -299,15 +305,15 @@ class ConformalSets(Calibrated):
 
     def evaluate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         coverage: float = 0.9,
         *,
-        groups: Any = None,
-        strata: Any = None,
-        weights: Any = None,
-    ) -> dict[str, Any]:
+        groups: Labels = None,
+        strata: Labels = None,
+        weights: Weights = None,
+    ) -> dict[str, object]:
         """Return how often the sets hold the truth, and how large they are.
 
         Parameters
@@ -329,8 +335,8 @@ class ConformalSets(Calibrated):
         """
         ranker, pool = self._ready(candidates, coverage, "embed", "gaps", "within")
         n = checked_length(X, Y)
-        asked = self._asked(coverage, n, pool, strata, weights)
-        sets = self._sets(ranker, X, pool, asked)
+        request = self._request(coverage, n, pool, strata, weights)
+        sets = self._sets(ranker, X, pool, request)
         covered = self._covered(ranker, X, Y, pool, sets)
         groups = checked_labels(groups, "groups", n)
         mass = masses(groups)
@@ -344,7 +350,7 @@ class ConformalSets(Calibrated):
             "share_of_one": mean(sets.sizes == 1),
         }
         if self._kinds is not None:
-            codes = asked.codes
+            codes = request.codes
             result["strata"] = {
                 label: {"coverage": mean(covered, some), "mean_size": mean(sets.sizes, some)}
                 | {"rows": int(some.sum())}
@@ -353,11 +359,12 @@ class ConformalSets(Calibrated):
             }
         return result
 
-    # What a candidate scores --------------------------------------------------------------------
+    # Nonconformity scores -----------------------------------------------------------------------
 
     def _names(self) -> list[str]:
         """Return the names of the scores to choose from."""
-        names = list(self.score) if isinstance(self.score, list | tuple) else [self.score]
+        score: Any = self.score
+        names: list[str] = list(score) if isinstance(score, list | tuple) else [score]
         for name in names:
             check_choice(name, "score", (*SCORES, AUTO))
         if not names:
@@ -365,38 +372,46 @@ class ConformalSets(Calibrated):
         check_level(self.share, "share")
         return list(SCORES) if AUTO in names else names
 
-    def _pool(self, ranker: Ranker, candidates: Any, fast: bool, *methods: str) -> Any:
-        """Return the candidates embedded; in the fast way, the decoder finds sets by itself."""
+    def _pool(self, ranker: Ranker, candidates: Candidates, fast: bool, *methods: str) -> Any:
+        """Return the embedded candidates; if `fast`, for a decoder that finds sets by itself."""
         if not fast:
             return ranker.last.embed(candidates)
         decoder = able(ranker.searcher, *methods, by=type(self).__name__)
         return decoder.embed(candidates) if hasattr(decoder, "embed") else candidates
 
-    def _learnt(
-        self, ranker: Ranker, names: list[str], X: Any, pool: Any, truth: np.ndarray, groups: Any
-    ) -> tuple[LearntScore, np.ndarray]:
-        """Return a score, and the rows that it was not learnt from."""
+    def _learned(
+        self,
+        ranker: Ranker,
+        names: list[str],
+        X: Objects,
+        pool: Candidates,
+        truth: np.ndarray,
+        groups: Labels,
+    ) -> tuple[LearnedScore, np.ndarray]:
+        """Return a score, and the rows that it was not learned from."""
         n, rng = len(truth), check_rng(self.random_state)
-        if not is_learnt(names):
-            return LearntScore(names[0]), np.arange(n)
+        if not is_learned(names):
+            return LearnedScore(names[0]), np.arange(n)
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
         if n_units < _LEAST:
             raise ValueError(
-                f"score={self.score!r} is learnt on a part of the calibration rows, or groups, "
+                f"score={self.score!r} is learned on a part of the calibration rows, or groups, "
                 f"which needs {_LEAST} of them. Got {n_units}: give more, or score='gap'."
             )
-        some, place = drawn(unit, self.share, pool, rng)
-        given = ranker.lists(X, pool, some, prior=self.prior, truth=truth)
-        lists, own = Lists.joined(list(given)), unit[some]
-        name, sizes = chosen(names, lists, own, place, rng)
+        rows, place = drawn(unit, self.share, pool, rng)
+        blocks = ranker.lists(X, pool, rows, prior=self.prior, truth=truth)
+        lists, units = Lists.joined(list(blocks)), unit[rows]
+        name, sizes = chosen(names, lists, units, place, rng)
         if sizes:
             self.mean_sizes_ = sizes
-        return learn(name, lists, masses(own), rng), np.flatnonzero(~np.isin(unit, own))
+        return learn(name, lists, masses(units), rng), np.flatnonzero(~np.isin(unit, units))
 
     # Sets -----------------------------------------------------------------------------------------
 
-    def _ready(self, candidates: Any, coverage: float, *methods: str) -> tuple[Ranker, Any]:
+    def _ready(
+        self, candidates: Candidates, coverage: float, *methods: str
+    ) -> tuple[Ranker, Candidates]:
         self._check_calibrated()
         check_level(coverage, "coverage")
         if self._folds:
@@ -405,32 +420,34 @@ class ConformalSets(Calibrated):
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
 
-    def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Request) -> CandidateSets:
-        gap = self._cuts(asked)
+    def _sets(
+        self, ranker: Ranker, X: Objects, pool: Candidates, request: Request
+    ) -> CandidateSets:
+        gap = self._cuts(request)
         if self._folds:
             who = type(self).__name__
             pools = pools_of([fold.model for fold in self._folds], pool, who)
-            return crossed_sets(list(self._folds), X, pools, asked, self.prior, who)
+            return crossed_sets(list(self._folds), X, pools, request, self.prior, who)
         if self._learnt_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])
             F = _coordinates(ranker, X)
             return ranker.searcher.within(F, float(gap[0]) if same else gap, pool)
         parts, start = [], 0
         for lists in ranker.lists(X, pool, prior=self.prior):
-            found = inside(self._learnt_score(lists), lists, gap[start : start + len(lists)])
-            parts.append(found)
+            scores = self._learnt_score(lists)
+            parts.append(inside(scores, lists, gap[start : start + len(lists)]))
             start += len(lists)
         sizes = np.concatenate([[0], *(sizes for sizes, _ in parts)])
         places = np.concatenate([np.empty(0, dtype=np.intp), *(place for _, place in parts)])
         return CandidateSets(plain_pool(pool).pool, np.cumsum(sizes), places)
 
     def _covered(
-        self, ranker: Ranker, X: Any, Y: Any, pool: Any, sets: CandidateSets
+        self, ranker: Ranker, X: Objects, Y: Objects, pool: Candidates, sets: CandidateSets
     ) -> np.ndarray:
         """Return whether the truth of each row is in its set."""
         if self._learnt_score is None:  # no gap is finite where the truth is not in the set
-            found = replace(pool, objects=sets)
-            return np.isfinite(ranker.searcher.gaps(_coordinates(ranker, X), Y, found))
+            pool = replace(pool, objects=sets)
+            return np.isfinite(ranker.searcher.gaps(_coordinates(ranker, X), Y, pool))
         truth = ranker.matched(Y, pool, len(sets))
         hit = plain_pool(pool).inverse[sets.indices] == truth[sets.query_of]
         return np.bincount(sets.query_of[hit], minlength=len(sets)) > 0
@@ -440,15 +457,17 @@ class ConformalSets(Calibrated):
     def _cut(self, coverage: float, code: int | None, weight: float, stacklevel: int) -> float:
         values, mass, where = self.gaps_, self._mass, ""
         if code is not None and code >= 0:
-            own = self._codes == code
-            values, mass = values[own], None if mass is None else mass[own]
+            rows = self._codes == code
+            values, mass = values[rows], None if mass is None else mass[rows]
             where = f" in stratum {self._kinds[1][code]!r}"
         q = cut(values, coverage, mass, weight)
         if math.isinf(q):
             warn_of(values, coverage, mass, where, stacklevel)
         return q
 
-    def _asked(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> Request:
+    def _request(
+        self, coverage: float, n: int, pool: Candidates, strata: Labels, weights: Weights
+    ) -> Request:
         """Return the coverage with the stratum and weight of each query."""
         if self._weighted != (weights is not None):
             have = "with" if self._weighted else "without"
@@ -457,14 +476,14 @@ class ConformalSets(Calibrated):
         w = np.ones(n) if weights is None else checked_weights(weights, n)
         return Request(coverage, self._codes_of(strata, n, pool), w)
 
-    def _cuts(self, asked: Request) -> np.ndarray:
+    def _cuts(self, request: Request) -> np.ndarray:
         """Return the threshold of each query, shape (n,)."""
-        given = np.column_stack([asked.codes, asked.weights])
-        cells, which = np.unique(given, axis=0, return_inverse=True)
-        found = [self._cut(asked.coverage, int(code), float(v), 5) for code, v in cells]
-        return np.asarray(found)[which.reshape(-1)]
+        pairs = np.column_stack([request.codes, request.weights])
+        cells, which = np.unique(pairs, axis=0, return_inverse=True)
+        cuts = [self._cut(request.coverage, int(code), float(v), 5) for code, v in cells]
+        return np.asarray(cuts)[which.reshape(-1)]
 
-    def _codes_of(self, strata: Any, n: int, pool: Any) -> np.ndarray:
+    def _codes_of(self, strata: Labels, n: int, pool: Candidates) -> np.ndarray:
         """Return the number of the stratum of each query, -1 where there are no strata."""
         if self._kinds is None:
             if strata is not None:
@@ -478,5 +497,5 @@ class ConformalSets(Calibrated):
         return codes_among(labels, strata, n)
 
 
-def _coordinates(ranker: Ranker, X: Any) -> np.ndarray:
+def _coordinates(ranker: Ranker, X: Objects) -> np.ndarray:
     return ranker.last.predict_coordinates(ranker.inputs(X))

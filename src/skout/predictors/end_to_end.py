@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.estimators import frames_out
+from .._numerics.types import Candidates, Estimator, Labels, Objects
 from .._numerics.validation import check_rng
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -24,7 +25,7 @@ class MappedBasis(OverBasis):
     The norm of an output stays k(y, y). `weights` are A, b, C and c.
     """
 
-    def __init__(self, outputs: Any, weights: list[np.ndarray]) -> None:
+    def __init__(self, outputs: Estimator, weights: list[np.ndarray]) -> None:
         self.outputs = outputs
         self.weights = weights
 
@@ -89,7 +90,7 @@ class EndToEnd(StructuredPredictor):
     _by_name: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self, model: Any, *, hidden: int = 256, heat: float = 20.0, training: Any = None
+        self, model: Estimator, *, hidden: int = 256, heat: float = 20.0, training: Estimator = None
     ) -> None:
         self.model = model
         self.hidden = hidden
@@ -97,7 +98,12 @@ class EndToEnd(StructuredPredictor):
         self.training = training
 
     def fit(
-        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+        self,
+        X: Objects,
+        Y: Objects = None,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        **fit_params: object,
     ) -> EndToEnd:
         """Fit DSOKR, then train its network and the map of the outputs together.
 
@@ -113,15 +119,15 @@ class EndToEnd(StructuredPredictor):
         -------
         self : EndToEnd
         """
-        from ..deep.listwise import train_together  # PyTorch is imported here, not with skout
+        from ..deep.regressor import train_together  # PyTorch is imported here, not with skout
 
         model = self._checked()
         model.fit(X, Y, groups=groups, candidates=candidates, **fit_params)
         inputs, outputs = check_pair(X, plain_outputs(Y))
-        objects, basis = outputs.here(), model.output_basis_
+        objects, basis = outputs.load(), model.output_basis_
         regressor, weights = train_together(
             model.regressor_,
-            inputs.all_for(model.regressor_),
+            inputs.load_for(model.regressor_),
             basis.transform(objects),
             basis.residual(objects),
             hidden=self.hidden,

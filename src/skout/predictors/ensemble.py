@@ -1,4 +1,4 @@
-"""Several structured predictors that vote: mean of scores, best score, mean of ranks (5.19, 5.23).
+"""Ensembles of structured predictors: mean of scores, best score, mean of ranks (5.19, 5.23).
 
 A sketched predictor depends on the draw of its sketches, a network on its seed. Members that differ
 by draw see the same candidates in coordinates of their own; what they share is the score of a
@@ -8,7 +8,7 @@ candidate, 2 <f(x), z(c)> - k(c, c), an estimate of k(c, c) - ||h(x) - psi(c)||^
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.estimators import frames_out
 from .._numerics.objects import stack
+from .._numerics.types import Candidates, Estimator, Objects, RandomState, Rng, State, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
@@ -31,22 +32,22 @@ from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
 from .lists import RankingPredictor
-from .rehearsal import params_of_rows
+from .out_of_fold import params_of_rows
 
 __all__ = ["Ensemble"]
 
 
 @frames_out
 class Ensemble(RankingPredictor):
-    """Structured predictors that differ by seed, and choose candidates together.
+    """Structured predictors that differ by seed, and rank candidates together.
 
     Searches are exact, whatever the `index` of the members' decoders.
 
     Parameters
     ----------
     predictor : StructuredPredictor
-        Which ranks candidates. Every `random_state` in it is set anew for each member, and the
-        number of the member is added to the path of a network's checkpoint.
+        Which ranks candidates. Every `random_state` in it is drawn again for each member, and the
+        number of the member is appended to the path of a checkpoint.
     n_members : int, default 3
     combine : "mean", "max" or "rank", default "mean"
         A candidate's score is the weighted mean of the members' scores, the largest of them
@@ -90,13 +91,13 @@ class Ensemble(RankingPredictor):
 
     def __init__(
         self,
-        predictor: Any,
+        predictor: Estimator,
         n_members: int = 3,
         *,
         combine: str = "mean",
-        weights: Any = None,
+        weights: Weights = None,
         split: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.predictor = predictor
         self.n_members = n_members
@@ -106,7 +107,9 @@ class Ensemble(RankingPredictor):
         self.random_state = random_state
 
     @classmethod
-    def of(cls, models: Sequence[Any], *, combine: str = "mean", weights: Any = None) -> Ensemble:
+    def of(
+        cls, models: Sequence[Estimator], *, combine: str = "mean", weights: Weights = None
+    ) -> Ensemble:
         """Make an ensemble of predictors that are fitted already.
 
         Their kernels, sketches and regressors may differ. If their training outputs do, too,
@@ -133,7 +136,7 @@ class Ensemble(RankingPredictor):
         ensemble = cls(models[0], len(models), combine=combine, weights=weights)
         return ensemble._ready(models, ensemble._checked_weights())
 
-    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> Ensemble:
+    def fit(self, X: Objects, Y: Objects = None, **fit_params: object) -> Ensemble:
         """Fit the members, one after another, each with seeds of its own.
 
         Parameters
@@ -171,16 +174,16 @@ class Ensemble(RankingPredictor):
         parts = self._parts(X, Y, rng) if self.split else [None] * self.n_members
         models = []
         for t, part in enumerate(parts):
-            own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
-            own |= {name: f"{path}.{t}" for name, path in paths.items()}
+            changed: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
+            changed |= {name: f"{path}.{t}" for name, path in paths.items()}
             rows, objects, more = X, Y, fit_params
             if part is not None:
                 rows, objects = take(X, part), take(Y, part)
                 more = params_of_rows(fit_params, part, n_rows(Y))
-            models.append(clone(self.predictor).set_params(**own).fit(rows, objects, **more))
+            models.append(clone(self.predictor).set_params(**changed).fit(rows, objects, **more))
         return self._ready(models, weights)
 
-    def _parts(self, X: Any, Y: Any, rng: np.random.Generator) -> list[np.ndarray]:
+    def _parts(self, X: Objects, Y: Objects, rng: Rng) -> list[np.ndarray]:
         """Return the rows of each member."""
         if Y is None or not has_rows(X) or not has_rows(Y):
             raise TypeError("split=True needs rows in memory: give X and Y as arrays or lists.")
@@ -206,21 +209,21 @@ class Ensemble(RankingPredictor):
             )
         return weights / weights.sum()
 
-    def _ready(self, models: list[Any], weights: np.ndarray) -> Ensemble:
+    def _ready(self, models: list[Estimator], weights: np.ndarray) -> Ensemble:
         self.members_, self.weights_, self.combine_ = models, weights, self.combine
         self.__dict__.pop("validation_score_", None)
         self._training: EmbeddedPools | None = None
         return self
 
-    def __skout_state__(self) -> dict[str, Any]:
+    def __skout_state__(self) -> dict[str, object]:
         made_again = {"_training": None} if hasattr(self, "_training") else {}
         return {**vars(self), **made_again}
 
     def tune(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
         combine: str | Sequence[str] | None = None,
         n_steps: int = 10,
@@ -264,20 +267,22 @@ class Ensemble(RankingPredictor):
         self.combine_, self.weights_, self.validation_score_ = best
         return self
 
-    def _selected(self, name: str, quality: Any, n_steps: int) -> tuple[np.ndarray, float]:
-        """Return the best weights on the way of ensemble selection, and their quality."""
+    def _selected(
+        self, name: str, quality: Callable[[str, np.ndarray], float], n_steps: int
+    ) -> tuple[np.ndarray, float]:
+        """Return the best weights of ensemble selection, and their quality."""
         T = len(self.members_)
         best = np.full(T, 1.0 / T)
         best_quality = quality(name, best)
         counts = np.zeros(T)
         for step in range(1, n_steps + 1 if T > 1 else 1):
-            tried = [quality(name, (counts + one) / step) for one in np.eye(T)]
-            counts[np.argmax(tried)] += 1.0
-            if max(tried) > best_quality:
-                best, best_quality = counts / step, max(tried)
+            qualities = [quality(name, (counts + member) / step) for member in np.eye(T)]
+            counts[np.argmax(qualities)] += 1.0
+            if max(qualities) > best_quality:
+                best, best_quality = counts / step, max(qualities)
         return best, best_quality
 
-    def embed(self, candidates: Any) -> EmbeddedPools:
+    def embed(self, candidates: Candidates) -> EmbeddedPools:
         check_is_fitted(self, "members_")
         if candidates is None:
             if self._training is None:
@@ -289,44 +294,44 @@ class Ensemble(RankingPredictor):
                 "ensemble.embed(pool.objects)."
             )
         if not isinstance(candidates, EmbeddedPools):
-            return EmbeddedPools.of([one.embed(candidates) for one in self.members_])
+            return EmbeddedPools.of([member.embed(candidates) for member in self.members_])
         if len(candidates.parts) != len(self.members_):
             raise ValueError(
                 f"candidates were embedded by {len(candidates.parts)} members, and this ensemble "
                 f"has {len(self.members_)}. Embed them with it: ensemble.embed(pool.objects)."
             )
-        for one, part in zip(self.members_, candidates.parts, strict=True):
-            one.embed(part)  # raises where the part is of another model
+        for member, part in zip(self.members_, candidates.parts, strict=True):
+            member.embed(part)  # raises where the part is of another model
         return candidates
 
     def _default_pools(self) -> EmbeddedPools:
         """Return the training outputs, which must be those of all members."""
-        pools = [one.embed(None) for one in self.members_]
+        pools = [member.embed(None) for member in self.members_]
         if self.split:
             objects = [pool.objects for pool in pools]
             are_lists = isinstance(objects[0], list)
             return self.embed([*chain(*objects)] if are_lists else stack(objects))
-        for one, pool in zip(self.members_[1:], pools[1:], strict=True):
-            if not _same_objects(one, pools[0].objects, pool):
+        for member, pool in zip(self.members_[1:], pools[1:], strict=True):
+            if not _same_objects(member, pools[0].objects, pool):
                 raise ValueError(
                     "The members were fitted on different outputs, so that there is no default "
                     "pool. Give candidates."
                 )
         return EmbeddedPools.of(pools)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+    def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         pools = self.embed(candidates)
         return self._blend(self._queries(X, pools), pools).best(pools.pool.width(k))
 
     def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+        self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         share, pools = share_of(ties), self.embed(candidates)
         truth = self._truth(Y, pools, n_rows(X))
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
-    def matched(self, Y: Any, candidates: Any = None) -> np.ndarray:
-        """Return the distinct candidate that each object is to all members.
+    def matched(self, Y: Objects, candidates: Candidates = None) -> np.ndarray:
+        """Return the number of the candidate that equals each object, according to all members.
 
         Parameters
         ----------
@@ -354,25 +359,25 @@ class Ensemble(RankingPredictor):
     def _blend(self, queries: list[np.ndarray], pools: EmbeddedPools) -> Blend:
         return Blend(self.combine_, self.weights_, queries, pools, self._n_jobs)
 
-    def _queries(self, X: Any, pools: EmbeddedPools) -> list[np.ndarray]:
+    def _queries(self, X: Objects, pools: EmbeddedPools) -> list[np.ndarray]:
         """Return [2 f, 1] of each member."""
         return [
-            _searcher(one, "queries").queries(one.predict_coordinates(X), part)
-            for one, part in zip(self.members_, pools.parts, strict=True)
+            _searcher(member, "queries").queries(member.predict_coordinates(X), part)
+            for member, part in zip(self.members_, pools.parts, strict=True)
         ]
 
-    def _truth(self, Y: Any, pools: EmbeddedPools, n: int) -> np.ndarray:
-        """Return the distinct candidate that each true object is to all members, or -1."""
-        found = [
-            truth_in(part, _searcher(one, "matched"), Y, n)
-            for one, part in zip(self.members_, pools.parts, strict=True)
+    def _truth(self, Y: Objects, pools: EmbeddedPools, n: int) -> np.ndarray:
+        """Return the candidate that equals each true object according to all members, or -1."""
+        numbers = [
+            truth_in(part, _searcher(member, "matched"), Y, n)
+            for member, part in zip(self.members_, pools.parts, strict=True)
         ]
         if pools.table is None:
-            return np.where(np.all(found == found[0], axis=0), found[0], -1)
-        return in_own_set(match(np.column_stack(found), pools.table), pools.pool)
+            return np.where(np.all(numbers == numbers[0], axis=0), numbers[0], -1)
+        return in_own_set(match(np.column_stack(numbers), pools.table), pools.pool)
 
 
-def _check_predictor(model: Any, name: str) -> None:
+def _check_predictor(model: Estimator, name: str) -> None:
     if not isinstance(model, StructuredPredictor):
         raise TypeError(
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
@@ -380,24 +385,24 @@ def _check_predictor(model: Any, name: str) -> None:
         )
 
 
-def _searcher(model: Any, method: str) -> Any:
+def _searcher(model: Estimator, method: str) -> Any:
     """Return the decoder of a member, which must have the method."""
     return able(model.decoder_, "embed", method, by="Ensemble")
 
 
-def _is_seed(name: str, params: dict[str, Any]) -> bool:
-    """Whether a parameter is a seed, but for those of parts by name, which are exact bases."""
+def _is_seed(name: str, params: State) -> bool:
+    """Whether a parameter is a seed; not of parts given by name, which are exact bases."""
     owner, _, last = name.rpartition("__")
     return last == "random_state" and not isinstance(params.get(owner), str)
 
 
-def _same_objects(model: Any, objects: Any, pool: EmbeddedPool) -> bool:
+def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> bool:
     """Whether a model finds the same objects in its pool, in the same order."""
     n = n_rows(objects)
     if n != len(pool):
         return False
     try:
-        found = truth_in(pool, _searcher(model, "matched"), objects, n)
+        numbers = truth_in(pool, _searcher(model, "matched"), objects, n)
     except (TypeError, ValueError):  # of another kind, or another number of features
         return False
-    return bool(np.array_equal(found, np.arange(n)))
+    return bool(np.array_equal(numbers, np.arange(n)))

@@ -1,11 +1,11 @@
-"""Two ways in one vector: [f(x), z_x(x)] of an input, [z(y), g(y)] of an output.
+"""Both directions of `TwoWay` in one vector: [f(x), z_x(x)] of inputs, [z(y), g(y)] of outputs.
 
 A backward map f predicts the coordinates z(y) of an output, a forward map g those of the input,
 z_x(x). With s = sqrt(weight) the score of a candidate is one inner product and one norm,
 
     2 <[f(x), s z_x(x)], [z(c), s g(c)]> - (k(c, c) + weight ||g(c)||^2)
 
-so that a decoder that knows one basis searches both ways.
+so that a decoder of one basis searches both at once.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
-from ..decoding.base import plain_outputs
+from .._numerics.types import Estimator, Matrix, Objects
+from ..decoding.base import plain_outputs, predicted
 from ..decoding.sets import set_scores
-from ..predictor import predicted
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
 __all__ = ["JointBasis", "JointRegressor", "OverBasis", "forward_scores"]
 
-# Rows whose coordinates the forward map predicts at a time.
+# Rows whose coordinates the forward model predicts at a time.
 _ROWS = 2**13
 
 
 class OverBasis(TransformerMixin, BaseEstimator):
-    """A basis made of `outputs`, a fitted one, whose kernel and landmarks it has."""
+    """A basis that changes the coordinates of `outputs`, a fitted basis."""
 
     outputs: Any
 
@@ -51,16 +51,16 @@ class OverBasis(TransformerMixin, BaseEstimator):
     def feature_names_in_(self) -> np.ndarray:
         return self.outputs.feature_names_in_
 
-    def fit(self, Y: Any, y: Any = None) -> Self:
+    def fit(self, Y: Objects, y: Objects = None) -> Self:
         """Return self: the parts are fitted."""
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return the coordinates of outputs, shape (n, p)."""
         return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
 
-    def residual(self, Y: Any) -> np.ndarray:
-        """Return what the basis below cannot see of each output."""
+    def residual(self, Y: Objects) -> np.ndarray:
+        """Return the residual of each output in the basis `outputs`."""
         return self.outputs.residual(Y)
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
@@ -68,7 +68,7 @@ class OverBasis(TransformerMixin, BaseEstimator):
 
 
 class JointBasis(OverBasis):
-    """Coordinates of outputs by both ways, [z(y), sqrt(weight) g(y)], of fitted parts.
+    """Coordinates of outputs in both directions, [z(y), sqrt(weight) g(y)], of fitted parts.
 
     The regressor g was fitted on outputs as the kernel encodes them and on the `n_forward`
     coordinates of inputs; with `cosine` its predictions are scaled to a length of 1. At a weight of
@@ -76,7 +76,7 @@ class JointBasis(OverBasis):
     """
 
     def __init__(
-        self, outputs: Any, regressor: Any, n_forward: int, weight: float, cosine: bool
+        self, outputs: Estimator, regressor: Estimator, n_forward: int, weight: float, cosine: bool
     ) -> None:
         self.outputs = outputs
         self.regressor = regressor
@@ -86,7 +86,7 @@ class JointBasis(OverBasis):
 
     @property
     def rank_backward(self) -> int:
-        """How many of the coordinates are the backward way's."""
+        """The number of coordinates of the backward model."""
         return 0 if np.isinf(self.weight) else self.outputs.rank_
 
     @property
@@ -99,12 +99,12 @@ class JointBasis(OverBasis):
         if p:
             self.outputs.coordinates(rows, out=out[:, :p])
         if self.weight > 0.0:
-            for some in row_slices(len(rows), _ROWS):
-                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))
-                out[some, p:] = scaled(G, self.weight, self.cosine)
+            for part in row_slices(len(rows), _ROWS):
+                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(part)))
+                out[part, p:] = scaled(G, self.weight, self.cosine)
         return out
 
-    def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
+    def _norms(self, rows: Matrix, coordinates: np.ndarray) -> np.ndarray:
         """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
         p = self.rank_backward
         if self.weight == 0.0:
@@ -113,13 +113,13 @@ class JointBasis(OverBasis):
             forward = 1.0 if np.isinf(self.weight) else self.weight
         else:
             forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
-        own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
-        return own + forward
+        backward = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
+        return backward + forward
 
-    def scores_by_way(
+    def scores_by_direction(
         self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return "backward", "forward" and "cosine", as far as there are such, with weight 1.
+        """Return the scores "backward", "forward" and "cosine" that apply, with weight 1.
 
         Each has a score for each candidate; those of query i are numbers[indptr[i]:indptr[i + 1]].
         """
@@ -132,20 +132,20 @@ class JointBasis(OverBasis):
         def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
             return set_scores(A, B, indptr, place)
 
-        found = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
+        scores = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
         if not self.cosine:
             lengths, squares = parts.lengths[query], parts.squares[place]
             pairs = forward_scores(products(parts.zx, parts.g), lengths, squares)
-            found = dict(zip(("forward", "cosine"), pairs, strict=True))
+            scores = dict(zip(("forward", "cosine"), pairs, strict=True))
         if self.rank_backward:
             back = products(2.0 * parts.f, parts.z) - parts.norms[place]
-            found = {"backward": back, **found}
-        return found
+            scores = {"backward": back, **scores}
+        return scores
 
     def parts(self, F: np.ndarray, embedding: np.ndarray) -> JointParts:
-        """Return what the scores of both ways are made of.
+        """Return the terms of the scores in both directions.
 
-        F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with prices.
+        F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with hubness penalties.
         """
         p, end = self.rank_backward, self.rank_
         weight = 1.0 if np.isinf(self.weight) else self.weight
@@ -157,7 +157,7 @@ class JointBasis(OverBasis):
 
 
 class JointRegressor(BaseEstimator):
-    """Predictions for both ways, [f(x), sqrt(weight) z_x(x)], of fitted parts.
+    """Predictions in both directions, [f(x), sqrt(weight) z_x(x)], of fitted parts.
 
     A clone can be fitted on other rows, with the same coordinates of inputs.
     """
@@ -165,7 +165,9 @@ class JointRegressor(BaseEstimator):
     #: rows may be sources, see `skout.rows`
     takes_sources = True
 
-    def __init__(self, regressor: Any, inputs: Any, weight: float, cosine: bool) -> None:
+    def __init__(
+        self, regressor: Estimator, inputs: Estimator, weight: float, cosine: bool
+    ) -> None:
         self.regressor = regressor
         self.inputs = inputs
         self.weight = weight
@@ -186,18 +188,18 @@ class JointRegressor(BaseEstimator):
     def feature_names_in_(self) -> np.ndarray:
         return self.regressor.feature_names_in_
 
-    def fit(self, X: Any, T: np.ndarray, **fit_params: Any) -> JointRegressor:
+    def fit(self, X: Objects, T: np.ndarray, **fit_params: object) -> JointRegressor:
         """Fit the backward map on the coordinates of `JointBasis`, shape (n, p)."""
         if np.isinf(self.weight):
             return self
         n_forward = self.inputs.rank_ if self.weight > 0.0 else 0
         T = np.reshape(T, (len(T), -1))
         T = T[:, : T.shape[1] - n_forward]
-        own = X if getattr(self.regressor, "takes_sources", False) else source(X).here()
-        self.regressor.fit(own, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
+        rows = X if getattr(self.regressor, "takes_sources", False) else source(X).load()
+        self.regressor.fit(rows, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Objects) -> Any:
         """Return the predictions, shape (n, p); for dask collections a dask array."""
         parts = []
         if np.isfinite(self.weight):
@@ -218,7 +220,7 @@ def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
 
 
 class JointParts(NamedTuple):
-    """What the scores of n queries and c candidates by both ways are made of, for a weight of 1.
+    """The terms of the scores of n queries and c candidates in both directions, with weight 1.
 
     Backward 2 <f, z> - norms, forward 2 <zx, g> - squares, and by cosines
     2 <zx, g> / (lengths sqrt(squares)) - 1.
@@ -246,8 +248,8 @@ def _beside(*parts: np.ndarray) -> np.ndarray:
     return np.hstack(parts)
 
 
-def _as_inputs(regressor: Any, rows: Any) -> Any:
-    """Return encoded outputs as inputs: regressors of others want packed bits as an array."""
+def _as_inputs(regressor: Estimator, rows: Matrix) -> Any:
+    """Return encoded outputs as inputs; other libraries take packed bits as arrays."""
     if getattr(regressor, "takes_sources", False):
         return Memory(rows)
     return np.asarray(rows) if isinstance(rows, Rows) and rows.ndim == 2 else rows

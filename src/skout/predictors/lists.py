@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.estimators import PartsByName
-from ..decoding.base import able
+from .._numerics.types import Array, Candidates, Estimator, Index, Objects
+from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.sets import PerQuery
-from ..predictor import ObjectPredictor, split_pipeline
+from ..predictor import ObjectPredictor
 from ..rows import block_rows, source
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "plain_pool",
 ]
 
-# Bytes that a candidate takes while it is looked at for a query.
+# Bytes that a candidate takes while a query ranks it: positions, scores and their sort.
 _ENTRY_BYTES = 128
 
 
@@ -50,7 +51,7 @@ class QueryColumns(PerQuery):
         return np.arange(self.indptr[-1]) - self.indptr[self.query_of]
 
     def of(self, queries: np.ndarray) -> Self:
-        """Return the lists of some queries."""
+        """Return the lists of these queries."""
         sizes = self.sizes[queries]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         moves = indptr[:-1] - self.indptr[queries]
@@ -76,18 +77,20 @@ class QueryColumns(PerQuery):
         return cls._laid_out(np.concatenate([[0], ends]), moves, column)
 
     @classmethod
-    def _laid_out(cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], Any]) -> Self:
-        """Return lists of these columns, in which the entries of each query moved so far."""
-        found = {name: column(name) for name in (*cls.by_entry, *cls.by_query)}
-        truth = found.get("truth")
+    def _laid_out(
+        cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], np.ndarray | None]
+    ) -> Self:
+        """Return lists of columns in which the entries of each query moved by `moves`."""
+        columns = {name: column(name) for name in (*cls.by_entry, *cls.by_query)}
+        truth = columns.get("truth")
         if truth is not None:
-            found["truth"] = np.where(truth >= 0, truth + moves, -1)
-        return cls(indptr=indptr, **found)  # type: ignore[call-arg]
+            columns["truth"] = np.where(truth >= 0, truth + moves, -1)
+        return cls(indptr=indptr, **columns)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
 class Lists(QueryColumns):
-    """The candidates of some queries, best first."""
+    """The candidates of queries, best first."""
 
     by_entry = ("number", "place", "score", "prior")
     by_query = ("truth",)
@@ -100,17 +103,17 @@ class Lists(QueryColumns):
     truth: Any = None  # (n,) the entry of the true candidate, -1 where it is not listed
 
     @classmethod
-    def found(cls, ranked: tuple[Any, Any], pool: EmbeddedPool) -> Lists:
-        """Make the lists of what `rank` returned."""
+    def of_ranking(cls, ranked: tuple[Array, Array], pool: EmbeddedPool) -> Lists:
+        """Return the lists of positions and scores that `rank` returned."""
         index, scores = map(np.asarray, ranked)
-        there = index >= 0
-        query, place = np.nonzero(there)[0], index[there]
+        is_filled = index >= 0
+        query, place = np.nonzero(is_filled)[0], index[is_filled]
         number = pool.inverse[in_pool(place, pool, query)]
-        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        return cls(indptr, number, place, scores[there])
+        indptr = np.concatenate([[0], np.cumsum(is_filled.sum(axis=1))])
+        return cls(indptr, number, place, scores[is_filled])
 
     def distinct(self) -> tuple[Lists, np.ndarray, np.ndarray]:
-        """Return the lists without copies, the entries that stay, and where each is in these."""
+        """Return the lists without duplicates, the entries kept, and which of them each one is."""
         width = int(self.number.max(initial=0)) + 1
         key = self.query_of * width + self.number
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -120,7 +123,7 @@ class Lists(QueryColumns):
         return self.select(first[order]), first[order], where[inverse]
 
     def select(self, keep: np.ndarray) -> Lists:
-        """Return some of the entries, at increasing numbers or by a mask."""
+        """Return the entries at increasing positions, or of a mask."""
         sizes = np.bincount(self.query_of[keep], minlength=len(self))
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         return Lists(indptr, self.number[keep], self.place[keep], self.score[keep])
@@ -134,7 +137,7 @@ class Lists(QueryColumns):
         return out
 
 
-def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np.ndarray:
+def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Index = slice(-1)) -> np.ndarray:
     """Return positions in the pool, given those in each query's own set where there are sets.
 
     One for each query, if the query that each belongs to is not given.
@@ -144,7 +147,7 @@ def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np
     return pool.objects.indices[pool.objects.indptr[query] + place]
 
 
-def last_of(model: Any) -> Any:
+def last_of(model: Estimator) -> Any:
     """Return the last step of a Pipeline, or the model itself."""
     return split_pipeline(model)[1]
 
@@ -155,7 +158,7 @@ class Ranker:
     It has `embed` and `rank`, and `matched` or a decoder that has it; `who` is in errors.
     """
 
-    def __init__(self, model: Any, who: str) -> None:
+    def __init__(self, model: Estimator, who: str) -> None:
         self.before, self.last = split_pipeline(model)
         self.who = who
         if not all(callable(getattr(self.last, name, None)) for name in ("embed", "rank")):
@@ -166,7 +169,7 @@ class Ranker:
         if hasattr(self.last, "fit"):
             check_is_fitted(self.last)
 
-    def inputs(self, X: Any) -> Any:
+    def inputs(self, X: Objects) -> Any:
         """Return the rows as the predictor takes them."""
         return X if self.before is None else self.before.transform(X)
 
@@ -177,10 +180,10 @@ class Ranker:
 
     @property
     def made_by(self) -> str | None:
-        """What stands for this fit of the model; None where it does not say."""
+        """An identifier of this fit of the model; None if it has none."""
         return _name_of(self.last)
 
-    def matched(self, Y: Any, pool: Any, n: int) -> np.ndarray:
+    def matched(self, Y: Objects, pool: Candidates, n: int) -> np.ndarray:
         """Return the distinct candidate that the true object of each of n queries is, or -1."""
         if n_rows(Y) != n:
             raise ValueError(f"X and Y must be of equal length. Got {n} and {n_rows(Y)}.")
@@ -188,39 +191,39 @@ class Ranker:
 
     def lists(
         self,
-        X: Any,
-        pool: Any,
+        X: Objects,
+        pool: Candidates,
         rows: np.ndarray | None = None,
         *,
         prior: bool = False,
         truth: np.ndarray | None = None,
     ) -> Iterator[Lists]:
-        """Yield the lists of blocks of queries, without copies; their places are in the pool.
+        """Yield the lists of blocks of queries, without duplicates; places are in the pool.
 
-        The rows are numbers of the queries, if not all. With `prior` it looks up how often
-        candidates were among the training outputs, if the model knows it. Of the `truth`, shape
-        (n,), as `matched` returns it, the lists say where it is.
+        `rows` are the numbers of the queries, default all. With `prior` the lists have how often
+        candidates were among the training outputs, if the model knows. `truth`, shape (n,), is what
+        `matched` returns: the lists then have the entry of the true candidate.
         """
         X, plain = self.inputs(X), plain_pool(pool)
         check_one_for_each(plain, n_rows(X))
-        known = self._priors(plain) if prior else None
+        priors = self._priors(plain) if prior else None
         numbers = np.arange(n_rows(X)) if rows is None else rows
         size = block_rows(len(numbers), _ENTRY_BYTES * max(1, plain.largest))
-        for some in row_slices(len(numbers), size):
-            part = numbers[some]
-            if len(part) == n_rows(X):  # as it was given
+        for block in row_slices(len(numbers), size):
+            part = numbers[block]
+            if len(part) == n_rows(X):  # all, without a copy
                 lists = self._ranked(X, pool)
             else:
                 lists = self._ranked(source(X).take(part), _part(pool, part))
             yield replace(
                 lists,
-                prior=None if known is None else known[lists.number],
+                prior=None if priors is None else priors[lists.number],
                 truth=None if truth is None else lists.entries(truth[part]),
             )
 
-    def _ranked(self, X: Any, pool: Any) -> Lists:
+    def _ranked(self, X: Objects, pool: Candidates) -> Lists:
         plain = plain_pool(pool)
-        lists = Lists.found(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
+        lists = Lists.of_ranking(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
         empty = np.flatnonzero(lists.sizes == 0)
         if len(empty):
             raise ValueError(
@@ -234,39 +237,39 @@ class Ranker:
         if not all(hasattr(decoder, name) for name in ("embed", "matched")):
             return None
         try:
-            known = decoder.embed(None)
+            training = decoder.embed(None)
         except ValueError:  # saved without candidates, or too many to be kept
             return None
-        counts = getattr(known, "counts", None)
+        counts = getattr(training, "counts", None)
         if counts is None:
             return None
-        place = decoder.matched(taken(pool.pool, pool.first), known)
+        place = decoder.matched(taken(pool.pool, pool.first), training)
         return np.log(0.5 + np.where(place >= 0, counts[place], 0))
 
 
-def plain_pool(pool: Any) -> EmbeddedPool:
+def plain_pool(pool: Candidates) -> EmbeddedPool:
     """Return an embedded pool: of several members, that of all together."""
     return pool.pool if hasattr(pool, "parts") else pool
 
 
-def _part(pool: Any, some: np.ndarray) -> Any:
-    """Return the candidates of some queries."""
+def _part(pool: Candidates, queries: np.ndarray) -> Candidates:
+    """Return the candidates of these queries."""
     if hasattr(pool, "parts"):
-        parts = tuple(_part(one, some) for one in pool.parts)
-        return replace(pool, parts=parts, pool=_part(pool.pool, some))
+        parts = tuple(_part(member, queries) for member in pool.parts)
+        return replace(pool, parts=parts, pool=_part(pool.pool, queries))
     if not pool.is_per_query:
         return pool
-    return replace(pool, objects=pool.objects.of_queries(some.tolist()))
+    return replace(pool, objects=pool.objects.of_queries(queries.tolist()))
 
 
-def _innermost(model: Any) -> Any:
+def _innermost(model: Estimator) -> Any:
     """Return the predictor of coordinates in a wrapper; the first of several."""
     while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
         model = last_of(model._fitted_inner())
     return model
 
 
-def _matched(model: Any, Y: Any, pool: Any, n: int, who: str) -> np.ndarray:
+def _matched(model: Estimator, Y: Objects, pool: Candidates, n: int, who: str) -> np.ndarray:
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one
@@ -279,18 +282,18 @@ def _matched(model: Any, Y: Any, pool: Any, n: int, who: str) -> np.ndarray:
     return model.matched(Y, pool)
 
 
-def _name_of(model: Any) -> str | None:
-    """Return what stands for a fit: the predictor's own name, or those of what is inside."""
+def _name_of(model: Estimator) -> str | None:
+    """Return the identifier of a fit: that of the predictor, or those of its members."""
     if isinstance(getattr(model, "made_by", None), str):
         return model.made_by
     if hasattr(model, "decoder_"):
         return getattr(model.decoder_, "made_by", None)
-    names = [_name_of(one) for one in getattr(model, "members_", ())]
+    names = [_name_of(member) for member in getattr(model, "members_", ())]
     return " ".join(name for name in names if name) or None
 
 
 class Calibrated(PartsByName):
-    """What is measured of a model's answers, and holds until the model is fitted again."""
+    """An estimator that calibrates a fitted model; it holds until that is fitted again."""
 
     model: Any
     #: the attribute that `calibrate` sets
@@ -313,8 +316,8 @@ class Calibrated(PartsByName):
         # files of older versions do not say which one it was
         if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
             raise ValueError(
-                "The model was fitted again after `calibrate`, so that nothing is known of its "
-                "answers: call `calibrate` again."
+                "The model was fitted again after `calibrate`, whose results are of the other fit: "
+                "call `calibrate` again."
             )
         return ranker
 
@@ -323,7 +326,7 @@ class RankingPredictor(ObjectPredictor):
     """A predictor that ranks candidates by scores of its own, such as votes."""
 
     @abstractmethod
-    def embed(self, candidates: Any) -> Any:
+    def embed(self, candidates: Candidates) -> Any:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.
 
         Parameters
@@ -335,14 +338,14 @@ class RankingPredictor(ObjectPredictor):
         pool : EmbeddedPool, or EmbeddedPools of an Ensemble
         """
 
-    def predict(self, X: Any, candidates: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None) -> Any:
         return self._best(X, candidates)
 
-    def _best(self, X: Any, candidates: Any, **more: Any) -> Any:
+    def _best(self, X: Objects, candidates: Candidates, **more: object) -> Any:
         candidates = self.embed(candidates)
         best = self.rank(X, candidates, 1, **more)[0][:, 0]
         pool = plain_pool(candidates)
         return taken(pool.pool, in_pool(best, pool))
 
-    def _embedded(self, candidates: Any) -> Any:
+    def _embedded(self, candidates: Candidates) -> Any:
         return self.embed(candidates)

@@ -6,13 +6,13 @@ loss of a query is -log P(truth); what is the same for all its candidates plays 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from .._numerics.types import Rng
 from .lists import QueryColumns
 
 __all__ = [
@@ -25,11 +25,12 @@ __all__ = [
     "most_likely",
 ]
 
-# Penalties that are tried, from the strongest on; infinity is the predictor's own order.
+# Penalties on standardized features that are compared, strongest first, beside infinity, which
+# keeps the predictor's own order.
 _ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)
-# Largest factor of the predictor's score, in units of its spread.
+# Largest factor of the standardized score of the predictor: then the softmax is a maximum.
 _STEEPEST = 1e3
-# A spread that is smaller than this, relative to the values, is rounding.
+# A standard deviation below this, relative to the values, is rounding.
 _CONSTANT = 1e-12
 
 
@@ -45,11 +46,11 @@ class FeatureLists(QueryColumns):
     truth: np.ndarray  # (n,) the row of the true candidate
     weights: np.ndarray  # (n,) how much each query counts
     fold: np.ndarray  # (n,)
-    #: (n,) queries of one number, such as spectra of one molecule, are no evidence of their own
+    #: (n,) queries of one number, such as spectra of one molecule, are not independent
     unit: np.ndarray | None = None
 
     def parts(self) -> Iterator[tuple[FeatureLists, FeatureLists]]:
-        """Yield the other folds and a fold, for each that leaves any."""
+        """Yield, for each fold, the lists of the other folds and those of the fold."""
         for number in np.unique(self.fold):
             held = self.fold == number
             if not held.all():
@@ -60,7 +61,7 @@ class FeatureLists(QueryColumns):
         return replace(self, features=self.features / scale)
 
     def spreads(self) -> np.ndarray:
-        """Return the root mean square of what each feature varies by among candidates of a query.
+        """Return the standard deviation of each feature among the candidates of a query.
 
         Queries count by their weights, however many candidates they have. 1 where it does not vary,
         shape (d,).
@@ -69,9 +70,9 @@ class FeatureLists(QueryColumns):
         sizes, query = np.diff(self.indptr), self.query_of
         means = np.add.reduceat(self.features, self.indptr[:-1], axis=0) / sizes[:, None]
         w = self.weights / sizes / self.weights.sum()
-        found = np.sqrt(w[query] @ (self.features - means[query]) ** 2)
+        spreads = np.sqrt(w[query] @ (self.features - means[query]) ** 2)
         size = np.abs(self.features).max(axis=0, initial=0.0)
-        return np.where(found > _CONSTANT * size, found, 1.0)
+        return np.where(spreads > _CONSTANT * size, spreads, 1.0)
 
 
 def log_softmax(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
@@ -89,7 +90,7 @@ def log_likelihoods(scores: np.ndarray, lists: FeatureLists) -> np.ndarray:
 def loss_and_slope(
     coef: np.ndarray, lists: FeatureLists, alpha: float, start: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the penalised loss and its gradient."""
+    """Return the penalized loss and its gradient."""
     # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
     #     + alpha / 2 ||coef - start||^2
     w = lists.weights / lists.weights.sum()
@@ -100,7 +101,7 @@ def loss_and_slope(
 
 
 def _minimum(lists: FeatureLists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
-    found = minimize(
+    result = minimize(
         loss_and_slope,
         first,
         args=(lists, alpha, start),
@@ -108,25 +109,25 @@ def _minimum(lists: FeatureLists, alpha: float, start: np.ndarray, first: np.nda
         method="L-BFGS-B",
         options={"maxiter": 500, "gtol": 1e-9, "ftol": 1e-13},
     )
-    return found.x
+    return result.x
 
 
 def own_order(lists: FeatureLists) -> np.ndarray:
-    """Return coefficients of the predictor's score alone, as steep as the truth is certain."""
+    """Return the most likely coefficients that keep the order of the predictor's score."""
     d = lists.features.shape[1]
     unit = np.eye(d)[0]
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda steep: loss_and_slope(steep * unit, lists, 0.0, unit)[0],
         bounds=(0.0, _STEEPEST),
         method="bounded",
         options={"xatol": 1e-4},
     )
-    # a score that says nothing still orders candidates where nothing else is known
-    return max(float(found.x), 1e-6) * unit
+    # positive, so that a score without information still orders the candidates
+    return max(float(result.x), 1e-6) * unit
 
 
 def linear(lists: FeatureLists, alpha: float) -> np.ndarray:
-    """Return the coefficients of least loss, drawn towards the predictor's own order.
+    """Return the coefficients of least loss, shrunk towards the predictor's own order.
 
     The features are on one scale; an infinite alpha leaves that order.
     """
@@ -135,7 +136,7 @@ def linear(lists: FeatureLists, alpha: float) -> np.ndarray:
 
 
 def most_likely(lists: FeatureLists, alpha: float) -> np.ndarray:
-    """Return the coefficients of least loss, drawn towards 0: nothing is known beforehand.
+    """Return the coefficients of least loss, shrunk towards 0.
 
     Features are in any units: the penalty is on coefficients of features of unit spread.
     """
@@ -144,7 +145,7 @@ def most_likely(lists: FeatureLists, alpha: float) -> np.ndarray:
 
 
 def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
-    """Return the penalty of the largest likelihood in folds that were held out, and all results.
+    """Return the penalty of the largest likelihood of held-out folds, and all results.
 
     Infinity, the predictor's own order, unless another is ahead by more than a standard error.
     """
@@ -155,9 +156,9 @@ def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
         path = [start]
         for alpha in _ALPHAS:
             path.append(_minimum(train, alpha, start, path[-1]))
-        found = np.array([log_likelihoods(held.features @ coef, held) for coef in path])
-        gains.append(found * (held.weights / held.weights.mean()))
-        table.append(np.average(found, axis=1, weights=held.weights))
+        log_p = np.array([log_likelihoods(held.features @ coef, held) for coef in path])
+        gains.append(log_p * (held.weights / held.weights.mean()))
+        table.append(np.average(log_p, axis=1, weights=held.weights))
         units.append(np.arange(len(held.truth)) if held.unit is None else held.unit)
     if not table:
         return float(_ALPHAS[0]), {}
@@ -171,7 +172,7 @@ def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
 
 
 def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
-    """Return that of the mean of values, of which those of a unit of a fold belong together."""
+    """Return the standard error of the mean of values that are dependent within units."""
     # sqrt(sum_u (sum_{i in u} (v_i - mean))^2) / n
     inner, start, total = values - values.mean(), 0, 0.0
     for unit in units:
@@ -181,22 +182,24 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
     return float(np.sqrt(total)) / len(values)
 
 
-# What counts -------------------------------------------------------------------------------------
+# Importances -------------------------------------------------------------------------------------
 
 
-def importances(lists: FeatureLists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return how much likelihood is lost where a feature is shuffled among a query's candidates.
+def importances(
+    lists: FeatureLists, scores_of: Callable[[np.ndarray], np.ndarray], rng: Rng
+) -> np.ndarray:
+    """Return the loss of mean log-likelihood by shuffling a feature among a query's candidates.
 
-    At least 0, shape (d,); `scores_of` makes scores of features.
+    At least 0, shape (d,); `scores_of` computes scores from features.
     """
     whole = _mean(scores_of(lists.features), lists)
     order = np.lexsort((rng.random(len(lists.features)), lists.query_of))  # within each query
-    found = []
+    losses = []
     for j in range(lists.features.shape[1]):
         shuffled = lists.features.copy()
         shuffled[:, j] = shuffled[order, j]
-        found.append(max(0.0, whole - _mean(scores_of(shuffled), lists)))
-    return np.array(found)
+        losses.append(max(0.0, whole - _mean(scores_of(shuffled), lists)))
+    return np.array(losses)
 
 
 def _mean(scores: np.ndarray, lists: FeatureLists) -> float:

@@ -1,54 +1,57 @@
-"""How strange a candidate looks: what conformal sets are cut by, some of it learnt.
+"""Nonconformity scores of candidates, by which conformal sets are cut; some are learned.
 
-Each score takes lists of candidates, best first, and returns one number for each: the smaller, the
-better. What is learnt comes from rows that have no part in the threshold, so that nothing learnt
-can break the promise of coverage.
+Each score takes lists of candidates, best first, and returns one number per candidate: the smaller,
+the better. Scores are learned from rows that do not set the threshold, so that the coverage holds
+whatever was learned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._numerics.types import Candidates, Rng
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
 from . import listwise
-from .lists import Lists, Ranker, plain_pool
+from .lists import Lists, plain_pool
 from .thresholds import cut, masses
 
 __all__ = [
     "SCORES",
-    "LearntScore",
+    "LearnedScore",
     "Softmax",
     "chosen",
     "drawn",
     "entry_limit",
     "inside",
-    "is_learnt",
+    "is_learned",
     "learn",
     "logistic",
     "query_features",
     "truth_scores",
 ]
 
-#: Names of the scores; those after "rank" have to be learnt.
+#: Names of the scores; those after "rank" are learned.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
-# Levels of the quantiles that are learnt together.
+# Levels of the quantiles that are learned together: those of usual coverages, and the median.
 _LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)
-# Penalty on coefficients of features of unit spread.
+# Penalty on coefficients of standardized features: it only keeps separable data from diverging.
 _ALPHA = 1e-3
+# Landmarks of the quantile regression, of four features.
 _LANDMARKS = 200
-# Fewer queries than these teach no quantiles.
+# From fewer queries no quantiles are learned.
 _LEAST = 20
 _TINY = 1e-12
-# Candidates of all queries that scores are learnt from, at most.
+# Candidates of all queries that scores are learned from, at most: 128 MB for each feature.
 _ENTRIES = 2**24
-# Coverage at which scores are compared.
+# Coverage at which scores are compared, the default of `ConformalSets.predict`.
 _COMPARED = 0.9
-# Rounding of values, relative to them.
+# Relative difference of scores that rounding may make: the truth must not drop out of its set.
 _ROUNDING = 1e-10
 
 
@@ -57,7 +60,7 @@ _ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class Softmax:
-    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate."""
+    """P(c) = exp(g(c)) / sum of all, g linear in features of a candidate."""
 
     coef: np.ndarray  # (d,) of the score, log(1 + position) and, where it is known, the log prior
 
@@ -72,12 +75,12 @@ def _features(lists: Lists) -> np.ndarray:
 
 
 def fit_softmax(lists: Lists, weights: np.ndarray) -> Softmax:
-    """Learn the probabilities from queries whose true entry is known."""
-    there = np.flatnonzero(lists.truth >= 0)
-    if len(there) == 0:
+    """Learn the probabilities from queries with their true entries."""
+    listed = np.flatnonzero(lists.truth >= 0)
+    if len(listed) == 0:
         return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
-    some = lists.of(there)
-    return Softmax(_most_likely(_features(some), some.indptr, some.truth, weights[there]))
+    lists = lists.of(listed)
+    return Softmax(_most_likely(_features(lists), lists.indptr, lists.truth, weights[listed]))
 
 
 def _most_likely(
@@ -91,7 +94,7 @@ def _most_likely(
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the coefficients of a logistic regression: a choice between a row and nothing."""
+    """Return the coefficients of a logistic regression, as a softmax over a row and zeros."""
     pairs = np.zeros((2 * len(features), features.shape[1]))
     pairs[::2] = features
     starts = 2 * np.arange(len(features) + 1)
@@ -99,7 +102,7 @@ def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np
 
 
 def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
-    """Return what tells easy queries from hard ones, shape (n, 4).
+    """Return features that distinguish easy from hard queries, shape (n, 4).
 
     log P of the best candidate, its distance to the second, the entropy, and log of the size.
     """
@@ -114,8 +117,8 @@ def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LearntScore:
-    """A score, with what it learnt."""
+class LearnedScore:
+    """A nonconformity score with its learned parts."""
 
     name: str
     softmax: Softmax | None = None
@@ -125,7 +128,7 @@ class LearntScore:
     unit: float = 1.0  # what gaps are divided by
 
     def __call__(self, lists: Lists) -> np.ndarray:
-        """Return how strange each candidate is, shape (m,)."""
+        """Return the score of each candidate, shape (m,)."""
         if self.name == "gap":
             return gaps(lists)
         if self.name == "rank":
@@ -163,7 +166,7 @@ def _along(name: str, lists: Lists) -> np.ndarray:
 
 
 def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Return the level at which quantiles of the query reach each value, shape (m,).
+    """Return the level of the quantile of the query that equals each value, shape (m,).
 
     Linear between the known quantiles, from level 0 at 0; beyond the last one it grows by the
     distance in units of that quantile. The larger the value of a query, the higher its level.
@@ -179,24 +182,24 @@ def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     return np.where(values > knots[:, -1], beyond, inside)
 
 
-def is_learnt(names: list[str]) -> bool:
-    """Whether there is something to learn: a score, or which of several is the best."""
+def is_learned(names: list[str]) -> bool:
+    """Whether a score is learned, or chosen among several."""
     return len(names) > 1 or names[0] not in ("gap", "rank")
 
 
-def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore:
-    """Learn what a score needs from queries that know their truth and count by their weights."""
-    if not is_learnt([name]):
-        return LearntScore(name)
+def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScore:
+    """Learn a score from queries with their true entries, which count by their weights."""
+    if not is_learned([name]):
+        return LearnedScore(name)
     softmax = fit_softmax(lists, weights)
     if name in ("softmax", "cumulative"):
-        return LearntScore(name, softmax)
+        return LearnedScore(name, softmax)
     features = query_features(lists, softmax.log_probabilities(lists))
     centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
-    there = lists.truth >= 0
-    if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
-        return LearntScore(name.removeprefix("quantile_"))
-    target = _along(name, lists)[lists.truth[there]]
+    is_listed = lists.truth >= 0
+    if np.count_nonzero(is_listed) < _LEAST:
+        return LearnedScore(name.removeprefix("quantile_"))
+    target = _along(name, lists)[lists.truth[is_listed]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
         _LEVELS,
@@ -205,15 +208,17 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore
         alpha=1e-2,
         random_state=int(rng.integers(2**31)),
     )
-    rows = (features[there] - centre) / spread
-    regressor.fit(rows, target / unit, sample_weight=weights[there])
-    return LearntScore(name, softmax, regressor, centre, spread, unit)
+    rows = (features[is_listed] - centre) / spread
+    regressor.fit(rows, target / unit, sample_weight=weights[is_listed])
+    return LearnedScore(name, softmax, regressor, centre, spread, unit)
 
 
 # Choosing ----------------------------------------------------------------------------------------
 
 
-def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+def drawn(
+    unit: np.ndarray, share: float, pool: Candidates, rng: Rng
+) -> tuple[np.ndarray, np.ndarray]:
     """Return rows to learn from, whole units in random order, and the place of each unit.
 
     At least two units are on either side; the larger the pool, the fewer rows are taken.
@@ -221,27 +226,22 @@ def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarr
     number = np.unique(unit, return_inverse=True)[1]
     n_units = int(number.max()) + 1
     place = rng.permutation(n_units)[number]
-    some = np.flatnonzero(place < np.clip(round(share * n_units), 2, n_units - 2))
-    some = some[np.argsort(place[some], kind="stable")]
-    some = some[: entry_limit(pool)]
-    return some, place[some]
+    rows = np.flatnonzero(place < np.clip(round(share * n_units), 2, n_units - 2))
+    rows = rows[np.argsort(place[rows], kind="stable")]
+    rows = rows[: entry_limit(pool)]
+    return rows, place[rows]
 
 
-def entry_limit(pool: Any, parts: int = 1) -> int:
-    """Return how many rows of a part scores are learnt from, at most."""
+def entry_limit(pool: Candidates, parts: int = 1) -> int:
+    """Return the most rows of a part that scores are learned from."""
     return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
 
 
-def truth_scores(ranker: Ranker, learnt: LearntScore, *given: Any, **options: Any) -> np.ndarray:
-    """Return the score of the truth of some rows, infinite where it is no candidate.
-
-    The other arguments are those of `Ranker.lists`.
-    """
-    found = [
-        np.where(lists.truth >= 0, learnt(lists)[lists.truth], np.inf)
-        for lists in ranker.lists(*given, **options)
-    ]
-    return np.concatenate(found)
+def truth_scores(score: LearnedScore, blocks: Iterable[Lists]) -> np.ndarray:
+    """Return the score of the true candidate of each query, infinite where it is not listed."""
+    return np.concatenate(
+        [np.where(lists.truth >= 0, score(lists)[lists.truth], np.inf) for lists in blocks]
+    )
 
 
 def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -255,11 +255,11 @@ def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarra
 
 
 def chosen(
-    names: list[str], lists: Lists, unit: np.ndarray, place: Any, rng: Any
+    names: list[str], lists: Lists, unit: np.ndarray, place: np.ndarray, rng: Rng
 ) -> tuple[str, dict[str, float]]:
-    """Return the score of the shortest lists, and the mean sizes by all if there is a choice.
+    """Return the score of the smallest sets, and the mean sizes by all if there is a choice.
 
-    Scores are learnt on one half of the units, by their `place`, and judged on the other.
+    Scores are learned on one half of the units, by their `place`, and compared on the other.
     """
     if len(names) == 1:
         return names[0], {}
@@ -267,8 +267,8 @@ def chosen(
     if not first.any() or first.all():
         return names[0], {names[0]: 0.0}
     halves = [
-        (lists.of(some), masses(unit[some]))
-        for some in (np.flatnonzero(first), np.flatnonzero(~first))
+        (lists.of(half), masses(unit[half]))
+        for half in (np.flatnonzero(first), np.flatnonzero(~first))
     ]
     sizes = {
         name: float(np.mean([_mean_size(name, halves[i], halves[1 - i], rng) for i in (0, 1)]))
@@ -277,12 +277,14 @@ def chosen(
     return min(sizes, key=lambda name: sizes[name]), sizes
 
 
-def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
-    """Return the mean size of the sets of other queries by a score that is learnt on some."""
-    (known, weights), (lists, mass) = one, other
-    values = learn(name, known, weights, rng)(lists)
-    own = np.where(lists.truth >= 0, values[lists.truth], np.inf)
-    order = np.argsort(own, kind="stable")
-    q = cut(own[order], _COMPARED, mass[order])
+def _mean_size(
+    name: str, train: tuple[Lists, np.ndarray], test: tuple[Lists, np.ndarray], rng: Rng
+) -> float:
+    """Return the mean size of the sets of test queries by a score learned from others."""
+    lists, mass = test
+    values = learn(name, *train, rng)(lists)
+    truth = np.where(lists.truth >= 0, values[lists.truth], np.inf)
+    order = np.argsort(truth, kind="stable")
+    q = cut(truth[order], _COMPARED, mass[order])
     sizes, _ = inside(values, lists, np.full(len(lists), q))
     return float(np.average(sizes, weights=mass))

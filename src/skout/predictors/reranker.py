@@ -11,16 +11,25 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import frames_out
+from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
 from .._numerics.validation import check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from ..kinds.scoring import object_score
 from ..metrics.retrieval import share_of
-from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, RankingPredictor, last_of
 from .listwise import importances
-from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
+from .out_of_fold import RerankingFolds, check_columns, check_predictor, fit_coefficients
+from .reranking_features import (
+    Feature,
+    Features,
+    QueryResults,
+    check_features,
+    columns_of,
+    reranking_features,
+    searched,
+)
 
 __all__ = ["Reranker"]
 
@@ -30,42 +39,42 @@ _PREFIT, _FOLDS = "prefit", 5
 
 @frames_out
 class Reranker(RankingPredictor):
-    """Rank the best candidates of a predictor again, by a model of which of them is true.
+    """Re-rank the best candidates of a predictor by a model of which of them is true.
 
-    The predictor is fitted on parts of the data, and says of the others what it knows of each query
-    and candidate: its scores, those of its parts, ranks, and columns of yours. A softmax over the
-    candidates of each query learns from these which one is true. It is drawn towards the
-    predictor's own order, which stays where nothing is ahead of it by a standard error. The softmax
-    of the scores of a row's candidates are probabilities.
+    Out-of-fold predictions give features of each query and candidate: scores, those of parts of the
+    predictor, ranks, and columns of yours. From these a softmax over the candidates of each query
+    learns which one is true. It is shrunk towards the predictor's own order, which is kept unless
+    another is ahead by a standard error. The softmax of the scores of a row's candidates are
+    probabilities.
 
-    Where `fit` was given `columns`, so must be `predict`, `rank`, `truth_ranks` and `score`, each
-    those of its rows and candidates.
+    If `fit` is called with `columns`, so must be `predict`, `rank`, `truth_ranks` and `score`, with
+    those of their rows and candidates.
 
     Parameters
     ----------
     predictor : StructuredPredictor, TwoWay, Ensemble, or Pipeline that ends in one
-        Whose decoder ranks candidates. Of TwoWay a fixed `weight` will do: it is learnt here.
+        Whose decoder ranks candidates. For TwoWay a fixed `weight` will do: it is learned here.
     features : str, callable, or list of such, default "auto"
         Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
-        and "price", that of hubs (see `without_hubs`). "auto" is all but the last. A function
-        (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and returns
-        one number or row of numbers for each; alone, it comes in addition to "auto".
+        and "hubness", minus the penalty of `correct_hubness`. "auto" is all but the last. A
+        function (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and
+        returns one number or row of numbers for each; alone, it comes in addition to "auto".
     alpha : "cv" or float, default "cv"
-        Penalty on the way from the predictor's own order, to which infinity holds it. "cv" chooses
+        Penalty on the distance to the predictor's own order, which infinity keeps. "cv" chooses it
         by the likelihood of held-out folds.
     top : int or None, default 100
-        How many of a query's best candidates are ranked again; the others follow as they were. None
+        How many of a query's best candidates are re-ranked; the others follow in their order. None
         is all.
     cv : int or "prefit", default 5
-        Number of folds. "prefit" takes a predictor that is fitted, and learns from what it says of
-        the rows given to `fit`, which must be others.
+        Number of folds. "prefit" takes a fitted predictor, and learns from its predictions of the
+        rows of `fit`, which it must not have seen.
     random_state : None, int or Generator
         Seed of the folds.
 
     Attributes
     ----------
     predictor_
-        Fitted on all rows; that which was given, if it was fitted.
+        Fitted on all rows; with cv="prefit" the predictor itself.
     feature_names_ : list of str
     coef_ : ndarray of shape (d,)
         Of each feature, in units of how much it varies among the candidates of a query.
@@ -74,10 +83,10 @@ class Reranker(RankingPredictor):
         feature is shuffled among the candidates of each.
     alpha_ : float
     cv_results_ : dict of arrays
-        "alpha", "score" (mean log-likelihood) and "fold_score" of what was tried, if alpha="cv".
+        "alpha", "score" (mean log-likelihood) and "fold_score" of each penalty, if alpha="cv".
     n_queries_, n_left_out_ : int
-        Held-out queries that were learnt from; and those left out, because the truth was not among
-        the best candidates, or there was no other.
+        Held-out queries that were learned from; and those left out, because the truth was not among
+        the best candidates, or was the only one.
 
     Examples
     --------
@@ -101,13 +110,13 @@ class Reranker(RankingPredictor):
 
     def __init__(
         self,
-        predictor: Any,
-        features: Any = "auto",
+        predictor: Estimator,
+        features: Features = "auto",
         *,
-        alpha: Any = "cv",
+        alpha: float | str = "cv",
         top: int | None = 100,
         cv: int | str = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.predictor = predictor
         self.features = features
@@ -118,14 +127,14 @@ class Reranker(RankingPredictor):
 
     def fit(
         self,
-        X: Any,
-        Y: Any,
-        groups: Any = None,
-        candidates: Any = None,
-        columns: Any = None,
-        **fit_params: Any,
+        X: Objects,
+        Y: Objects,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        columns: Matrix = None,
+        **fit_params: object,
     ) -> Reranker:
-        """Learn the last word in cross-validation, then fit the predictor on all rows.
+        """Learn to re-rank from out-of-fold predictions, then fit the predictor on all rows.
 
         Parameters
         ----------
@@ -135,7 +144,7 @@ class Reranker(RankingPredictor):
             Rows of one label stay in one fold, such as the spectra of a molecule; the predictor's
             fit gets them too.
         candidates : objects, CandidateSets or list of lists, optional
-            What held-out rows choose from, as it will be at prediction: one pool, or one set for
+            Candidates of held-out rows, as they will be at prediction: one pool, or one set for
             each row of X. Default the distinct outputs of all rows.
         columns : array, optional
             Numbers of yours for pairs. Of one pool with c candidates, shape (c,), (c, d), or
@@ -152,7 +161,7 @@ class Reranker(RankingPredictor):
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         features = self._check()
         rng = check_rng(self.random_state)
-        rehearsal = LastRehearsal(
+        folds = RerankingFolds(
             self.predictor,
             X,
             Y,
@@ -165,21 +174,21 @@ class Reranker(RankingPredictor):
             columns=columns,
         )
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
-        names, lists, n_left_out = rehearsal.lists(cv, rng)
+        names, lists, n_left_out = folds.lists(cv, rng)
         scale = lists.spreads()
-        found = learnt(lists.scaled(scale), self.alpha)
-        predictor = rehearsal.fitted()
-        references = rehearsal.references(predictor, cv, rng) if "price" in features else None
+        coefficients = fit_coefficients(lists.scaled(scale), self.alpha)
+        predictor = folds.fitted()
+        references = folds.references(predictor, cv, rng) if "hubness" in features else None
         # together, once all are fitted: a fit that fails changes nothing
         self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
-        self.coef_, self.alpha_, self.cv_results_ = found
+        self.coef_, self.alpha_, self.cv_results_ = coefficients
         self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
         self.references_, self._takes_columns = references, columns is not None
         self._name = uuid4().hex
-        self.importances_ = importances(lists, self._word, rng)
+        self.importances_ = importances(lists, self._new_scores, rng)
         return self
 
-    def _check(self) -> tuple[Any, ...]:
+    def _check(self) -> tuple[Feature, ...]:
         """Check the parameters, and return the features as a tuple."""
         features = check_features(self.features)
         alpha = self.alpha
@@ -192,98 +201,112 @@ class Reranker(RankingPredictor):
 
     # Scores --------------------------------------------------------------------------------------
 
-    def _word(self, features: np.ndarray) -> np.ndarray:
+    def _new_scores(self, features: np.ndarray) -> np.ndarray:
         """Return the scores of candidates of these features, shape (m,)."""
         return (features / self.scale_) @ self.coef_
 
-    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Any, Any]:
+    def _searched(
+        self, X: Objects, candidates: Candidates, columns: Matrix
+    ) -> tuple[QueryResults, Matrix]:
         check_is_fitted(self)
-        given = asked(self.predictor_, X, candidates)
+        results = searched(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
             have = "with columns: give those of these candidates"
             lack = "without columns, and cannot take any: give them to fit, too"
             raise ValueError(f"The model was fitted {have if self._takes_columns else lack}.")
         if columns is not None:
-            columns = check_columns(columns, given.pool.objects, given.n)
-        return given, columns
+            columns = check_columns(columns, results.pool.objects, results.n)
+        return results, columns
 
-    def _short(self, given: Any, listed: Lists, X: Any, columns: Any) -> np.ndarray:
+    def _short(
+        self, results: QueryResults, listed: Lists, X: Objects, columns: Matrix
+    ) -> np.ndarray:
         """Return the new scores of candidates in the lists, which have no copies."""
-        pool = given.pool
+        pool = results.pool
         if columns is not None:
-            rows = pool.objects.indptr[:-1] if pool.is_per_query else np.arange(given.n)
+            rows = pool.objects.indptr[:-1] if pool.is_per_query else np.arange(results.n)
             columns = columns_of(columns, pool, listed, rows)
         references = self.references_
         if references is not None:
-            references = references[0], given.matched(references[1])
+            decoder = last_of(self.predictor_).decoder_
+            references = references[0], decoder.matched(references[1], pool)
         features = check_features(self.features)
-        _, values = evidence(given, listed, features, X, columns, references)
-        return self._word(values)
+        _, values = reranking_features(results, listed, features, X, columns, references)
+        return self._new_scores(values)
 
-    def _ranked(self, given: Any, k: int, X: Any, columns: Any) -> tuple[Lists, np.ndarray]:
+    def _ranked(
+        self, results: QueryResults, k: int, X: Objects, columns: Matrix
+    ) -> tuple[Lists, np.ndarray]:
         """Return the best candidates of each query by the predictor, and their new scores.
 
         After those that are ranked again come the others, at their old distances.
         """
-        top = given.pool.largest if self.top is None else self.top
-        listed = given.listed(max(k, top))
+        top = results.pool.largest if self.top is None else self.top
+        listed = results.listed(max(k, top))
         head = listed.position < top
         short, _, where = listed.select(head).distinct()
         scores = np.empty(len(head))
-        scores[head] = self._short(given, short, X, columns)[where]
+        scores[head] = self._short(results, short, X, columns)[where]
         if not head.all():
-            own = listed.select(head)
-            low = -best_of_sets(-scores[head], own.indptr)
-            last = own.score[own.indptr[1:] - 1]
+            reranked = listed.select(head)
+            low = -best_of_sets(-scores[head], reranked.indptr)
+            last = reranked.score[reranked.indptr[1:] - 1]
             query = listed.query_of[~head]
             scores[~head] = low[query] - (last[query] - listed.score[~head])
         return listed, scores
 
     # Predictions ---------------------------------------------------------------------------------
 
-    def embed(self, candidates: Any) -> Any:
+    def embed(self, candidates: Candidates) -> Any:
         check_is_fitted(self)
         return last_of(self.predictor_).embed(candidates)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10, columns: Any = None) -> Found:
-        given, columns = self._asked(X, candidates, columns)
-        k = given.pool.width(k)
-        listed, scores = self._ranked(given, k, X, columns)
+    def rank(
+        self, X: Objects, candidates: Candidates = None, k: int = 10, columns: Matrix = None
+    ) -> Found:
+        results, columns = self._searched(X, candidates, columns)
+        k = results.pool.width(k)
+        listed, scores = self._ranked(results, k, X, columns)
         if np.any(listed.sizes == 0):
             raise ValueError("The index found no candidate for some queries: raise its n_probe.")
-        found, best = top_k_of_sets(scores, listed.indptr, k)
-        at = np.where(found >= 0, listed.indptr[:-1, None] + found, 0)
-        return np.where(found >= 0, listed.place[at] if len(at) else at, -1), best
+        index, best = top_k_of_sets(scores, listed.indptr, k)
+        at = np.where(index >= 0, listed.indptr[:-1, None] + index, 0)
+        return np.where(index >= 0, listed.place[at] if len(at) else at, -1), best
 
-    def predict(self, X: Any, candidates: Any = None, columns: Any = None) -> Any:
+    def predict(self, X: Objects, candidates: Candidates = None, columns: Matrix = None) -> Any:
         return self._best(X, candidates, columns=columns)
 
     def truth_ranks(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
-        columns: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        columns: Matrix = None,
         *,
         ties: str = "average",
     ) -> np.ndarray:
         share = share_of(ties)
-        given, columns = self._asked(X, candidates, columns)
-        listed, scores = self._ranked(given, 1, X, columns)
+        results, columns = self._searched(X, candidates, columns)
+        listed, scores = self._ranked(results, 1, X, columns)
         short, first, _ = listed.distinct()
-        scores, truth = scores[first], short.entries(given.truth(plain_outputs(Y)))
-        own = np.where(truth >= 0, scores[truth], np.nan)
-        slack = np.full(given.n, TIE * np.abs(scores).max(initial=0.0))
-        above, tied = count_better_of_sets(scores, short.query_of, own, slack)
+        scores, truth = scores[first], short.entries(results.truth(plain_outputs(Y)))
+        is_listed = truth >= 0
+        true_scores = np.where(is_listed, scores[truth], np.nan)
+        slack = np.full(results.n, TIE * np.abs(scores).max(initial=0.0))
+        above, tied = count_better_of_sets(scores, short.query_of, true_scores, slack)
         ranks = 1.0 + above + share * (tied - 1)
-        there = truth >= 0
-        if there.all():
+        if is_listed.all():
             return ranks
-        before = given.truth_ranks(plain_outputs(Y), ties)
-        return np.where(there, ranks, np.maximum(before, 1.0 + short.sizes))
+        before = results.truth_ranks(plain_outputs(Y), ties)
+        return np.where(is_listed, ranks, np.maximum(before, 1.0 + short.sizes))
 
     def score(
-        self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None, columns: Any = None
+        self,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        scoring: Scoring = None,
+        columns: Matrix = None,
     ) -> float:
         candidates = self.embed(candidates)
         return object_score(
@@ -297,7 +320,7 @@ class Reranker(RankingPredictor):
 
     @property
     def made_by(self) -> str:
-        """What stands for this fit: scores of another mean something else."""
+        """An identifier of this fit: scores of another fit are not comparable."""
         check_is_fitted(self)
         return self._name
 

@@ -1,16 +1,17 @@
-"""Where to cut: quantiles of calibration values with the correction of finite samples."""
+"""Conformal thresholds: quantiles of calibration scores with the finite-sample correction."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.types import Candidates, Labels, Objects, Weights
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 
@@ -37,7 +38,7 @@ _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 def cut(
     values: np.ndarray, coverage: float, mass: np.ndarray | None = None, weight: float = 1.0
 ) -> float:
-    """Return the least value q such that a new one is at most q with probability `coverage`.
+    """Return the least value q such that a new value is at most q with probability `coverage`.
 
     The values increase, and count by their mass, 1 each by default, the new one by its weight. It
     is infinite where they are too few.
@@ -56,8 +57,8 @@ def cut(
 def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
     """Return how much each row counts: weight / rows of its group; None is 1 each.
 
-    A new group then takes any place among those at hand as likely as any other (hierarchical
-    conformal prediction).
+    The rank of a new group among those of calibration is then uniform (hierarchical conformal
+    prediction).
     """
     if groups is None:
         return weights
@@ -66,7 +67,7 @@ def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
     return share if weights is None else share * weights
 
 
-def size_edges(sizes: np.ndarray, levels: Any) -> np.ndarray:
+def size_edges(sizes: np.ndarray, levels: Sequence[float] | np.ndarray) -> np.ndarray:
     """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
 
     They are at increasing levels of the quantiles of sizes; strata that would be equal are one.
@@ -78,7 +79,7 @@ def size_edges(sizes: np.ndarray, levels: Any) -> np.ndarray:
 def warn_of(
     values: np.ndarray, coverage: float, mass: np.ndarray | None, where: str, stacklevel: int
 ) -> None:
-    """Warn that no value has the coverage, and say why."""
+    """Warn that no threshold has the coverage, with the reason."""
     n = len(values) if mass is None else round(float(np.sum(mass)), 1)
     share = Fraction(str(coverage))
     absent = int(np.sum(np.isinf(values)))
@@ -97,7 +98,7 @@ def warn_of(
     warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
 
 
-def checked_labels(labels: Any, name: str, n: int) -> Any:
+def checked_labels(labels: Labels, name: str, n: int) -> np.ndarray | None:
     """Return labels as an array, one for each of n rows; None where there are none."""
     if labels is None:
         return None
@@ -109,7 +110,7 @@ def checked_labels(labels: Any, name: str, n: int) -> Any:
     return np.asarray(labels)
 
 
-def checked_weights(weights: Any, n: int) -> np.ndarray:
+def checked_weights(weights: Weights, n: int) -> np.ndarray:
     """Return weights, one for each of n rows."""
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0.0) or not np.any(w > 0.0):
@@ -120,14 +121,14 @@ def checked_weights(weights: Any, n: int) -> np.ndarray:
     return w
 
 
-def set_sizes(pool: Any, n: int) -> np.ndarray:
+def set_sizes(pool: Candidates, n: int) -> np.ndarray:
     """Return the number of candidates of each of n queries."""
     plain = plain_pool(pool)
     return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
 
 
 def new_strata(
-    strata: Any, n: int, sizes_of: Callable[[], np.ndarray]
+    strata: Labels, n: int, sizes_of: Callable[[], np.ndarray]
 ) -> tuple[Any, np.ndarray | None]:
     """Return (edges of sizes or None, labels) and the number of each row's stratum."""
     if strata is None:
@@ -137,12 +138,18 @@ def new_strata(
         sizes = sizes_of()
         edges = size_edges(sizes, _PARTS)
         return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
-    labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
+    checked = np.asarray(checked_labels(strata, "strata", n))
+    labels, codes = np.unique(checked, return_inverse=True)
     return (None, labels.tolist()), codes
 
 
-def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarray | None:
-    """Return how much each of the rows that set the threshold counts, in its stratum."""
+def row_masses(
+    groups: np.ndarray | None,
+    weights: np.ndarray | None,
+    codes: np.ndarray | None,
+    rows: np.ndarray,
+) -> np.ndarray | None:
+    """Return the mass in its stratum of each row that sets the threshold."""
     if groups is not None:
         groups = np.unique(groups[rows], return_inverse=True)[1]
         if codes is not None:
@@ -150,21 +157,21 @@ def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.nd
     return masses(groups, None if weights is None else weights[rows])
 
 
-def codes_among(labels: list[Any], strata: Any, n: int) -> np.ndarray:
+def codes_among(labels: list[Hashable], strata: Labels, n: int) -> np.ndarray:
     """Return the number of the stratum of each of n queries."""
-    given = checked_labels(strata, "strata", n)
-    known = {label: j for j, label in enumerate(labels)}
-    missing = [one for one in given.tolist() if one not in known]
+    values = np.asarray(checked_labels(strata, "strata", n)).tolist()
+    codes = {label: j for j, label in enumerate(labels)}
+    missing = [label for label in values if label not in codes]
     if missing:
         raise ValueError(
-            f"strata must be among those of `calibrate`, {labels}. Got {missing[0]!r}, of which "
-            "nothing is known: calibrate with rows of it."
+            f"strata must be among those of `calibrate`, {labels}. Got {missing[0]!r}: calibrate "
+            "with rows of it."
         )
-    return np.array([known[one] for one in given.tolist()], dtype=np.intp)
+    return np.array([codes[label] for label in values], dtype=np.intp)
 
 
-def checked_length(X: Any, Y: Any) -> int:
-    """Return the number of rows, or raise where X and Y do not fit or have none."""
+def checked_length(X: Objects, Y: Objects) -> int:
+    """Return the number of rows, or raise where X and Y differ in length or are empty."""
     if n_rows(X) != n_rows(Y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
     if n_rows(X) == 0:

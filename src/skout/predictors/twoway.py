@@ -1,4 +1,4 @@
-"""Two ways: which output does the input ask for, and which output would have made the input?"""
+"""`TwoWay`: a model from inputs to outputs and one from outputs to inputs, in one search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import frames_out
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
 from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -17,26 +18,26 @@ from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source
 from ..sketches import as_sketch
-from .rehearsal import Rehearsal
+from .out_of_fold import OutOfFold
 from .thresholds import checked_labels
-from .weighing import NORMALISATIONS, Ways, best_option, choose_weight
+from .two_way_weight import NORMALISATIONS, Ways, best_option, choose_weight
 
 __all__ = ["TwoWay"]
 
 
 @frames_out
 class TwoWay(StructuredPredictor):
-    """Score candidates by a backward and by a forward model, in one search.
+    """Score candidates by a backward and by a forward model (IOKRreverse), in one search.
 
-    The backward model predicts the coordinates f(x) of the output; the forward model learns from
-    an output c the coordinates g(c) of the *input*, and asks whether c would have made x. With
+    The backward model predicts the coordinates f(x) of the output; the forward model predicts from
+    an output c the coordinates g(c) of the *input*, which are compared with those of x. With
     the coordinates z of the output kernel and z_x of the input kernel, a candidate scores
 
         2 <f(x), z(c)> - k(c, c) + weight (2 <g(c), z_x(x)> - ||g(c)||^2)
 
     or, by cosines, weight (2 cos(g(c), z_x(x)) - 1) in the second part. Both are inner products of
-    vectors that lie side by side, so all that searches candidates works: pools on disk, indices,
-    clusters, cards, prices for hubs, prediction sets. It is the fusion of IOKR and IOKRreverse of
+    concatenated vectors, so that every search of candidates works: pools on disk, indices,
+    clusters, GPUs, hubness correction, prediction sets. It is the fusion of IOKR and IOKRreverse of
     Brouard et al. (2019) with sketches, where a candidate takes two short vectors, not n kernel
     values.
 
@@ -49,9 +50,9 @@ class TwoWay(StructuredPredictor):
         encodes them, and its output basis takes inputs; a decoder is not used. None is the
         backward model turned round: its kernels and its regressor, both sides sketched.
     weight : "cv" or float, default "cv"
-        Of the forward way: 0 is the backward model alone, infinity the forward one. "cv" chooses
+        Of the forward model: 0 is the backward model alone, infinity the forward one. "cv" chooses
         it in cross-validation by the metric, 0 and infinity among others; one of these where the
-        gain of both ways is within a standard error over the folds.
+        gain of both together is within a standard error over the folds.
     normalisation : "distance", "cosine" or None, default None
         How forward predictions of different lengths compare. None chooses it with the weight, and
         is "distance" where the weight is a number.
@@ -68,9 +69,9 @@ class TwoWay(StructuredPredictor):
     weight_, normalisation_
         Those in use.
     weight_results_ : dict of arrays
-        "weight", "normalisation", "score" and "fold_score" of what was tried, if weight="cv".
+        "weight", "normalisation", "score" and "fold_score" of each option, if weight="cv".
     regressor_, output_basis_, decoder_
-        The fitted parts: both ways in one vector.
+        The fitted parts: both directions in one vector.
 
     References
     ----------
@@ -94,14 +95,14 @@ class TwoWay(StructuredPredictor):
 
     def __init__(
         self,
-        backward: Any,
-        forward: Any = None,
-        weight: Any = "cv",
+        backward: Estimator,
+        forward: Estimator = None,
+        weight: float | str = "cv",
         *,
         normalisation: str | None = None,
-        scoring: Any = None,
+        scoring: Scoring = None,
         cv: int = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.backward = backward
         self.forward = forward
@@ -112,9 +113,14 @@ class TwoWay(StructuredPredictor):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+        self,
+        X: Objects,
+        Y: Objects = None,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        **fit_params: object,
     ) -> TwoWay:
-        """Fit both ways, after their weight is chosen on parts of the data.
+        """Fit both models, after the weight is chosen on held-out rows.
 
         Parameters
         ----------
@@ -126,8 +132,8 @@ class TwoWay(StructuredPredictor):
             Rows of one label stay in one fold, such as the spectra of a molecule; also where the
             regressors choose their alpha.
         candidates : objects, CandidateSets or list of lists, optional
-            What held-out rows choose from where the weight is chosen: as it will be at
-            prediction, so sets have one for each row of X. Default the distinct outputs of the
+            Candidates of held-out rows where the weight is chosen, as they will be at prediction:
+            sets have one for each row of X. Default the distinct outputs of the
             rows that the fold was fitted on; of all rows if the metric is a rank.
         **fit_params
             Passed to both models' fit, e.g. sample_weight; with scikit-learn's metadata routing,
@@ -146,11 +152,11 @@ class TwoWay(StructuredPredictor):
         ways = self._ways(X, Y, groups, fit_params)
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
         if weight == "cv":
-            one = self.normalisation
+            name = self.normalisation
             results = choose_weight(
                 ways,
-                Rehearsal(self.backward, X, Y, groups, candidates),
-                normalisations=NORMALISATIONS if one is None else (one,),
+                OutOfFold(self.backward, X, Y, groups, candidates),
+                normalisations=NORMALISATIONS if name is None else (name,),
                 scoring=self.scoring,
                 cv=self.cv,
                 random_state=self.random_state,
@@ -184,9 +190,9 @@ class TwoWay(StructuredPredictor):
                 )
         able(as_decoder(self.backward.decoder), "embed", "queries", "without_pool", by="TwoWay")
 
-    def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
-        """Return the models with what their fits need, after a look at the first rows."""
-        forward = turned_round(self.backward) if self.forward is None else self.forward
+    def _ways(self, X: Objects, Y: Objects, groups: Labels, fit_params: State) -> Ways:
+        """Return the models with the parameters of their fits, checked on the first rows."""
+        forward = reversed_model(self.backward) if self.forward is None else self.forward
         groups = checked_labels(groups, "groups", n_rows(X))
         ways = Ways(self.backward, forward, groups, fit_params)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
@@ -194,15 +200,15 @@ class TwoWay(StructuredPredictor):
 
     @property
     def regressor(self) -> Any:
-        """The regressor of both ways: a clone can be fitted on other rows."""
+        """The regressor of both directions: a clone can be fitted on other rows."""
         return self.regressor_
 
     def _seen_outputs(self) -> Any:
         return self.output_basis_.outputs
 
 
-def turned_round(model: Any) -> StructuredPredictor:
-    """Return the model from outputs to inputs: the kernels change places, and have sketches."""
+def reversed_model(model: Estimator) -> StructuredPredictor:
+    """Return the model from outputs to inputs: the kernels change places, both sketched."""
     regressor, basis = clone(model.regressor), as_basis(model.output_basis)
     if not (hasattr(regressor, "kernel") and hasattr(basis, "kernel")):
         raise TypeError(

@@ -39,7 +39,7 @@ from ..solvers.design import coordinates_of
 from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
 from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
-from .learning import LearnedMetric, learned_kernel
+from .learning import MetricRounds, learned_kernel
 
 # Targets below this leave the solver, which smooths losses, without digits.
 _SMALLEST = 1e-130
@@ -59,7 +59,7 @@ class MachineFit:
     kernel: Kernel  # as it was given
     engine: Engine
     chosen: ChosenAlpha
-    metric: LearnedMetric | None
+    metric: MetricRounds | None
     coef: Floats  # of the coordinates, A included, (p, d)
     matrix: Floats  # the same of the features, (m, d)
     intercept: Floats  # (d,)
@@ -182,7 +182,7 @@ class KernelMachineBase(PartsByName):
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).here()
+        targets = encoded_targets(y, rows, missing=missing).load()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -211,7 +211,7 @@ class KernelMachineBase(PartsByName):
         alphas, (n, d) = check_alphas(self.alpha, strict=True), Y.shape
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
-        rows.check_room(8 * _COLUMNS * Y.size, held)
+        rows.check_device_memory(8 * _COLUMNS * Y.size, held)
         kernel = given = as_kernel(self.kernel)
         metric = None
         if given.learns:
@@ -255,12 +255,15 @@ class KernelMachineBase(PartsByName):
     ) -> ConvexProblem:
         """Return the problem in coordinates, where the solver will run: a device perhaps."""
         Y = targets.astype(np.float64, copy=False)
-        Y = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # missing ones have no weight
+        Y = np.nan_to_num(Y) if np.isnan(Y).any() else Y  # missing ones have no weight
+        Y = rows.device_array(Y)
         check_runs(loss, Y)
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else rows.near(square_root(task_matrix))
+        root = None if task_matrix is None else rows.device_array(square_root(task_matrix))
         design = coordinates_of(engine, rows, dtype=None)
-        return ConvexProblem(design, Y, rows.near(shares), loss, alpha, root, self.fit_intercept)
+        return ConvexProblem(
+            design, Y, rows.device_array(shares), loss, alpha, root, self.fit_intercept
+        )
 
     def _solved(
         self,
@@ -270,7 +273,7 @@ class KernelMachineBase(PartsByName):
         rows: Source,
         d: int,
         chosen: ChosenAlpha,
-        metric: LearnedMetric | None,
+        metric: MetricRounds | None,
     ) -> MachineFit:
         """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
         coef, intercept = np.empty((engine.rank, d)), np.empty(d)
@@ -337,7 +340,7 @@ class KernelMachineBase(PartsByName):
         used = flatnonzero(problem.weights)
         used = used[:: math.ceil(len(used) / _PREDICTED)]
         shares = problem.weights[used] / problem.weights[used].sum()
-        predicted = rows.subset(used).map_near(
+        predicted = rows.subset(used).map_on_device(
             projection, Y.shape[1:], np.float64, n_jobs=self.n_jobs
         )
         more = shares @ (loss.value(predicted, Y[used]) - loss.value(F[used], Y[used]))
@@ -455,7 +458,7 @@ class PenalizedRegressor(RegressorMixin):
         r2 : float
             1 is perfect, 0 as good as the mean; that of each output, averaged.
         """
-        targets = np.asarray(beside(y).here())
+        targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
             return r2(targets, numpy_of(self.predict(X)), sample_weight)
         return super().score(X, y, sample_weight)

@@ -131,7 +131,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "for regression use KernelMachine."
             )
         rows, y, weights = self._read(X, y, sample_weight)
-        codes = self._codes(None if y is None else beside(y).here(), len(rows))
+        codes = self._codes(None if y is None else beside(y).load(), len(rows))
         if self.class_weight is not None:
             weights = self._class_weights(codes, weights)
         if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:

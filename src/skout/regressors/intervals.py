@@ -62,12 +62,12 @@ def calibrated(
         See `KernelRidge.calibrate`.
     """
     inputs = source(X)
-    T = np.asarray(encoded_targets(y, inputs, missing=True).here(), dtype=np.float64)
+    T = np.asarray(encoded_targets(y, inputs, missing=True).load(), dtype=np.float64)
     if T.ndim != 2 - is_vector:
         raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
     T = T.reshape(len(T), -1)
     if cv is None:
-        return Calibration([_errors(model, inputs.here(), T, scaled)], [], scaled)
+        return Calibration([_errors(model, inputs.load(), T, scaled)], [], scaled)
     errors: list[Floats] = []
     models: list[Any] = []
     for split in deal(cv, len(T), random_state=getattr(model, "random_state", None)):

@@ -19,7 +19,7 @@ from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments
 from ..basis.passes import TrainingSample
-from ..kernels import Kernel, Learnt, Mahalanobis
+from ..kernels import Kernel, LearnedMetric, Mahalanobis
 from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample
 from ..solvers.folds import TEST, TRAIN, AlphaSearch, deal, least_loss, mean_square
@@ -51,8 +51,8 @@ _MISSING = (
 
 
 @dataclass(frozen=True)
-class LearnedMetric:
-    """The rounds in which a metric was learned: `metric_results_`; `Learnt` says what they are."""
+class MetricRounds:
+    """The rounds in which a metric was learned, `metric_results_`: see `LearnedMetric`."""
 
     alpha: Floats
     mean_loss: Floats  # of held-out rows, (rounds + 1, n_alphas)
@@ -63,14 +63,14 @@ class LearnedMetric:
 
 
 def learned_kernel(
-    kernel: Learnt, sample: TrainingSample, alphas: list[float], options: RidgeOptions
-) -> tuple[Mahalanobis, LearnedMetric]:
+    kernel: LearnedMetric, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+) -> tuple[Mahalanobis, MetricRounds]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
     Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
     kernel.check()
-    if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
+    if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
     seed, n, index = int(check_rng(options.random_state).integers(2**32)), len(sample.rows), None
     if n > kernel.max_rows and sample.rows.pool is None:  # of rows that come in order only, all
@@ -82,7 +82,7 @@ def learned_kernel(
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
         sample = TrainingSample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
-        origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
+        origin = sample.targets.first_rows(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
     learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
@@ -93,7 +93,7 @@ def learned_kernel(
 
 
 def search_after(
-    metric: LearnedMetric, sample: TrainingSample, alphas: list[float]
+    metric: MetricRounds, sample: TrainingSample, alphas: list[float]
 ) -> tuple[AlphaSearch, Table | None]:
     """Return a search of the alphas that are left to choose from where a metric was learned.
 
@@ -128,13 +128,13 @@ class _Round:
 class _Learning:
     """Rounds on a sample: a fit in the metric so far, then the next metric from its gradients."""
 
-    kernel: Learnt
+    kernel: LearnedMetric
     sample: TrainingSample
     alphas: list[float]
     options: RidgeOptions
     seed: int
 
-    def chosen(self) -> tuple[Mahalanobis, LearnedMetric]:
+    def chosen(self) -> tuple[Mahalanobis, MetricRounds]:
         """Hold out rows, and return the kernel in the metric of the round that serves them best."""
         rows, weights = self.sample.rows, self.sample.weights
         n = len(rows)
@@ -149,7 +149,7 @@ class _Learning:
         if n_splits == 1 and rows.pool is None and (weights is None or np.any(weights[masks[0]])):
             held = np.flatnonzero(masks[0])  # one part of rows that can be read again
         alphas = np.array(self.alphas)
-        metric = LearnedMetric(alphas, mean, best, self.alphas[which], losses[best], held)
+        metric = MetricRounds(alphas, mean, best, self.alphas[which], losses[best], held)
         scale = rounds[best][0].scale
         if n_splits > 1 and best > 0:
             # few rows: learn again from all of them, with the alphas that served best
@@ -198,9 +198,9 @@ class _Learning:
         self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
     ) -> _Round:
         """Fit by Cholesky factors of the kernel matrix of all rows."""
-        rows, origin = Memory(self.sample.rows.here()), self.sample.origin
+        rows, origin = Memory(self.sample.rows.load()), self.sample.origin
         sample = replace(self.sample, rows=rows)
-        T = sample.targets.here().astype(np.float64)
+        T = sample.targets.load().astype(np.float64)
         T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held

@@ -52,7 +52,7 @@ from ..solvers.ridge import (
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
-from .learning import LearnedMetric, learned_kernel, search_after
+from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
@@ -169,7 +169,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
-        Of a kernel whose metric is learned, see `skout.kernels.Learnt`.
+        Of a kernel whose metric is learned, see `skout.kernels.LearnedMetric`.
     n_features_in_ : int
 
     Examples
@@ -343,7 +343,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
+            rows, targets = rows.in_memory(), Memory(targets.load(), "y")
         if not adds and len(rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         sample = TrainingSample(rows, targets, weights)
@@ -380,7 +380,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         self,
         alphas: list[float],
         sample: TrainingSample,
-        metric: LearnedMetric | None,
+        metric: MetricRounds | None,
         groups: ArrayLike | None,
         scorer: Scorer | None,
     ) -> tuple[AlphaSearch, Table | None]:
@@ -392,7 +392,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         # a splitter or groups, which somebody gave for a reason, decide themselves
         if metric is not None and groups is None and isinstance(self.cv, int):
             return search_after(metric, sample, alphas)
-        n, targets, weights = len(sample.rows), sample.targets.at_hand, sample.weights
+        n, targets, weights = len(sample.rows), sample.targets.resident, sample.weights
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
         return AlphaSearch(alphas, splits), None
 
@@ -407,7 +407,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _take(
         self,
         fit: Fit,
-        metric: LearnedMetric | None = None,
+        metric: MetricRounds | None = None,
         table: Table | None = None,
         grown: GrowingMoments | None = None,
     ) -> None:

@@ -1,11 +1,11 @@
-"""Where rows live: in memory, on disk, in a stream, on a cluster, on a card.
+"""Rows of data sets: in memory, on disk, in a stream, on a cluster, on a GPU.
 
-`source(X)` returns a `Source`, whatever X is; nothing outside this package asks where rows lie.
+`source(X)` returns a `Source`, whatever X is; nothing outside depends on where rows are stored.
 """
 
 from .blocks import Blocks
 from .dask import Dask
-from .device import Device, Place, on_device
+from .device import Device, on_device
 from .encode import (
     beside,
     check_pair,
@@ -22,6 +22,7 @@ from .encode import (
 from .local import Memory
 from .source import (
     MemoryLimits,
+    Place,
     Progress,
     Reduction,
     RowMap,

@@ -1,4 +1,4 @@
-"""Blocks of rows, which come one after another: checked, counted and sampled in a first pass."""
+"""Blocks of rows in place of arrays: checked, counted and sampled in a first pass."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Number
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
+from .._numerics.types import DType, Matrix, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row
@@ -23,12 +24,16 @@ from .stream import Column, Reservoir, Stream, join
 
 __all__ = ["Blocks"]
 
-# Rows that landmarks and widths are taken from where the number of rows is not known.
+#: The columns of a block: (X, y) or (X, y, weight).
+Block: TypeAlias = tuple[Matrix, ...]
+
+# Rows that are sampled for landmarks and widths where the number of rows is unknown: enough for
+# sketches of some thousand, and 160 MB at 1,000 features.
 _POOL_ROWS = 20_000
 
 
 class Blocks:
-    """Blocks of rows in place of X and y, where the whole is too large or is made on the way.
+    """Blocks of rows in place of X and y, for data too large for memory or generated on the fly.
 
     The `fit` of every estimator takes it as X, with y None. The result does not depend on how the
     rows are cut into blocks.
@@ -61,7 +66,7 @@ class Blocks:
     """
 
     def __init__(
-        self, make: Callable[[], Iterable[Any]] | Iterable[Any], n: int | None = None
+        self, make: Callable[[], Iterable[Objects]] | Iterable[Objects], n: int | None = None
     ) -> None:
         if not callable(make) and not isinstance(make, Iterable):
             raise TypeError(
@@ -76,33 +81,33 @@ class Blocks:
         """Whether the blocks can be read only once, as those of a generator."""
         return not callable(self.make) and iter(self.make) is self.make
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError(
             "Blocks are not an array: give them to the fit of an estimator of skout, or their "
             "parts to partial_fit."
         )
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[Block]:
         """Yield the blocks that have rows, checked and copied: (X, y) or (X, y, weight).
 
         They are copied since a generator may fill the same arrays again for its next block, while
         this one is still in use.
         """
-        first: tuple[Any, ...] | None = None
+        first: Block | None = None
         made = self.make() if callable(self.make) else self.make
         if not isinstance(made, Iterable):
             raise TypeError(f"make must return an iterable of blocks. It returned {made!r}.")
-        for number, given in enumerate(made):
-            block = _checked(given, number)
+        for number, item in enumerate(made):
+            block = _checked(item, number)
             if first is None:
                 first = block
             _check_alike(block, first, number)
             if n_rows(block[0]):
                 yield block
 
-    def merged(self, rows: int) -> Iterator[tuple[Any, ...]]:
+    def merged(self, rows: int) -> Iterator[Block]:
         """Yield blocks of at least so many rows, but for the last."""
-        parts: list[tuple[Any, ...]] = []
+        parts: list[Block] = []
         for block in self:
             parts.append(block)
             if sum(n_rows(part[0]) for part in parts) >= rows:
@@ -116,7 +121,10 @@ class Blocks:
         return Blocks(_Spool(self), self.n) if self.is_once else self
 
     def open(
-        self, seed: Any = None, size: int = 0, visit: Callable[[Any], None] | None = None
+        self,
+        seed: RandomState = None,
+        size: int = 0,
+        visit: Callable[[Objects], None] | None = None,
     ) -> tuple[Source, Source, np.ndarray | None]:
         """Return the rows, the targets and the weights, after a first pass if that is needed.
 
@@ -127,7 +135,7 @@ class Blocks:
         size : int
             Least rows of the sample: what sketches need.
         visit : callable, optional
-            Is shown the y of each block in a first pass.
+            Called with the y of each block in a first pass.
         """
         blocks = self.reread()
         head = next(iter(blocks), None)
@@ -145,7 +153,7 @@ class Blocks:
         return *_columns(blocks, reservoir.n, head, sample), weights
 
     def _survey(
-        self, reservoir: Reservoir, visit: Callable[[Any], None] | None
+        self, reservoir: Reservoir, visit: Callable[[Objects], None] | None
     ) -> np.ndarray | None:
         """Count the rows, sample them and gather their weights, in one pass."""
         weights = []
@@ -161,9 +169,9 @@ class Blocks:
 class _Spool:
     """Blocks of a generator, kept: arrays in memory, or in files beyond a limit."""
 
-    def __init__(self, blocks: Iterable[tuple[Any, ...]]) -> None:
+    def __init__(self, blocks: Iterable[Block]) -> None:
         self._folder: Path | None = None
-        self._blocks: list[tuple[Any, ...]] = []
+        self._blocks: list[Block] = []
         held = 0
         for number, block in enumerate(blocks):
             held += sum(_n_bytes(column) for column in block)
@@ -171,7 +179,7 @@ class _Spool:
                 block = tuple(self._filed(c, f"{number}-{i}") for i, c in enumerate(block))
             self._blocks.append(block)
 
-    def _filed(self, column: Any, name: str) -> Any:
+    def _filed(self, column: Objects, name: str) -> Matrix:
         """Return the path of a file that has the column; objects stay in memory."""
         is_array = isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
         if not is_array and not sparse.issparse(column):
@@ -186,17 +194,17 @@ class _Spool:
             sparse.save_npz(path, column, compressed=False)
         return path
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[Block]:
         for block in self._blocks:
             yield tuple(_loaded(column) for column in block)
 
 
-def _n_bytes(column: Any) -> int:
+def _n_bytes(column: Objects) -> int:
     parts = (column.data, column.indices, column.indptr) if sparse.issparse(column) else (column,)
     return sum(getattr(part, "nbytes", 0) for part in parts)
 
 
-def _loaded(column: Any) -> Any:
+def _loaded(column: Objects) -> Matrix:
     if not isinstance(column, Path):
         return column
     is_sparse = column.suffix == ".npz"
@@ -204,7 +212,7 @@ def _loaded(column: Any) -> Any:
 
 
 def _columns(
-    blocks: Iterable[Any], n: int, head: tuple[Any, ...], sample: tuple[Any, ...] = ()
+    blocks: Iterable[Block], n: int, head: Block, sample: Block = ()
 ) -> tuple[Source, Source]:
     """Return X and y of blocks, with a sample of their rows where there is one."""
     stream = Stream(lambda: iter(blocks), n)
@@ -216,30 +224,30 @@ def _columns(
     return X, y
 
 
-def _checked(given: Any, number: int) -> tuple[Any, ...]:
+def _checked(item: Objects, number: int) -> Block:
     """Return a block as a tuple of columns of equal length."""
-    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-        size = f" of {len(given)} things" if isinstance(given, tuple | list) else ""
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
+        size = f" of {len(item)} things" if isinstance(item, tuple | list) else ""
         raise TypeError(
             "A block must be a tuple (X, y) or (X, y, weight). "
-            f"Got {type(given).__name__}{size} as block {number}."
+            f"Got {type(item).__name__}{size} as block {number}."
         )
-    block = tuple(_as_column(column) for column in given)
+    block = tuple(_as_column(column) for column in item)
     sizes = [n_rows(column) for column in block]
     if len(set(sizes)) > 1:
         raise ValueError(f"The parts of block {number} differ in length: {sizes}.")
     return block
 
 
-def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) -> None:
+def _check_alike(block: Block, first: Block, number: int) -> None:
     """Raise if a block has other columns than the first one."""
     if len(block) != len(first):
         raise ValueError(
             f"Block {number} has {len(block)} parts, and the first one {len(first)}: either all "
             "have weights or none."
         )
-    for name, own, other in zip("Xyw", block, first, strict=False):
-        shapes = [getattr(part, "shape", (0,))[1:] for part in (own, other)]
+    for name, *pair in zip("Xyw", block, first, strict=False):
+        shapes = [getattr(column, "shape", (0,))[1:] for column in pair]
         if shapes[0] != shapes[1]:
             raise ValueError(
                 f"{name} of block {number} has rows of shape {shapes[0]}; those of the first block "
@@ -247,25 +255,23 @@ def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) ->
             )
 
 
-def _check_finite(block: tuple[Any, ...], number: int, start: int) -> None:
+def _check_finite(block: Block, number: int, start: int) -> None:
     """Raise if a block of the first pass has NaN or infinity; `start` rows came before it.
 
-    NaN in y may be a hole, which estimators check for.
+    NaN in y may be a missing target, which estimators check for.
     """
     for name, column in zip("Xyw", block, strict=False):
         if name == "y" and getattr(column, "dtype", np.dtype(object)).kind == "f":
             column = np.where(np.isnan(column), 0.0, column)
-        found = first_bad_row(column) if hasattr(column, "dtype") else None
-        if found is None:
-            continue
-        bad = found[0]
-        raise ValueError(
-            f"{name} contains NaN or infinity in row {start + bad}, which is row {bad} of block "
-            f"{number}."
-        )
+        bad = first_bad_row(column) if hasattr(column, "dtype") else None
+        if bad is not None:
+            raise ValueError(
+                f"{name} contains NaN or infinity in row {start + bad[0]}, which is row {bad[0]} "
+                f"of block {number}."
+            )
 
 
-def _as_column(column: Any) -> Any:
+def _as_column(column: Objects) -> Matrix:
     """Return an array, a CSR matrix, or a list of objects: a copy."""
     if sparse.issparse(column):
         return column.tocsr(copy=True)
@@ -273,8 +279,8 @@ def _as_column(column: Any) -> Any:
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):
-        own = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
-        return np.array(column) if own else take(column, np.arange(n_rows(column)))
+        is_plain = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
+        return np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
     column = list(column)
     first = column[0] if column else 0.0
     while isinstance(first, list | tuple | np.ndarray) and len(first):

@@ -12,25 +12,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import float_dtype, n_rows, take
+from .._numerics.types import Array, DType, Estimator, Index, Objects, Rows, Shape
 from .local import Memory
-from .source import Progress, Reduction, RowMap, Source, limits
+from .source import Progress, Reduction, Request, RowMap, Source, limits
 from .stream import join
-from .tasks import alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
+from .tasks import Delayed, alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 
 __all__ = ["Dask", "is_dask"]
 
-# Rows that may be brought here at once, as landmarks.
+# Landmarks that may be sent to this process: at 1,000 float64 features, 1.6 GB.
 _MOST_ROWS = 200_000
 # Blocks whose sizes a message shows.
 _SHOWN = 6
 
 
-def is_dask(objects: Any) -> bool:
+def is_dask(objects: Objects) -> bool:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
     return isinstance(objects, Dask) or has_graph(objects)
 
@@ -42,18 +44,18 @@ class Dask(Source):
 
     def __init__(
         self,
-        parts: list[Any],  # dask.delayed objects
+        parts: list[Delayed],  # dask.delayed objects
         name: str = "X",
         sizes: Sequence[int] | None = None,  # rows of each part
-        like: Any = None,  # none of the rows, or one
-        encode: Callable[[Any], Any] | None = None,  # makes rows of the objects of a part
+        like: Rows = None,  # none of the rows, or one
+        encode: Callable[[Rows], Rows] | None = None,  # makes rows of the objects of a part
     ) -> None:
         self.parts, self.name, self.encode = parts, name, encode
         self._sizes = None if sizes is None else tuple(int(size) for size in sizes)
         self._like = like
 
     @classmethod
-    def of(cls, objects: Any, name: str) -> Dask:
+    def of(cls, objects: Objects, name: str) -> Dask:
         """Return the source of a dask array, a bag, a delayed block or a list of delayed blocks."""
         if isinstance(objects, Dask):
             return objects
@@ -72,44 +74,44 @@ class Dask(Source):
         return cls(parts, name, objects.chunks[0] if known else None, like)
 
     @functools.cached_property
-    def _found(self) -> tuple[tuple[int, ...], Any]:
-        """Compute the sizes of the parts and a slice of no rows."""
-        found = compute([task(_described, part) for part in self.parts])
-        sizes = tuple(size for size, _, _ in found)
-        shapes = {tail for size, tail, _ in found if size}
+    def _computed(self) -> tuple[Shape, Rows]:
+        """Compute the sizes of the parts and an empty slice of the rows."""
+        parts = compute([task(_described, part) for part in self.parts])
+        sizes = tuple(size for size, _, _ in parts)
+        shapes = {tail for size, tail, _ in parts if size}
         if len(shapes) > 1:
             raise ValueError(
                 f"The blocks of {self.name} have rows of different shapes: {sorted(shapes)}."
             )
-        dtypes = [dtype for size, _, dtype in found if size] or [np.dtype(float)]
+        dtypes = [dtype for size, _, dtype in parts if size] or [np.dtype(float)]
         dtype = np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else dtypes[0]
         return sizes, np.empty((0, *(shapes.pop() if shapes else ())), dtype=dtype)
 
     @property
-    def _known_sizes(self) -> tuple[int, ...] | None:
-        """Rows of each part where they are known without computing anything."""
-        return self.__dict__.get("_found", (self._sizes, None))[0]
+    def _known_sizes(self) -> Shape | None:
+        """Rows of each part where they are known without a computation."""
+        return self.__dict__.get("_computed", (self._sizes, None))[0]
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> Shape:
         """Rows of each part."""
-        return self._found[0] if self._sizes is None else self._sizes
+        return self._computed[0] if self._sizes is None else self._sizes
 
     @functools.cached_property
-    def like(self) -> Any:
+    def like(self) -> Rows:
         if self._like is not None:
             return self._like
-        return self.take(slice(0, 1)) if self.encode is not None else self._found[1]
+        return self.take(slice(0, 1)) if self.encode is not None else self._computed[1]
 
     @property
     def precision(self) -> np.dtype:
         """The precision of the rows if it is known without a computation."""
-        known = self.__dict__.get("_found", (None, None))[1] if self._like is None else self._like
-        return float_dtype(known)
+        computed = self.__dict__.get("_computed", (None, None))[1]
+        return float_dtype(computed if self._like is None else self._like)
 
     @property
     def is_described(self) -> bool:
-        """Whether shape and dtype are known without computing anything."""
+        """Whether shape and dtype are known without a computation."""
         return self._like is not None
 
     @functools.cached_property
@@ -125,70 +127,68 @@ class Dask(Source):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def then(self, function: Callable[[Any], Any], like: Any = None) -> Dask:
+    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Dask:
         encode = function if self.encode is None else _Chain((self.encode, function))
         return Dask(self.parts, self.name, self._known_sizes, like, encode)
 
     def subset(self, index: np.ndarray) -> Dask:
-        found = [(i, local) for i, local in self.locate(index) if len(local)]
-        parts = [task(take, self.parts[i], local) for i, local in found]
-        return Dask(parts, self.name, [len(local) for _, local in found], self._like, self.encode)
+        pieces = [(i, local) for i, local in self.locate(index) if len(local)]
+        parts = [task(take, self.parts[i], local) for i, local in pieces]
+        return Dask(parts, self.name, [len(local) for _, local in pieces], self._like, self.encode)
 
     def locate(self, index: np.ndarray) -> list[tuple[int, np.ndarray]]:
         """Return for each part which of its rows are among increasing row numbers."""
         ends = np.searchsorted(index, self.starts)
         return [(i, index[ends[i] : ends[i + 1]] - self.starts[i]) for i in range(len(self.parts))]
 
-    # Rows that come here ------------------------------------------------------------------------
+    # Rows in the memory of this process ---------------------------------------------------------
 
-    def take(self, index: Any) -> Any:
-        return self._answered([("take", index)])[0]
+    def take(self, index: Index) -> Rows:
+        tasks, finish = self._taking(index)
+        return finish(compute(tasks))
 
-    def here(self) -> Any:
+    def load(self) -> Rows:
         needed = len(self) * int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
         most = limits().coordinates_bytes
         if needed > most:
             raise ValueError(
-                f"All {len(self)} rows of {self.name}, {needed / 2**20:,.0f} MiB, would be brought "
-                f"here, more than the {most / 2**20:,.0f} MiB of memory_limits(coordinates_mb=...)."
-                " Use an estimator that leaves rows on the cluster, such as KernelRidge with a "
-                f"sketch; or, if they fit into memory, give {self.name}.compute()."
+                f"All {len(self)} rows of {self.name}, {needed / 2**20:,.0f} MiB, would be sent "
+                f"to this process, more than the {most / 2**20:,.0f} MiB of "
+                "memory_limits(coordinates_mb=...). Use an estimator that leaves rows on the "
+                "cluster, such as KernelRidge with a sketch; or, if they fit into memory, give "
+                f"{self.name}.compute()."
             )
         return join(compute(self._tasks(_as_they_are)))
 
     def gathered(self, most: int) -> Source:
-        return Memory(self.here(), self.name) if len(self) <= most else self
+        return Memory(self.load(), self.name) if len(self) <= most else self
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.here(), dtype=dtype)
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.load(), dtype=dtype)
 
-    def taken_later(self, index: np.ndarray) -> Any:
-        """Return the task that computes some rows, for use in other graphs."""
+    def take_task(self, index: np.ndarray) -> Delayed:
+        """Return the task that computes the rows at an index, for use in other graphs."""
         tasks, finish = self._taking(index)
         return task(_finished, tasks, broadcast(finish))
 
-    def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Answer all questions in one computation."""
-        tasks: list[Any] = []
-        finish: list[tuple[int, Callable[[list[Any]], Any]]] = []
-        for what, *rest in questions:
-            more, end = self._taking(rest[0]) if what == "take" else self._summing(*rest)
-            tasks += more
-            finish.append((len(more), end))
-        found = compute(tasks)
-        answers = []
-        for count, end in finish:
-            answers.append(end(found[:count]))
-            found = found[count:]
-        return answers
+    def _served(self, requests: Sequence[Request]) -> list[Array]:
+        """Serve all requests by one computation."""
+        graphs = [self._summing(*r) if isinstance(r, tuple) else self._taking(r) for r in requests]
+        parts = compute(list(chain.from_iterable(tasks for tasks, _ in graphs)))
+        ends = np.cumsum([len(tasks) for tasks, _ in graphs])
+        pieces = [
+            parts[end - len(tasks) : end] for (tasks, _), end in zip(graphs, ends, strict=True)
+        ]
+        return [finish(piece) for (_, finish), piece in zip(graphs, pieces, strict=True)]
 
-    def _taking(self, index: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    def _taking(self, index: Index) -> tuple[list[Delayed], Callable[[list[Rows]], Rows]]:
         """Return tasks that send rows, and a function that puts these in the order of `index`."""
         index = np.arange(len(self))[index]
         if len(index) > _MOST_ROWS:
             raise ValueError(
-                f"{len(index)} of the {len(self)} rows of {self.name} would be brought here, more "
-                f"than {_MOST_ROWS}. Use a sketch that touches few rows, such as SubSample(1000)."
+                f"{len(index)} of the {len(self)} rows of {self.name} would be sent to this "
+                f"process, more than {_MOST_ROWS}. Use a sketch that touches few rows, such as "
+                "SubSample(1000)."
             )
         order = np.argsort(index, kind="stable")
         where = [(i, local) for i, local in self.locate(index[order]) if len(local)]
@@ -202,53 +202,53 @@ class Dask(Source):
     def map(
         self,
         function: RowMap,
-        tail: tuple[int, ...],
-        dtype: Any,
+        tail: Shape,
+        dtype: DType,
         *,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
+    ) -> Delayed:
         tasks = self._mapping(function, np.empty((0, *tail), dtype=dtype))
         sizes = [np.nan] * len(tasks) if self._known_sizes is None else self._known_sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
 
-    def _mapping(self, function: RowMap, nothing: np.ndarray) -> list[Any]:
+    def _mapping(self, function: RowMap, nothing: np.ndarray) -> list[Delayed]:
         """Return the tasks function(rows), one a part; `nothing` is the result of no rows."""
         send = broadcast(function)
         return [task(_mapped, p, self._place(i), send, nothing) for i, p in enumerate(self.parts)]
 
     def collect(
-        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+        self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
     ) -> np.ndarray:
         return compute([self.map(function, tail, dtype)])[0]
 
     def reduce(
         self,
         reduction: Reduction,
-        *beside: Any,
+        *beside: Objects,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
-        return self._answered([("reduce", reduction, *beside)])[0]
+    ) -> Rows:
+        return self._served([(reduction, *beside)])[0]
 
     def _summing(
-        self, reduction: Reduction, *beside: Any
-    ) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+        self, reduction: Reduction, *beside: Objects
+    ) -> tuple[list[Delayed], Callable[[list[Rows]], Rows]]:
         tasks = self._tasks(_First(reduction), *beside)
         return [tree(tasks, reduction)], lambda parts: reduction.finish(parts[0])
 
-    def _tasks(self, function: Any, *beside: Any) -> list[Any]:
+    def _tasks(self, function: Callable[..., Array], *beside: Objects) -> list[Delayed]:
         """Return the tasks function(rows, *columns beside them), one a part that has rows."""
         columns = [self, *(self._aligned(column) for column in beside)]
         function = broadcast(function)
         tasks = []
         for k, i in enumerate(self.filled):
-            some = slice(int(self.starts[i]), int(self.starts[i + 1]))
-            pairs = [_block_of(column, k, some) for column in columns]
+            part = slice(int(self.starts[i]), int(self.starts[i + 1]))
+            pairs = [_block_of(column, k, part) for column in columns]
             tasks.append(task(_run, function, *(list(side) for side in zip(*pairs, strict=True))))
         return tasks
 
-    def _aligned(self, column: Any) -> Any:
+    def _aligned(self, column: Objects) -> Rows:
         """Return a column (targets, weights, ...); it must be cut into blocks as the rows are."""
         if not isinstance(column, Dask):
             return getattr(column, "rows", column)  # in memory
@@ -265,7 +265,7 @@ class Dask(Source):
             )
         return column
 
-    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Dask:
+    def kept(self, function: RowMap, tail: Shape, n_jobs: int | None = None) -> Dask:
         import dask
 
         nothing = np.empty((0, *tail), dtype=self.precision)
@@ -274,12 +274,12 @@ class Dask(Source):
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
     def _place(self, i: int) -> _BlockRows:
-        said = f"block {i}"
+        where = f"block {i}"
         if self._known_sizes is not None:
-            said = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
-        return _BlockRows(f"{said} of {self.name}", self.encode)
+            where = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
+        return _BlockRows(f"{where} of {self.name}", self.encode)
 
-    def check_sketch(self, sketch: Any) -> None:
+    def check_sketch(self, sketch: Estimator) -> None:
         if sketch is None:
             raise ValueError(
                 "sketch=None keeps every row, which dask's chunks cannot: give a sketch, for "
@@ -296,16 +296,16 @@ class Dask(Source):
 class _BlockRows:
     """Which rows a block has, and how they are encoded."""
 
-    said: str
+    where: str
     encode: Callable[[Any], Any] | None
 
-    def __call__(self, block: Any) -> Any:
+    def __call__(self, block: Rows) -> Rows:
         if self.encode is None:
             return block
         try:
             return self.encode(block)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} ({self.said})") from None
+            raise type(error)(f"{error} ({self.where})") from None
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class _Chain:
 
     functions: tuple[Callable[[Any], Any], ...]
 
-    def __call__(self, block: Any) -> Any:
+    def __call__(self, block: Rows) -> Rows:
         for function in self.functions:
             block = function(block)
         return block
@@ -324,43 +324,45 @@ class _Chain:
 
 
 @alone
-def _run(function: Callable[..., Any], blocks: list[Any], places: list[Any]) -> Any:
+def _run(
+    function: Callable[..., Array], blocks: list[Rows], places: list[_BlockRows | None]
+) -> Rows:
     encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
     return function(*encoded)
 
 
 @alone
-def _mapped(block: Any, place: _BlockRows, function: RowMap, nothing: np.ndarray) -> np.ndarray:
+def _mapped(block: Rows, place: _BlockRows, function: RowMap, nothing: np.ndarray) -> np.ndarray:
     if n_rows(block) == 0:
         return nothing
     return np.asarray(function(place(block))).astype(nothing.dtype, copy=False)
 
 
-def _rows_at(block: Any, local: Any, place: _BlockRows) -> Any:
+def _rows_at(block: Rows, local: Index, place: _BlockRows) -> Rows:
     return place(take(block, local))
 
 
-def _described(block: Any) -> tuple[int, tuple[int, ...], np.dtype]:
+def _described(block: Rows) -> tuple[int, Shape, np.dtype]:
     shape = getattr(block, "shape", (n_rows(block),))
     return n_rows(block), tuple(shape[1:]), getattr(block, "dtype", np.dtype(object))
 
 
-def _as_they_are(block: Any) -> Any:
+def _as_they_are(block: Rows) -> Rows:
     return block
 
 
 @dataclass(frozen=True)
 class _Reordered:
-    """Put rows of several parts into the order asked for; it can be sent to workers."""
+    """Put rows of several parts into the requested order; it can be sent to workers."""
 
     order: np.ndarray | None
 
-    def __call__(self, parts: Sequence[Any]) -> Any:
+    def __call__(self, parts: Sequence[Rows]) -> Rows:
         rows = join(list(parts))
         return rows if self.order is None else take(rows, self.order)
 
 
-def _finished(parts: list[Any], finish: Callable[[list[Any]], Any]) -> Any:
+def _finished(parts: list[Delayed], finish: Callable[[list[Rows]], Rows]) -> Rows:
     return finish(parts)
 
 
@@ -370,11 +372,11 @@ class _First:
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
 
-    def __call__(self, *block: Any) -> Any:
+    def __call__(self, *block: Rows) -> Rows:
         return self.reduction.combine(None, self.reduction(*block))
 
 
-def _delayed_parts(objects: Any) -> list[Any]:
+def _delayed_parts(objects: Objects) -> list[Delayed]:
     """Return the blocks of a list of them, of one, or of a bag."""
     if hasattr(type(objects), "to_dask_array"):
         raise TypeError(
@@ -393,9 +395,9 @@ def _shown(sizes: Sequence[int]) -> str:
     return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
 
 
-def _block_of(column: Any, k: int, some: slice) -> tuple[Any, _BlockRows | None]:
+def _block_of(column: Objects, k: int, part: slice) -> tuple[Rows, _BlockRows | None]:
     """Return the data of the k-th part that has rows, and the function that encodes it."""
     if isinstance(column, Dask):
         i = column.filled[k]
         return column.parts[i], column._place(i)
-    return (None if column is None else take(column, some)), None
+    return (None if column is None else take(column, part)), None

@@ -1,8 +1,8 @@
-"""Passes over rows on a card: rows that lie there, or that are streamed to it from the host.
+"""Passes over rows on a GPU: tensors on that device, or rows that are streamed to it.
 
-Kernel values, moments and predictions are float64 where the card multiplies float64 about as fast
-as float32 (data-centre cards do), which then costs nothing. On other cards they are of the
-precision of the rows, and sums over blocks are float64 everywhere. TF32 is never used.
+Kernel values, moments and predictions are float64 on GPUs that multiply float64 about as fast as
+float32 (data-center GPUs do), where it costs nothing. On others they have the precision of the
+rows; sums over blocks are float64 everywhere. TF32 is never used.
 """
 
 from __future__ import annotations
@@ -14,37 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import (
-    is_on_card,
-    is_tensor,
-    n_rows,
-    numpy_of,
-    positions,
-    row_slices,
-    take,
-    torch_dtype,
-)
+from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
+from .._numerics.types import Array, DType, Estimator, Index, Objects, Rows, Shape, TorchDevice
 from .local import Local, Memory, in_file
-from .source import Progress, Reduction, RowMap, Source, limits
+from .source import Place, Progress, Reduction, RowMap, Source, limits
 
-__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card"]
+__all__ = ["Device", "named_device", "on_device", "torch_device"]
 
-# Most rows of a block.
+# Most rows of a block: beyond, matrix products get no faster.
 _BLOCK_ROWS = 2**17
-# Blocks on their way to the card.
+# Blocks that are read and copied to the device while it computes on another: one on its way, and
+# one that waits.
 _AHEAD = 2
-# Of the memory that is free on a card, coordinates take this share, and leave room for so many
-# blocks of the largest size.
+# Coordinates of all rows may take this share of the free memory of a device, beside three blocks of
+# the largest size: a pass holds the features of a block, their copy and a product.
 _HELD_SHARE, _HELD_BLOCKS = 0.8, 3
-# Cards of these generations multiply float64 at half the rate of float32 or more.
-_FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
 def on_device(rows: Source, device: str | None) -> Source:
-    """Return rows whose passes run on a device; None is where they are, "cpu" the host."""
-    device = the_card(device or "cpu")
+    """Return rows whose passes run on a device; None leaves them as they are, "cpu" is the host."""
+    device = named_device(device or "cpu")
     if device == "cpu" or isinstance(rows, Device):
         return rows
     if not isinstance(rows, Local):
@@ -52,22 +43,22 @@ def on_device(rows: Source, device: str | None) -> Source:
             f"device={device!r} is for rows that this process reads. {rows.name} lies on a "
             "cluster: leave out device=."
         )
-    return Device(rows, resolved(device))
+    return Device(rows, torch_device(device))
 
 
-def the_card(device: str) -> str:
-    """Return what "auto" stands for, a card if there is one; other names as they are."""
+def named_device(device: str) -> str:
+    """Return the name of a device; "auto" is a GPU if there is one, else the host."""
     if device != "auto":
         return device
     try:
         import torch
     except ImportError:
         return "cpu"
-    # torchrun numbers the processes of a machine, one a card
+    # torchrun numbers the processes of a machine, one per GPU
     return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
-def resolved(name: str) -> Any:
+def torch_device(name: str) -> TorchDevice:
     """Return the torch device of a name, or say why there is none."""
     with extra("deep", f"device={name!r} needs PyTorch"):
         import torch
@@ -78,29 +69,17 @@ def resolved(name: str) -> Any:
     if device.type != "cuda":
         raise ValueError(f'device must be None, "cpu" or "cuda", "cuda:1" ... Got {name!r}.')
     if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device={name!r}: PyTorch finds no such card. Leave out device=.")
+        raise ValueError(f"device={name!r}: PyTorch finds no such GPU. Leave out device=.")
     return device
 
 
-class Place:
-    """A torch device, and the precision of kernel values there, for rows of the given dtype."""
-
-    def __init__(self, device: Any, dtype: np.dtype) -> None:
-        self.device = device
-        self.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
-
-    def moved(self, array: Any, dtype: Any = None) -> Any:
-        """Return an array as a tensor there."""
-        return to_device(np.ascontiguousarray(array), self.device, dtype or self.dtype)
-
-
 class Device(Source):
-    """Rows whose passes run on a card; `take` returns rows on the host, where landmarks are kept.
+    """Rows whose passes run on a GPU; `take` returns rows on the host, where landmarks are kept.
 
     `base` is a tensor of shape (n, d), or a Local source for another device.
     """
 
-    def __init__(self, base: Any, device: Any = None, name: str = "X") -> None:
+    def __init__(self, base: Rows, device: TorchDevice = None, name: str = "X") -> None:
         self.base = base
         self.is_tensor = is_tensor(base)
         self.device = base.device if device is None else device
@@ -114,7 +93,7 @@ class Device(Source):
     def place(self) -> Place:
         return Place(self.device, self.precision)
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: Index) -> Rows:
         if not self.is_tensor:
             return self.base.take(index)
         if not isinstance(index, slice):
@@ -122,62 +101,60 @@ class Device(Source):
         return numpy_of(self.base[index])
 
     def in_memory(self) -> Source:
-        return Device(Memory(self.here(), self.name), self.device)
+        return Device(Memory(self.load(), self.name), self.device)
 
-    def all_for(self, part: Any) -> Any:
-        takes_it = self.is_tensor and getattr(part, "takes_tensors", False)
-        return self.base if takes_it else self.here()
+    def load_for(self, part: Estimator) -> Rows:
+        is_taken = self.is_tensor and getattr(part, "takes_tensors", False)
+        return self.base if is_taken else self.load()
 
-    def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
-        if isinstance(function, RowMap) and (there := function.on(self.place)) is not None:
-            return _Made(self, function, there)
-        made = self._on_host().then(function)
-        return made if self.is_tensor else Device(made, self.device)
+    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Source:
+        if isinstance(function, RowMap) and (on_device := function.on(self.place)) is not None:
+            return _MappedDevice(self, function, on_device)
+        mapped = self._on_host().then(function)
+        return mapped if self.is_tensor else Device(mapped, self.device)
 
-    def subset(self, index: Any) -> Device:
+    def subset(self, index: Index) -> Device:
         if self.is_tensor:
             return Device(self.base[positions(index, self.base)], name=self.name)
         return Device(self.base.subset(positions(index, self.like)), self.device)
 
     def collect(
-        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+        self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
     ) -> np.ndarray:
         return numpy_of(self.map(function, tail, dtype))
 
-    def map_near(
-        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
-    ) -> Any:
+    def map_on_device(
+        self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
+    ) -> Array:
         if function.on(self.place) is None:
-            return self.near(self.collect(function, tail, dtype, n_jobs=n_jobs))
+            return self.device_array(self.collect(function, tail, dtype, n_jobs=n_jobs))
         shape = (len(self), *tail)
-        return self.map(function, tail, dtype, out=self._room(shape, dtype, self.device))
+        return self.map(function, tail, dtype, out=_empty(shape, dtype, self.device))
 
-    def near(self, array: np.ndarray) -> Any:
+    def device_array(self, array: np.ndarray) -> Array:
         return to_device(array, self.device)
 
-    def check_room(self, needed: int, what: str) -> None:
-        there = _free_bytes(self.device)
-        if needed > there:
+    def check_device_memory(self, needed: int, what: str) -> None:
+        free = _free_bytes(self.device)
+        if needed > free:
             raise MemoryError(
                 f"{what} would take {needed / 2**30:,.2f} GiB on {self.device}, where "
-                f"{max(there, 0) / 2**30:,.2f} GiB are free. Compute on the host, or with fewer "
+                f"{max(free, 0) / 2**30:,.2f} GiB are free. Compute on the host, or with fewer "
                 "rows or outputs."
             )
 
-    def kept(
-        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
-    ) -> Source | None:
+    def kept(self, function: RowMap, tail: Shape, n_jobs: int | None = None) -> Source | None:
         shape, dtype = (len(self), *tail), self.place.dtype
-        if self._has_room(float(np.prod(shape, dtype=float)) * dtype.itemsize):
-            return Device(self.map_near(function, tail, dtype), self.device, self.name)
+        if self._fits(float(np.prod(shape, dtype=float)) * dtype.itemsize):
+            return Device(self.map_on_device(function, tail, dtype), self.device, self.name)
         if not self.in_order:
             return None
         held = self.map(function, tail, dtype, out=in_file(shape, dtype))
         return Device(Memory(held, self.name), self.device)
 
-    def _has_room(self, size: float) -> bool:
-        """Return whether coordinates of so many bytes may be held there."""
-        most = limits().given_bytes
+    def _fits(self, size: float) -> bool:
+        """Return whether coordinates of so many bytes may be held on the device."""
+        most = limits().requested_bytes
         blocks = _HELD_BLOCKS * min(limits().device_bytes, size)
         fits = size + blocks <= _HELD_SHARE * _free_bytes(self.device)
         return fits and (most is None or size <= most)
@@ -190,116 +167,112 @@ class Device(Source):
     def map(
         self,
         function: RowMap,
-        tail: tuple[int, ...],
-        dtype: Any,
+        tail: Shape,
+        dtype: DType,
         *,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
-        there = function.on(self.place)
-        if there is None:
+    ) -> Array:
+        on_device = function.on(self.place)
+        if on_device is None:
             return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
         if np.dtype(dtype).kind != "f":  # labels, of which there are no tensors
             out = np.empty((len(self), *tail), dtype=dtype) if out is None else out
         where = self.device if self.is_tensor else "cpu"
-        results = self._room((len(self), *tail), dtype, where) if out is None else out
-        for some, (rows,) in self._blocks(function.width):
-            found = there(rows)
-            is_array = isinstance(results, np.ndarray)
-            results[some] = numpy_of(found) if is_array else to_device(found, results.device)
-        there.finish()
+        results = _empty((len(self), *tail), dtype, where) if out is None else out
+        is_array = isinstance(results, np.ndarray)
+        for part, (rows,) in self._blocks(function.width):
+            values = on_device(rows)
+            results[part] = numpy_of(values) if is_array else to_device(values, results.device)
+        on_device.finish()
         return results if out is not None or self.is_tensor else numpy_of(results)
-
-    def _room(self, shape: tuple[int, ...], dtype: Any, where: Any) -> Any:
-        """Return a tensor for results: on the device, or in the memory of the host."""
-        import torch
-
-        return torch.empty(shape, dtype=torch_dtype(dtype), device=where)
 
     def reduce(
         self,
         reduction: Reduction,
-        *beside: Any,
+        *beside: Objects,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
-        there = reduction.on(self.place)
-        if there is None:
+    ) -> Array:
+        on_device = reduction.on(self.place)
+        if on_device is None:
             return self._on_host().reduce(reduction, *beside, progress=progress, n_jobs=n_jobs)
         total = None
         for _, block in self._blocks(reduction.width, *beside):
-            total = there.combine(total, there(*block))
-        return there.finish(total)
+            total = on_device.combine(total, on_device(*block))
+        return on_device.finish(total)
 
     def _on_host(self) -> Local:
-        return Memory(self.here(), self.name) if self.is_tensor else self.base
+        return Memory(self.load(), self.name) if self.is_tensor else self.base
 
-    def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
-        """Yield slices with the rows there, and those of what lies beside, on the device.
+    def _blocks(self, width: int, *beside: Objects) -> Iterator[tuple[slice, list[Rows]]]:
+        """Yield slices, and these rows of X and of `beside` in tensors on the device.
 
-        Blocks are read, and copied to pinned memory, in a thread of their own; they travel while
-        the device computes on those before.
+        Another thread reads blocks and copies them to pinned memory; they are sent while the device
+        computes on the block before.
         """
         size = max(1, min(_BLOCK_ROWS, limits().device_bytes // (8 * max(1, width))))
         slices = list(row_slices(len(self), size))
         columns = (self.base, *beside)
-        there = [column if self._has(column) else None for column in columns]
-        travel = [None if self._has(column) else column for column in columns]
-        if all(column is None for column in travel):
-            for some in slices:
-                yield some, [None if column is None else column[some] for column in there]
+        on_device = [column if self._has(column) else None for column in columns]
+        on_host = [None if self._has(column) else column for column in columns]
+        if all(column is None for column in on_host):
+            for part in slices:
+                yield part, [None if column is None else column[part] for column in on_device]
             return
-        for some, sent in self._streamed(slices, travel):
-            both = zip(there, sent, strict=True)
-            yield some, [part if column is None else column[some] for column, part in both]
+        for part, sent in self._streamed(slices, on_host):
+            both = zip(on_device, sent, strict=True)
+            yield part, [copied if column is None else column[part] for column, copied in both]
 
-    def _has(self, column: Any) -> bool:
+    def _has(self, column: Objects) -> bool:
         """Whether a column is a tensor on this kind of device."""
         return is_tensor(column) and column.device.type == self.device.type
 
-    def _read(self, some: slice, columns: list[Any]) -> list[Any]:
+    def _read(self, part: slice, columns: list[Rows]) -> list[Rows]:
         """Return blocks of columns in (pinned) tensors; None for columns that are None."""
-        blocks = [None if column is None else take(column, some) for column in columns]
-        parts = [None if block is None else to_device(block, "cpu") for block in blocks]
+        blocks = [None if column is None else take(column, part) for column in columns]
+        tensors = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
-            return parts
-        return [None if p is None else moved(p, lambda tensor: tensor.pin_memory()) for p in parts]
+            return tensors
+        return [
+            None if t is None else moved(t, lambda tensor: tensor.pin_memory()) for t in tensors
+        ]
 
     def _streamed(
-        self, slices: list[slice], columns: list[Any]
-    ) -> Iterator[tuple[slice, list[Any]]]:
+        self, slices: list[slice], columns: list[Rows]
+    ) -> Iterator[tuple[slice, list[Rows]]]:
         import torch
 
         cuda = self.device.type == "cuda"
         lane = torch.cuda.Stream(self.device) if cuda else None  # copies run beside the products
         done: list[Any] = []
         with ThreadPoolExecutor(1) as reader:
-            waiting = [reader.submit(self._read, some, columns) for some in slices[:_AHEAD]]
-            for i, some in enumerate(slices):
+            waiting = [reader.submit(self._read, part, columns) for part in slices[:_AHEAD]]
+            for i, part in enumerate(slices):
                 parts = waiting.pop(0).result()
                 if i + _AHEAD < len(slices):
                     waiting.append(reader.submit(self._read, slices[i + _AHEAD], columns))
-                yield some, _sent(parts, self.device, lane)
+                yield part, _sent(parts, self.device, lane)
                 if lane is not None:  # the host must not run ahead of the device for long
                     done.append(torch.cuda.current_stream(self.device).record_event())
                     if len(done) > _AHEAD:
                         done.pop(0).synchronize()
 
 
-class _Made(Device):
-    """Rows that a map makes of others on a card, in each pass again."""
+class _MappedDevice(Device):
+    """function(rows) of other rows on a device, computed again in each pass."""
 
-    def __init__(self, rows: Device, function: RowMap, there: RowMap) -> None:
-        self.rows, self.function, self.there = rows, function, there
+    def __init__(self, rows: Device, function: RowMap, on_device: RowMap) -> None:
+        self.rows, self.function, self.mapped = rows, function, on_device
         self.base, self.is_tensor = rows.base, False
         self.device, self.name = rows.device, rows.name
         self.like = self.take(slice(0, 1))
 
-    def take(self, index: Any) -> Any:
-        return numpy_of(self.there(to_device(self.rows.take(index), self.device)))
+    def take(self, index: Index) -> Rows:
+        return numpy_of(self.mapped(to_device(self.rows.take(index), self.device)))
 
-    def subset(self, index: Any) -> Device:
-        return _Made(self.rows.subset(index), self.function, self.there)
+    def subset(self, index: Index) -> Device:
+        return _MappedDevice(self.rows.subset(index), self.function, self.mapped)
 
     @property
     def in_order(self) -> bool:
@@ -308,24 +281,31 @@ class _Made(Device):
     def _on_host(self) -> Local:
         return self.rows._on_host().then(self.function)
 
-    def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
-        for some, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
-            yield some, [self.there(rows), *columns]
-        self.there.finish()
+    def _blocks(self, width: int, *beside: Objects) -> Iterator[tuple[slice, list[Rows]]]:
+        for part, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
+            yield part, [self.mapped(rows), *columns]
+        self.mapped.finish()
 
 
-def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
-    """Return rows in tensors on the device, copied in a stream of their own where there is one."""
+def _empty(shape: Shape, dtype: DType, device: TorchDevice) -> Array:
+    """Return a tensor for results, on a device or in the memory of the host."""
+    import torch
+
+    return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
+
+
+def _sent(parts: list[Rows], device: TorchDevice, lane: TorchDevice) -> list[Rows]:
+    """Return tensors on the device, copied in a CUDA stream of their own if there is one."""
     import torch
 
     if lane is None:
         return [None if part is None else to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
 
-    def send(tensor: Any) -> Any:
-        there = tensor.to(device, non_blocking=True)
-        there.record_stream(now)  # this stream uses the memory too
-        return there
+    def send(tensor: Array) -> Array:
+        copied = tensor.to(device, non_blocking=True)
+        copied.record_stream(now)  # this stream uses the memory too
+        return copied
 
     with torch.cuda.stream(lane):
         sent = [None if part is None else moved(part, send) for part in parts]
@@ -333,22 +313,14 @@ def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
     return sent
 
 
-def _free_bytes(device: Any) -> int:
-    """Return the memory that tensors of this process may still take on a device."""
+def _free_bytes(device: TorchDevice) -> int:
+    """Return the bytes that tensors of this process may still take on a device."""
     import torch
 
     if device.type != "cuda":
-        return 2**40  # the host, in the place of a card
+        return 2**40  # the host in place of a GPU, in tests
     device = torch.cuda.current_device() if device.index is None else device
     free, total = torch.cuda.mem_get_info(device)
     taken = torch.cuda.memory_allocated(device)
     share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
     return int(min(free + torch.cuda.memory_reserved(device), share * total) - taken)
-
-
-def _has_fast_double(device: Any) -> bool:
-    import torch
-
-    if device.type == "cpu":
-        return True
-    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows
 from .._numerics.objects import Rows
+from .._numerics.types import Array, Index, Matrix, Objects
 from .local import Local
 
 __all__ = ["Disk", "is_array_like", "pick"]
 
-# Most rows of a chunk to read at once when only some of them are wanted.
+# Most rows of a chunk to read at once when only a few of its rows are needed.
 _READ_ROWS = 8192
-# Positions that lie within this many rows are read as one slice, where a source has no chunks.
+# Positions within this many rows are read as one slice where an array has no chunks: reading a few
+# rows too many costs less than a call for each.
 _WINDOW = 256
-# How many stretches of rows identify an array in a checkpoint, and how many rows each has.
+# Stretches of rows that identify an array in a checkpoint, and rows of each: 4,096 in all, so that
+# the check does not read the whole file.
 _SAMPLES, _SAMPLE_ROWS = 32, 128
 
 
 class Disk(Local):
-    """An array-like that is read when it is asked for.
+    """An array-like outside of memory, of which rows are read when they are needed.
 
     It has `shape`, and rows that slices and increasing positions give. It may have `head`, its
     first row, where that is cheaper to have than `array[:1]`; and `is_sequential`, true if it can
@@ -33,7 +35,7 @@ class Disk(Local):
 
     reads_ahead = True
 
-    def __init__(self, array: Any, name: str = "X") -> None:
+    def __init__(self, array: Array, name: str = "X") -> None:
         self.array = array
         self.name = name
         self.in_order = bool(getattr(array, "is_sequential", False))
@@ -43,7 +45,7 @@ class Disk(Local):
     def __len__(self) -> int:
         return n_rows(self.array)
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: Index) -> Matrix:
         return pick(self.array, index)
 
     def compared(self) -> list[slice]:
@@ -63,12 +65,12 @@ class Disk(Local):
 def _stamp(path: Path) -> str:
     """Return size and time of a file, or of all in a folder."""
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    known = [file.stat() for file in files if file.exists()]
-    size = sum(one.st_size for one in known)
-    return f"{size} bytes of {max((one.st_mtime_ns for one in known), default=0)}"
+    facts = [file.stat() for file in files if file.exists()]
+    size = sum(fact.st_size for fact in facts)
+    return f"{size} bytes of {max((fact.st_mtime_ns for fact in facts), default=0)}"
 
 
-def is_array_like(objects: Any) -> bool:
+def is_array_like(objects: Objects) -> bool:
     """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
 
     It has a shape, a dtype and rows that can be indexed, and is no array or data frame.
@@ -86,40 +88,36 @@ def is_array_like(objects: Any) -> bool:
     return is_numeric and hasattr(objects, "__getitem__") and len(objects.shape) > 0
 
 
-def pick(array: Any, index: Any) -> Any:
+def pick(array: Array, index: Index) -> Matrix:
     """Read rows of an array-like: a slice, positions in any order, or a mask."""
     if isinstance(index, slice) and index.step in (None, 1):
         return _as_block(array[slice(*index.indices(n_rows(array)))])
-    wanted = np.arange(n_rows(array))[index] if not _is_positions(index) else index
-    order = np.argsort(wanted, kind="stable")
-    found = _read_sorted(array, wanted[order])
-    if np.all(order[1:] > order[:-1]):
-        return found
-    return found[np.argsort(order)]
+    if isinstance(index, np.ndarray) and index.dtype.kind in "iu" and not np.any(index < 0):
+        positions = index  # without an array of all positions
+    else:
+        positions = np.arange(n_rows(array))[index]
+    order = np.argsort(positions, kind="stable")
+    rows = _read_sorted(array, positions[order])
+    return rows if np.all(order[1:] > order[:-1]) else rows[np.argsort(order)]
 
 
-def _is_positions(index: Any) -> bool:
-    is_array = isinstance(index, np.ndarray) and index.dtype.kind in "iu"
-    return is_array and (len(index) == 0 or index.min() >= 0)
-
-
-def _read_sorted(array: Any, index: np.ndarray) -> Any:
+def _read_sorted(array: Array, index: np.ndarray) -> Matrix:
     """Read rows at increasing positions."""
     takes_all = isinstance(array, np.ndarray | Rows) or sparse.issparse(array)
     if takes_all or hasattr(array, "takes_positions") or len(index) == 0:
         return _as_block(array[index] if len(index) else array[:0])
-    # HDF5 takes positions one by one, which is slow: whole chunks that have some are read
+    # HDF5 reads positions one by one, which is slow: whole chunks with a position are read instead
     chunks = getattr(array, "chunks", None)
     number = index // (min(chunks[0], _READ_ROWS) if chunks else _WINDOW)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     blocks = []
-    for some in np.split(index, starts[1:]):
-        block = _as_block(array[int(some[0]) : int(some[-1]) + 1])
-        blocks.append(block[some - some[0]])
+    for positions in np.split(index, starts[1:]):
+        block = _as_block(array[int(positions[0]) : int(positions[-1]) + 1])
+        blocks.append(block[positions - positions[0]])
     return np.concatenate(blocks)
 
 
-def _as_block(block: Any) -> Any:
+def _as_block(block: Matrix) -> Matrix:
     """Return what was read as an array or CSR matrix; objects stay as they are."""
     if sparse.issparse(block) or isinstance(block, list | Rows):
         return block

@@ -1,13 +1,13 @@
-"""From what users give to encoded rows, checked: the one place that asks where rows lie."""
+"""From arrays of users to checked, encoded rows: the only place that tests where rows are."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +21,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._numerics.arrays import float_dtype, has_rows, is_checked, n_rows, numpy_of
+from .._numerics.arrays import float_dtype, has_rows, is_checked, is_gpu_tensor, n_rows, numpy_of
 from .._numerics.objects import Rows, column_of
+from .._numerics.types import Estimator, Matrix, Objects, RandomState, Weights
 from .._numerics.validation import LEAST_WEIGHT, MOST_WEIGHT, check_squares, check_total_weight
 from .blocks import Blocks
 from .dask import Dask, is_dask
-from .device import Device, is_on_card, on_device
+from .device import Device, on_device
 from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
@@ -52,12 +53,12 @@ __all__ = [
 ]
 
 
-# Words that a message may have for what the caller calls by another name.
+# Names in messages of kernels and scikit-learn for what the caller calls by another name.
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 
 
-def source(X: Any, name: str = "X") -> Source:
-    """Return what a user gave as a source: the only place that tells arrays from each other."""
+def source(X: Objects, name: str = "X") -> Source:
+    """Return the rows of a user as a source: the only place that tells kinds of arrays apart."""
     if isinstance(X, Source):
         return X
     if type(X) is np.ndarray:
@@ -66,73 +67,70 @@ def source(X: Any, name: str = "X") -> Source:
         return Disk(X, name) if is_array_like(X) else Memory(X, name)
     if is_dask(X):
         return Dask.of(X, name)
-    if is_on_card(X):
+    if is_gpu_tensor(X):
         return Device(X, name=name)
     if is_array_like(X):
         return Disk(X, name)
     return Memory(X, name)
 
 
-def beside(y: Any, name: str = "y") -> Source:
-    """Return what a user gave beside the rows as a source; a tensor is copied to an array."""
+def beside(y: Objects, name: str = "y") -> Source:
+    """Return targets or weights of a user as a source; a tensor is copied to the host."""
     return source(numpy_of(y), name)
 
 
-def is_lazy(X: Any) -> bool:
-    """Whether a method of X gives what dask will compute later."""
+def is_lazy(X: Objects) -> bool:
+    """Whether dask will compute X, and results for X, later."""
     return X is not None and type(X) is not np.ndarray and is_dask(X)
 
 
-def reads_once(X: Any) -> bool:
+def reads_once(X: Objects) -> bool:
     """Whether X are blocks of a generator."""
     return isinstance(X, Blocks) and X.is_once
 
 
-def reread(X: Any) -> Any:
+def reread(X: Objects) -> Matrix:
     """Return X; a copy of it, if it is blocks that can be read only once."""
     return X.reread() if isinstance(X, Blocks) else X
 
 
 def unpacked(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    X: Objects,
+    y: Objects,
+    sample_weight: Weights,
     *,
-    seed: Any = None,
+    seed: RandomState = None,
     size: int = 0,
-    visit: Callable[[Any], None] | None = None,
-) -> tuple[Any, Any, Any]:
-    """Return X, y and weights: those that Blocks bring, or what was given."""
+    visit: Callable[[Objects], None] | None = None,
+) -> tuple[Matrix, Matrix, Weights]:
+    """Return X, y and weights: those of Blocks, or the arguments themselves."""
     if not isinstance(X, Blocks):
         return X, y, sample_weight
-    _check_no_targets(y, sample_weight)
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
     return X.open(seed, size, visit)
 
 
-def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:
-    """Return rows, outputs and checked weights in memory, those that Blocks bring or these."""
+def in_memory(
+    X: Objects, y: Objects, sample_weight: Weights
+) -> tuple[Objects, Objects, np.ndarray | None]:
+    """Return rows, outputs and checked weights in memory: those of Blocks, or the arguments."""
     blocks = X
     X, y, sample_weight = unpacked(X, y, sample_weight)
     if X is not blocks:
-        X, y = X.here(), None if y is None else y.here()
+        X, y = X.load(), None if y is None else y.load()
     if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
         raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.")
     if has_rows(X) and n_rows(X) != n_rows(y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
     if sample_weight is not None:
-        sample_weight = check_weights(beside(sample_weight, "sample_weight").here(), y)
+        sample_weight = check_weights(beside(sample_weight, "sample_weight").load(), y)
     return X, y, sample_weight
 
 
-def _check_no_targets(y: Any, sample_weight: Any) -> None:
-    """Raise if y or weights are given beside blocks, which bring their own."""
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if given is not None:
-            raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
-
-
 def encoded(
-    estimator: Any, kernel: Any, X: Any, *, reset: bool, device: str | None = None
+    estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool, device: str | None = None
 ) -> Source:
     """Return the rows that a kernel makes of X; vectors also get scikit-learn's checks.
 
@@ -147,7 +145,9 @@ def encoded(
     return rows if device is None else on_device(rows, device)
 
 
-def _encoded_later(estimator: Any, kernel: Any, X: Any, rows: Source, *, reset: bool) -> Source:
+def _encoded_later(
+    estimator: Estimator, kernel: Encoder, X: Objects, rows: Source, *, reset: bool
+) -> Source:
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
         return rows
@@ -168,20 +168,28 @@ def _encoded_later(estimator: Any, kernel: Any, X: Any, rows: Source, *, reset: 
     return rows.then(_Encode(kernel), like)
 
 
+class Encoder(Protocol):
+    """What is asked of a kernel here: rows of the objects that it compares."""
+
+    takes_vectors: bool
+
+    def encode(self, objects: Objects) -> Matrix: ...
+
+
 @dataclass(frozen=True)
 class _Encode:
     """Check and encode a block; it can be sent to workers."""
 
-    kernel: Any
+    kernel: Encoder
 
-    def __call__(self, block: Any) -> Any:
+    def __call__(self, block: Matrix) -> Matrix:
         with named("X"):
             block = check_matrix(block) if self.kernel.takes_vectors else block
             with config_context(assume_finite=self.kernel.takes_vectors):  # checked above
                 return self.kernel.encode(block)
 
 
-def rows_in_memory(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
+def rows_in_memory(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool) -> Matrix:
     """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
     X = numpy_of(X)
     checked = kernel.takes_vectors and not _are_fingerprints(X)
@@ -199,7 +207,7 @@ def rows_in_memory(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
     return rows
 
 
-def _are_fingerprints(X: Any) -> bool:
+def _are_fingerprints(X: Objects) -> bool:
     """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
     if isinstance(X, Rows):
         return True
@@ -209,14 +217,14 @@ def _are_fingerprints(X: Any) -> bool:
     return isinstance(X[0], str) or hasattr(X[0], "ToBitString")
 
 
-def _check_tensor(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> None:
-    """Check a tensor on a card as an array is checked."""
+def _check_tensor(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool) -> None:
+    """Check a tensor on a GPU as an array is checked."""
     if X.ndim != 2:
         raise ValueError(f"Expected 2D tensor, n rows by d columns. Got shape {tuple(X.shape)}.")
     if not X.dtype.is_floating_point or X.dtype.itemsize < 4:
-        raise ValueError(f"X must be float32 or float64 on a card. Got {X.dtype}.")
+        raise ValueError(f"X must be float32 or float64 on a GPU. Got {X.dtype}.")
     if not kernel.takes_vectors:
-        raise TypeError(f"{kernel!r} takes objects, not tensors on a card.")
+        raise TypeError(f"{kernel!r} takes objects, not tensors on a GPU.")
     _check_n_features(estimator, X, reset=reset)
     if not bool(X.isfinite().all()):
         raise ValueError("Input X contains NaN or infinity.")
@@ -225,7 +233,7 @@ def _check_tensor(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> None:
 # Targets and weights ------------------------------------------------------------------------------
 
 
-def encoded_targets(y: Any, rows: Source, *, missing: bool = False) -> Source:
+def encoded_targets(y: Objects, rows: Source, *, missing: bool = False) -> Source:
     """Return float targets of shape (n,) or (n, d), checked when they are read.
 
     They are finite, but if some may be `missing`, those are NaN.
@@ -248,7 +256,7 @@ def encoded_targets(y: Any, rows: Source, *, missing: bool = False) -> Source:
     return targets
 
 
-def finite_targets(y: Any) -> np.ndarray:
+def finite_targets(y: Objects) -> np.ndarray:
     """Return a block of targets as finite numbers."""
     y = targets_with_missing(y)
     if np.isnan(y).any():
@@ -259,7 +267,7 @@ def finite_targets(y: Any) -> np.ndarray:
     return y
 
 
-def targets_with_missing(y: Any) -> np.ndarray:
+def targets_with_missing(y: Objects) -> np.ndarray:
     """Return a block of targets as numbers that are finite, or NaN where they are missing."""
     kinds = [np.float64, np.float32]
     with numbers_in(y, "y"):
@@ -271,10 +279,12 @@ def targets_with_missing(y: Any) -> np.ndarray:
 
 
 def encoded_weights(
-    sample_weight: Any, rows: Source, *, here: bool = False, alone: bool = True
-) -> Any:
-    """Return non-negative float64 weights, one a row: an array, or a source on a cluster unless
-    they are wanted here; or None. `alone` is whether no weights of other rows are compared to them.
+    sample_weight: Weights, rows: Source, *, here: bool = False, alone: bool = True
+) -> Weights:
+    """Return non-negative float64 weights, one per row, or None.
+
+    They are an array; on a cluster a source, unless they are wanted `here`. `alone` is whether
+    weights of no other rows will be compared with them.
     """
     if sample_weight is None:
         return None
@@ -284,12 +294,12 @@ def encoded_weights(
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
-        if not weights.here().any():
+        if not weights.load().any():
             check_total_weight(0.0)
-    return check_weights(weights.here(), rows, alone=alone)
+    return check_weights(weights.load(), rows, alone=alone)
 
 
-def _finite_weights(block: Any) -> np.ndarray:
+def _finite_weights(block: Matrix) -> np.ndarray:
     with numbers_in(block, "sample_weight"):
         weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1 or weights.min() < 0.0:
@@ -306,7 +316,7 @@ def _check_together(values: Source, rows: Source) -> None:
         )
 
 
-def check_pair(X: Any, Y: Any) -> tuple[Source, Source]:
+def check_pair(X: Objects, Y: Objects) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
         if not has_rows(values) and not is_dask(values):
@@ -322,8 +332,8 @@ def columns(targets: Source) -> Source:
     """Return targets of shape (n,) or (n, d) as (n, d)."""
     if targets.ndim == 2:
         return targets
-    if targets.at_hand is not None:
-        return Memory(_as_columns(targets.at_hand), targets.name)
+    if targets.resident is not None:
+        return Memory(_as_columns(targets.resident), targets.name)
     return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
 
 
@@ -334,7 +344,7 @@ def _as_columns(y: np.ndarray) -> np.ndarray:
 # Data that would be misread -----------------------------------------------------------------------
 
 
-def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
+def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Matrix:
     """Return a finite dense or canonical CSR matrix of float32 or float64."""
     if is_checked(objects, accept_sparse):
         return objects
@@ -352,7 +362,7 @@ def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
     return rows
 
 
-def check_weights(sample_weight: Any, X: Any, *, alone: bool = True) -> np.ndarray | None:
+def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> np.ndarray | None:
     """Return non-negative float64 weights with a positive sum, or None.
 
     Their products must be numbers that can be told from zero. Where they are not, all weights are
@@ -374,7 +384,7 @@ def check_weights(sample_weight: Any, X: Any, *, alone: bool = True) -> np.ndarr
 
 
 @contextmanager
-def numbers_in(objects: Any, name: str) -> Iterator[None]:
+def numbers_in(objects: Objects, name: str) -> Iterator[None]:
     """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
 
     Dates become counts of days, and masked entries what lies under the mask.
@@ -394,7 +404,7 @@ def numbers_in(objects: Any, name: str) -> Iterator[None]:
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
 
 
-def _refuse_names(objects: Any, name: str) -> None:
+def _refuse_names(objects: Objects, name: str) -> None:
     """Raise where sets of labels are given by name, not as 0/1 rows."""
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return
@@ -406,8 +416,8 @@ def _refuse_names(objects: Any, name: str) -> None:
         )
 
 
-def _are_lists_of_words(objects: Any, name: str) -> bool:
-    """Whether these are lists of words: of different lengths, or outputs."""
+def _are_lists_of_words(objects: Objects, name: str) -> bool:
+    """Whether these are lists of words: of different lengths, or not numbers in outputs."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
     first = next((item[0] for item in objects if len(item) > 0), None)
@@ -429,7 +439,7 @@ def _says(name: str, text: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
-def _refuse_misread(objects: Any, name: str) -> None:
+def _refuse_misread(objects: Objects, name: str) -> None:
     if _kind(objects) in ("m", "M"):
         raise TypeError(
             f"{name} must hold numbers. Got dates or times: say in which unit, for instance "
@@ -442,7 +452,7 @@ def _refuse_misread(objects: Any, name: str) -> None:
     check_column_names(getattr(objects, "columns", ()), name)
 
 
-def check_column_names(names: Any, name: str) -> None:
+def check_column_names(names: Iterable[object], name: str) -> None:
     """Raise where a table has two columns of one name."""
     columns = Counter(c for c in names if isinstance(c, Hashable))
     twice = [column for column, count in columns.items() if count > 1]
@@ -452,7 +462,7 @@ def check_column_names(names: Any, name: str) -> None:
         )
 
 
-def _kind(objects: Any) -> str:
+def _kind(objects: Objects) -> str:
     """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
     if hasattr(objects, "columns"):  # also dates with a time zone, which NumPy has no type for
         kinds = {getattr(dtype, "kind", "") for dtype in getattr(objects, "dtypes", ())}

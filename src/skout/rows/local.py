@@ -1,16 +1,16 @@
-"""Rows that this process reads by itself: a pass is cut into blocks, which threads work on."""
+"""Rows that this process reads: a pass is cut into blocks, which threads work on."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._numerics.threads import map_blocks
+from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
 from .source import Progress, Reduction, RowMap, Source, block_rows, limits
 
 __all__ = ["Encoded", "Local", "Memory", "first_bad_row", "in_file"]
@@ -31,23 +31,23 @@ class Local(Source):
     def map(
         self,
         function: RowMap,
-        tail: tuple[int, ...],
-        dtype: Any,
+        tail: Shape,
+        dtype: DType,
         *,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
+    ) -> Array:
         results = np.empty((len(self), *tail), dtype=dtype) if out is None else out
 
-        def read(some: slice) -> tuple[slice, Any]:
-            return some, self.take(some)
+        def read(part: slice) -> tuple[slice, Rows]:
+            return part, self.take(part)
 
-        def fill(block: tuple[slice, Any]) -> None:
-            some, rows = block
-            room = results[some]
-            found = function(rows, room if room.dtype == dtype else None)
-            if found is not room:
-                room[...] = found
+        def fill(block: tuple[slice, Rows]) -> None:
+            part, rows = block
+            target = results[part]
+            values = function(rows, target if target.dtype == dtype else None)
+            if values is not target:
+                target[...] = values
 
         blocks = self._blocks(function)
         for _ in map_blocks(fill, blocks, read=read, ahead=self.reads_ahead, n_jobs=n_jobs):
@@ -57,26 +57,25 @@ class Local(Source):
     def reduce(
         self,
         reduction: Reduction,
-        *beside: Any,
+        *beside: Objects,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
+    ) -> Array:
         columns = [None if column is None else Memory.of(column) for column in (self, *beside)]
         progress = Progress() if progress is None else progress
         blocks = self._blocks(reduction)
         done, total = progress.begin(blocks)
 
-        def read(some: slice) -> list[Any]:
-            return [None if column is None else column.take(some) for column in columns]
-
-        def part_of(block: list[Any]) -> Any:
-            return reduction(*block)
+        def read(part: slice) -> list[Rows]:
+            return [None if column is None else column.take(part) for column in columns]
 
         ahead = any(getattr(column, "reads_ahead", False) for column in columns)
-        for part in map_blocks(part_of, blocks[done:], read=read, ahead=ahead, n_jobs=n_jobs):
-            total = reduction.combine(total, part)
-            done += 1
-            progress.advance(done, total)
+        terms = map_blocks(
+            lambda block: reduction(*block), blocks[done:], read=read, ahead=ahead, n_jobs=n_jobs
+        )
+        for number, term in enumerate(terms, done + 1):
+            total = reduction.combine(total, term)
+            progress.advance(number, total)
         return reduction.finish(total)
 
     def _blocks(self, work: RowMap | Reduction) -> list[slice]:
@@ -85,9 +84,9 @@ class Local(Source):
         return list(row_slices(n, size * pieces))
 
     def in_memory(self) -> Source:
-        return Memory(self.here(), self.name)
+        return Memory(self.load(), self.name)
 
-    def then(self, function: Callable[[Any], Any], like: Any = None) -> Local:
+    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Local:
         return Encoded(self, function)
 
     def subset(self, index: np.ndarray) -> Local:
@@ -96,9 +95,7 @@ class Local(Source):
     def chosen(self, index: np.ndarray, beside: np.ndarray) -> tuple[Source, np.ndarray]:
         return _Subset(self, index), beside[index]
 
-    def kept(
-        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
-    ) -> Local | None:
+    def kept(self, function: RowMap, tail: Shape, n_jobs: int | None = None) -> Local | None:
         shape, dtype = (len(self), *tail), self.precision
         if np.prod(shape, dtype=float) * dtype.itemsize <= limits().coordinates_bytes:
             return Memory(self.map(function, tail, dtype, n_jobs=n_jobs), self.name)
@@ -108,42 +105,42 @@ class Local(Source):
         return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
 
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
-        if self.at_hand is not None:
-            return unique(self.at_hand)
-        keys: list[Any] = []
-        for some in row_slices(len(self), limits().block_rows):
-            keys += row_keys(self.take(some))
+        if self.resident is not None:
+            return unique(self.resident)
+        keys: list[Hashable] = []
+        for part in row_slices(len(self), limits().block_rows):
+            keys += row_keys(self.take(part))
         return unique_keys(keys)
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
-        """Return the positions of some of these rows in the data that the user gave."""
+        """Return the positions in the data that the user gave of the rows at an index."""
         return index
 
 
 class Memory(Local):
     """Rows in memory: what `kernel.encode` returned, or an array."""
 
-    def __init__(self, rows: Any, name: str = "X") -> None:
+    def __init__(self, rows: Rows, name: str = "X") -> None:
         self.rows = self.like = rows
         self.is_array = isinstance(rows, np.ndarray)
         self.name = name
 
     @classmethod
-    def of(cls, rows: Any) -> Source:
-        """Return encoded rows as a source, which they may be already."""
+    def of(cls, rows: Rows) -> Source:
+        """Return encoded rows as a source; a source as it is."""
         return rows if isinstance(rows, Source) else cls(rows)
 
     def __len__(self) -> int:
         return n_rows(self.rows)
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: Index) -> Rows:
         return take(self.rows, index)
 
-    def here(self) -> Any:
+    def load(self) -> Rows:
         return self.rows
 
     @property
-    def at_hand(self) -> Any:
+    def resident(self) -> Rows:
         return self.rows
 
     def subset(self, index: np.ndarray) -> Local:
@@ -169,23 +166,23 @@ class _Over(Local):
 
 
 class Encoded(_Over):
-    """Rows that a function makes of blocks of others, when they are asked for.
+    """function(rows) of another source, computed block by block when they are read.
 
-    What it says is wrong with a block is told with the numbers of the rows.
+    Errors of the function are raised with the numbers of the rows in the block.
     """
 
-    def __init__(self, base: Local, function: Callable[[Any], Any]) -> None:
+    def __init__(self, base: Local, function: Callable[[Rows], Rows]) -> None:
         super().__init__(base)
         self.function = function
         self.like = self._made(take(base.like, slice(0, 1)), slice(0, 1))
         if base.pool is not None:
             sample, weights = base.pool
-            self.pool = Memory(function(sample.here()), self.name), weights
+            self.pool = Memory(function(sample.load()), self.name), weights
 
     def __len__(self) -> int:
         return len(self.base)
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: Index) -> Rows:
         return self._made(self.base.take(index), index)
 
     def subset(self, index: np.ndarray) -> Encoded:
@@ -197,28 +194,28 @@ class Encoded(_Over):
     def compared(self) -> list[slice]:
         return self.base.compared()
 
-    def _made(self, block: Any, index: Any) -> Any:
+    def _made(self, block: Rows, index: Index) -> Rows:
         try:
             return self.function(block)
         except ValueError as error:
             raise ValueError(f"{self._where(block, index)}: {error}") from error
 
-    def _where(self, block: Any, index: Any) -> str:
-        """Return words for an error: which rows the block has, and the first that is not finite."""
-        own = np.arange(len(self))[index]
-        if len(own) == 0:
+    def _where(self, block: Rows, index: Index) -> str:
+        """Return, for an error, which rows the block has and the first that is not finite."""
+        positions = np.arange(len(self))[index]
+        if len(positions) == 0:
             return f"In {self.name}, which has no rows"
-        numbers = self.numbers(own)
-        said = f"In rows {numbers[0]} to {numbers[-1]} of {self.name}"
+        numbers = self.numbers(positions)
+        where = f"In rows {numbers[0]} to {numbers[-1]} of {self.name}"
         bad = first_bad_row(block)
         if bad is None:
-            return said
+            return where
         more = f" and {bad[1] - 1} more" if bad[1] > 1 else ""
-        return f"{said}, where row {numbers[bad[0]]}{more} is not finite"
+        return f"{where}, where row {numbers[bad[0]]}{more} is not finite"
 
 
 class _Subset(_Over):
-    """Some rows of another source, in any order."""
+    """Rows of another source at given positions, in any order."""
 
     def __init__(self, base: Local, index: np.ndarray) -> None:
         super().__init__(base)
@@ -228,20 +225,20 @@ class _Subset(_Over):
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: Index) -> Rows:
         return self.base.take(self.index[index])
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
         return self.base.numbers(self.index[index])
 
 
-def in_file(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def in_file(shape: Shape, dtype: np.dtype) -> np.ndarray:
     """Return an array in a temporary file without a name."""
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def first_bad_row(block: Any) -> tuple[int, int] | None:
+def first_bad_row(block: Rows) -> tuple[int, int] | None:
     """Return the first row that is not finite and how many there are, None if all are finite."""
     values = block.data if sparse.issparse(block) else np.asarray(block)
     if values.dtype.kind != "f" or np.isfinite(values).all():

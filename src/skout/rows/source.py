@@ -1,12 +1,12 @@
-"""Rows, wherever they lie: what estimators may ask of them.
+"""`Source`: the rows of a data set, in memory, on disk, in a stream, on a cluster or on a GPU.
 
-An estimator fits in two passes, a `Survey` and `reduce`, and predicts in one, `map`:
+An estimator fits in two passes over the rows, a `Survey` and `reduce`, and predicts in one, `map`:
 
     source -> encode, lazily -> survey: widths, landmarks -> reduce: moments -> solve
     source -> encode, lazily -> map: predictions
 
-Engines (`Memory`, `Disk`, `Stream`, `Dask`, `Device`) say how a pass is made, in the memory that
-`memory_limits` allows. Nobody else asks where rows lie.
+Subclasses (`Memory`, `Disk`, `Dask`, `Device`) say how a pass is made, in the memory that
+`memory_limits` allows. Nothing outside of this package depends on where rows are stored.
 """
 
 from __future__ import annotations
@@ -18,15 +18,28 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._numerics.arrays import float_dtype, row_slices, unique
+from .._numerics.objects import to_device
+from .._numerics.types import (
+    Array,
+    DType,
+    Estimator,
+    Index,
+    Objects,
+    Rows,
+    Shape,
+    TorchDevice,
+    Weights,
+)
 from .._numerics.validation import check_number
 
 __all__ = [
     "MemoryLimits",
+    "Place",
     "Progress",
     "Reduction",
     "RowMap",
@@ -39,196 +52,214 @@ __all__ = [
 ]
 
 
-class RowMap(ABC):
-    """What a pass makes of each block of rows: one result a row."""
+#: Of a `Survey`: positions of rows, or a reduction and what lies beside the rows.
+Request: TypeAlias = np.ndarray | tuple[Any, ...]
 
-    #: float64 numbers that it holds for each row while it works
+
+# Compute capabilities of GPUs that multiply float64 at half the rate of float32 or more: P100,
+# V100, A100, H100, B100.
+_FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
+
+
+class Place:
+    """A torch device, and the precision of kernel values on it, for rows of a dtype."""
+
+    def __init__(self, device: TorchDevice, dtype: np.dtype) -> None:
+        self.device = device
+        self.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
+
+    def moved(self, array: Array, dtype: DType | None = None) -> Rows:
+        """Return an array as a tensor on the device."""
+        return to_device(np.ascontiguousarray(array), self.device, dtype or self.dtype)
+
+
+def _has_fast_double(device: TorchDevice) -> bool:
+    import torch
+
+    if device.type == "cpu":
+        return True
+    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
+
+
+class RowMap(ABC):
+    """A function of a block of rows that returns one result per row."""
+
+    #: float64 numbers that it allocates for each row of a block
     width: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        """Return the results of a block, shape (b, ...); they may be written into `out`."""
+    def __call__(self, rows: Rows, out: np.ndarray | None = None) -> Rows:
+        """Return the results of a block, shape (b, ...), which may be written into `out`."""
 
     def most_rows(self, n: int) -> int | None:
-        """Return the most rows of a block of n, if there is a limit besides memory."""
+        """Return the largest block of n rows, if something besides memory limits it."""
         return None
 
-    def on(self, place: Any) -> RowMap | None:
-        """Return what does the same with tensors on a device; None if it runs on the host only."""
+    def on(self, place: Place) -> RowMap | None:
+        """Return the same function of tensors on a device; None if it runs on the host only."""
         return None
 
     def finish(self) -> None:
-        """Raise where results of a device are wrong: at the end, so that it need not wait."""
+        """Raise if results on a device were wrong; called once at the end, not to wait for each."""
         return
 
 
 class Reduction(ABC):
-    """What a pass makes of all rows: a part of each block, and their sum in the order of the rows.
+    """A sum over all rows: one term per block of rows, added up in the order of the rows.
 
-    A part may be of any type. `combine` adds them up two at a time and may write into `total`.
+    A term may be of any type. `combine` adds two of them and may write into `total`.
     """
 
-    #: float64 numbers that it holds for each row while it works
+    #: float64 numbers that it allocates for each row of a block
     width: int = 1
-    #: pieces that it works on one after another, so that a block may be as many times longer
+    #: parts of a block that it works on one after another, so that a block may be so much longer
     pieces: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Any, *beside: Any) -> Any:
-        """Return the part of a block: its rows, then the targets, weights, ... of these rows."""
+    def __call__(self, rows: Rows, *beside: Objects) -> Rows:
+        """Return the term of a block: its rows, then the targets, weights, ... of these rows."""
 
-    def combine(self, total: Any, part: Any) -> Any:
-        """Return total + part; part itself if total is None, at the first block."""
+    def combine(self, total: Array, part: Array) -> Array:
+        """Return total + part; total is None at the first block."""
         return part if total is None else total + part
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: Array) -> Array:
         """Return the result of the pass, in the memory of this process."""
         return total
 
     def most_rows(self, n: int) -> int | None:
-        """Return the most rows of a block of n, if there is a limit besides memory."""
+        """Return the largest block of n rows, if something besides memory limits it."""
         return None
 
-    def on(self, place: Any) -> Reduction | None:
-        """Return what does the same with tensors on a device; None if it runs on the host only."""
+    def on(self, place: Place) -> Reduction | None:
+        """Return the same sum over tensors on a device; None if it runs on the host only."""
         return None
 
 
 class Progress:
-    """Is told how far a pass has come. A subclass may store that, to resume the pass later."""
+    """How far a pass has come. A subclass may store that, to resume the pass later."""
 
-    def begin(self, blocks: list[slice]) -> tuple[int, Any]:
+    def begin(self, blocks: list[slice]) -> tuple[int, Array]:
         """Return how many blocks are done already, and the sum over them."""
         return 0, None
 
-    def advance(self, done: int, total: Any) -> None:
-        """Take note of the sum over the first blocks."""
+    def advance(self, done: int, total: Array) -> None:
+        """Record the sum over the first blocks; called after each block."""
 
 
 class Survey:
-    """Questions about rows that one pass over them answers, before anything is fitted.
+    """Requests for rows and for sums over rows, all of which one pass serves before a fit.
 
-    `take` and `reduce` ask, and return a function each, which gives the answer once `run` has
-    passed over the rows.
+    `take` and `reduce` record a request and return a function, which returns the result once `run`
+    has passed over the rows.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._questions: list[tuple[Any, ...]] = []
-        self._answers: list[Any] = []
+        self._requests: list[Request] = []
+        self._results: list[Array] = []
 
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.source)
 
-    def take(self, index: np.ndarray) -> Callable[[], Any]:
-        """Ask for some rows, in the order of the index."""
-        return self._ask("take", index)
+    def take(self, index: np.ndarray) -> Callable[[], Array]:
+        """Request the rows at these positions, in their order."""
+        return self._request(index)
 
-    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
-        """Ask for a sum over all rows."""
-        return self._ask("reduce", reduction, *beside)
+    def reduce(self, reduction: Reduction, *beside: Objects) -> Array:
+        """Request a sum over all rows."""
+        return self._request((reduction, *beside))
 
-    def _ask(self, *question: Any) -> Callable[[], Any]:
-        self._questions.append(question)
-        number = len(self._questions) - 1
-        return lambda: self._answers[number]
+    def _request(self, request: Request) -> Callable[[], Array]:
+        self._requests.append(request)
+        number = len(self._requests) - 1
+        return lambda: self._results[number]
 
-    def then(self, function: Callable[[Any], Any]) -> Survey:
-        """Return a survey of what a function makes of the rows, which the same pass answers."""
-        return _SurveyOfMade(self, function)
+    def then(self, function: Callable[[Rows], Rows]) -> Survey:
+        """Return a survey of function(rows), which the same pass serves."""
+        return _MappedSurvey(self, function)
 
     def part(self, name: str) -> Survey:
-        """Return a survey of a part of the rows, `left` say, which the same pass answers.
-
-        If the rows have no such part, it is a survey of the rows themselves.
-        """
+        """Return a survey of the attribute `name` of the rows, of the rows if they have none."""
         return self.then(partial(part_of, name=name))
 
     def run(self) -> None:
         """Pass over the rows."""
-        self._answers = self.source._answered(self._questions)
+        self._results = self.source._served(self._requests)
 
 
-class _SurveyOfMade(Survey):
-    """A survey of function(rows), answered by that of the rows."""
+class _MappedSurvey(Survey):
+    """A survey of function(rows), served by that of the rows."""
 
-    def __init__(self, whole: Survey, function: Callable[[Any], Any]) -> None:
+    def __init__(self, whole: Survey, function: Callable[[Rows], Rows]) -> None:
         self.source, self.whole, self.function = whole.source, whole, function
 
-    def take(self, index: np.ndarray) -> Callable[[], Any]:
-        answer = self.whole.take(index)
-        return lambda: self.function(answer())
+    def take(self, index: np.ndarray) -> Callable[[], Array]:
+        rows = self.whole.take(index)
+        return lambda: self.function(rows())
 
-    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
-        return self.whole.reduce(_SumOfMade(reduction, self.function), *beside)
+    def reduce(self, reduction: Reduction, *beside: Objects) -> Array:
+        return self.whole.reduce(_MappedReduction(reduction, self.function), *beside)
 
 
-class _SumOfMade(Reduction):
-    """A sum over what a function makes of the rows; it must be picklable."""
+class _MappedReduction(Reduction):
+    """A sum over function(rows); it must be picklable."""
 
-    def __init__(self, base: Reduction, function: Callable[[Any], Any]) -> None:
+    def __init__(self, base: Reduction, function: Callable[[Rows], Rows]) -> None:
         self.base, self.function, self.width = base, function, base.width
 
-    def __call__(self, rows: Any, *beside: Any) -> Any:
+    def __call__(self, rows: Rows, *beside: Objects) -> Rows:
         return self.base(self.function(rows), *beside)
 
-    def combine(self, total: Any, part: Any) -> Any:
+    def combine(self, total: Array, part: Array) -> Array:
         return self.base.combine(total, part)
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: Array) -> Array:
         return self.base.finish(total)
 
-    def on(self, place: Any) -> Reduction | None:
-        there = self.base.on(place)
-        return None if there is None else _SumOfMade(there, self.function)
+    def on(self, place: Place) -> Reduction | None:
+        base = self.base.on(place)
+        return None if base is None else _MappedReduction(base, self.function)
 
 
-def part_of(rows: Any, name: str) -> Any:
+def part_of(rows: Rows, name: str) -> Rows:
     """Return a part of the rows, or the rows themselves if they have no part of that name."""
     return getattr(rows, name, rows)
 
 
 class Source(ABC):
-    """Rows, encoded, wherever they lie.
+    """The rows of a data set, wherever they are stored."""
 
-    Attributes
-    ----------
-    name : str
-        What messages call them.
-    like : rows
-        A slice of none or one of the rows, in memory: it tells their kind, dtype and width.
-    rereadable : bool
-        Whether there can be more than one pass.
-    has_shortcuts : bool
-        Whether a pass may use what this process knows about all rows, such as the features of
-        landmarks and which targets are equal. False on a cluster, where sending it costs more.
-    """
-
+    #: what messages call them
     name: str = "X"
-    like: Any
+    #: none or one of the rows, in memory: it has their type, dtype and width
+    like: Rows
+    #: whether there can be more than one pass
     rereadable: bool = True
+    #: whether a pass may use what this process knows about all rows, such as the features of
+    #: landmarks and which targets are equal; not on a cluster, where sending it costs more
     has_shortcuts: bool = False
     #: whether a cluster must compute the rows before this process has them
     is_remote: bool = False
-    #: whether the rows are an array here
+    #: whether the rows are an array in memory
     is_array: bool = False
     #: the torch device that passes run on, None for the host
-    device: Any = None
-    #: a sample to take widths and landmarks from, with its weights, where these rows cannot give
-    #: rows at any position
-    pool: tuple[Source, Any] | None = None
+    device: TorchDevice = None
+    #: where rows cannot be read at any position: a sample, with its weights, to take widths and
+    #: landmarks from
+    pool: tuple[Source, Weights] | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @property
-    def tail(self) -> tuple[int, ...]:
+    def tail(self) -> Shape:
         """Shape of a row: (d,) of vectors, () of objects."""
         return tuple(getattr(self.like, "shape", (0,))[1:])
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         return (len(self), *self.tail)
 
     @property
@@ -245,38 +276,38 @@ class Source(ABC):
         return float_dtype(self.like)
 
     @abstractmethod
-    def take(self, index: Any) -> Any:
-        """Return some rows, in memory: those of a slice, or at positions in any order."""
+    def take(self, index: Index) -> Rows:
+        """Return the rows of a slice, or at positions in any order, in memory."""
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Rows:
         return self.take(index)
 
-    def here(self) -> Any:
-        """Return all rows, in memory."""
+    def load(self) -> Rows:
+        """Return all rows, in the memory of the host."""
         return self.take(slice(0, len(self)))
 
     def in_memory(self) -> Source:
-        """Return the rows held in the memory of the host; passes run where they ran."""
+        """Return a source of the same rows that holds them in the memory of the host."""
         raise TypeError(f"{self.name} cannot be held in memory.")
 
-    def all_for(self, part: Any) -> Any:
-        """Return all rows here, but a tensor where it lies for a part with `takes_tensors`."""
-        return self.here()
+    def load_for(self, part: Estimator) -> Rows:
+        """Return all rows on the host; a tensor on its device for a part that `takes_tensors`."""
+        return self.load()
 
     def chosen(self, index: np.ndarray, beside: np.ndarray) -> tuple[Source, np.ndarray]:
-        """Return some rows for one pass, and what lies beside them; all where that is cheaper."""
+        """Return the rows and the entries of `beside` at an index, or all where that is cheaper."""
         return self, beside
 
     @property
-    def at_hand(self) -> Any:
-        """All rows if they are in memory, else None: for shortcuts that look at all of them."""
+    def resident(self) -> Rows:
+        """All rows if they are in memory, else None: for shortcuts that need all of them."""
         return None
 
     @abstractmethod
-    def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
-        """Return the rows that a function makes of blocks of these, when they are asked for.
+    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Source:
+        """Return function(rows) as a source, computed block by block when it is read.
 
-        `like` is a slice of none of the new rows; given, no row is computed to find their kind.
+        `like` is an empty slice of the result; without it, one row is computed to find its type.
         """
 
     @abstractmethod
@@ -284,139 +315,118 @@ class Source(ABC):
         """Return the rows at increasing positions as a source; nothing is read."""
 
     def reordered(self, order: np.ndarray) -> Source | None:
-        """Return the rows in another order, nothing read; None where that makes passes slower."""
+        """Return the rows in another order, or None where that makes passes slower."""
         return None
 
-    def some(self, n: int) -> Any:
-        """Return all rows if they are in memory, else the first n of them."""
-        return self.take(slice(0, n)) if self.at_hand is None else self.at_hand
+    def first_rows(self, n: int) -> Rows:
+        """Return the first n rows, or all of them if they are in memory."""
+        return self.take(slice(0, n)) if self.resident is None else self.resident
 
     def gathered(self, most: int) -> Source:
-        """Return the rows; those of a cluster in memory, if they are no more than `most`."""
+        """Return the rows, held in memory if they lie on a cluster and are at most `most`."""
         return self
 
     def copies(self, share: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return `unique` of rows in memory, if no more than this share of them is distinct."""
-        if self.at_hand is None:
+        """Return `unique` of rows in memory, if at most this share of them is distinct."""
+        if self.resident is None:
             return None
-        first, inverse = unique(self.at_hand)
+        first, inverse = unique(self.resident)
         return (first, inverse) if len(first) <= share * len(self) else None
 
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first position of each distinct row, and which of them each row is."""
-        return unique(self.here() if self.at_hand is None else self.at_hand)
+        return unique(self.load())
 
     @abstractmethod
     def map(
         self,
         function: RowMap,
-        tail: tuple[int, ...],
-        dtype: Any,
+        tail: Shape,
+        dtype: DType,
         *,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
-        """Return function(rows) of all rows, shape (n, *tail): an array, a tensor where the rows
-        are one on a card, a lazy dask array where they lie on a cluster.
+    ) -> Array:
+        """Return function(rows) of all rows, shape (n, *tail).
 
-        Parameters
-        ----------
-        function : RowMap
-        tail : tuple of int
-        dtype : numpy dtype
-        out : ndarray, optional
-            Takes the results, whatever its own precision, where they come here.
-        n_jobs : int, optional
+        The result is an array, a tensor if the rows are a tensor on a GPU, or a lazy dask array if
+        they lie on a cluster. Results on the host are written into `out`, of any precision.
         """
 
     @abstractmethod
     def reduce(
         self,
         reduction: Reduction,
-        *beside: Any,
+        *beside: Objects,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Any:
-        """Return the sum of reduction(rows, *columns beside them) over blocks, finished.
+    ) -> Array:
+        """Return the sum of reduction(rows, *beside) over blocks of rows, finished.
 
-        Parameters
-        ----------
-        reduction : Reduction
-        *beside : Source, ndarray of n rows or None
-        progress : Progress, optional
-        n_jobs : int, optional
+        `beside` are sources or arrays of n rows, or None: targets, weights.
         """
 
-    def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return [
-            self.take(rest[0]) if what == "take" else self.reduce(*rest)
-            for what, *rest in questions
-        ]
+    def _served(self, requests: Sequence[Request]) -> list[Array]:
+        return [self.reduce(*r) if isinstance(r, tuple) else self.take(r) for r in requests]
 
     def collect(
-        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+        self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
     ) -> np.ndarray:
-        """Return function(rows) of all rows as an array here, a few numbers a row."""
+        """Return function(rows), a few numbers per row, as an array on the host."""
         return self.map(function, tail, dtype, n_jobs=n_jobs)
 
-    def map_near(
-        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
-    ) -> Any:
-        """Return function(rows) of all rows, a few numbers a row, where passes compute: an array
-        here, or a tensor on a card, to be given to further passes.
-        """
+    def map_on_device(
+        self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
+    ) -> Array:
+        """Return function(rows), a few numbers per row, on the device that passes run on."""
         return self.collect(function, tail, dtype, n_jobs=n_jobs)
 
-    def near(self, array: np.ndarray) -> Any:
-        """Return numbers that lie here where passes compute: the array, or a tensor on a card."""
+    def device_array(self, array: np.ndarray) -> Array:
+        """Return an array as a tensor on the device that passes run on; itself on the host."""
         return array
 
-    def check_room(self, needed: int, what: str) -> None:
-        """Raise if passes compute on a card that has less memory left than is needed."""
+    def check_device_memory(self, needed: int, what: str) -> None:
+        """Raise if passes run on a device with fewer than `needed` bytes free."""
         return
 
     @abstractmethod
-    def kept(
-        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
-    ) -> Source | None:
+    def kept(self, function: RowMap, tail: Shape, n_jobs: int | None = None) -> Source | None:
         """Return function(rows) as a source for many passes; None if each pass must compute it.
 
-        They are held in memory, here or by the workers of a cluster, if `memory_limits` allows it.
-        If not, those of rows that can only be read in order are held in a file.
+        The results are held in memory, of this process or of the workers of a cluster, within
+        `memory_limits`; beyond, in a file if rows can only be read in order.
         """
 
     def compared(self) -> list[slice]:
-        """Return slices of rows that identify the data: all rows, or a sample of those on disk."""
+        """Return slices of rows that identify the data in a checkpoint; of those on disk a few."""
         return list(row_slices(len(self), limits().block_rows))
 
     def stamp(self) -> str:
-        """Return size and time of change of the files that rows are read from, where known."""
+        """Return size and modification time of the files that rows are read from, if any."""
         return ""
 
-    def check_sketch(self, sketch: Any) -> None:
-        """Raise if a sketch needs what these rows cannot give."""
+    def check_sketch(self, sketch: Estimator) -> None:
+        """Raise if a sketch needs rows at positions that this source cannot read."""
         return
 
 
-# How much memory a pass may take: one context, read by every engine ------------------------------
+# How much memory a pass may use: one context, read by every source -------------------------------
 
 
 @dataclass(frozen=True)
 class MemoryLimits:
-    """Rows of a block, and bytes of its features; of all coordinates; of a block on a card.
-
-    `given_bytes` are those of all coordinates if somebody gave a limit. None is as many as there
-    is room for, on a device and for values that conjugate gradients keep.
-    """
+    """Memory that a pass may use, see `memory_limits`."""
 
     block_rows: int = 8192  # long blocks keep matrix products near the peak
-    block_bytes: int = 2**26
-    coordinates_bytes: int = 2**31
-    device_bytes: int = 2**31
-    given_bytes: int | None = None
+    block_bytes: int = 2**26  # of the features of a block
+    coordinates_bytes: int = 2**31  # of the coordinates of all rows
+    device_bytes: int = 2**31  # of the features of a block on a GPU
+    #: `coordinates_bytes` if a user set them; else devices and conjugate gradients use what is free
+    requested_bytes: int | None = None
 
 
-# Products of blocks of so many rows are as fast as those of longer ones.
+# Matrix products of blocks of this many rows are as fast as those of longer ones, so that blocks of
+# more rows take only half of the bytes allowed.
 _LONG = 4096
 _LIMITS: ContextVar[MemoryLimits] = ContextVar("limits", default=MemoryLimits())  # noqa: B039 - frozen
 
@@ -444,10 +454,10 @@ def memory_limits(
         Megabytes of the features of a block; half of it where that is 4,096 rows or more.
     coordinates_mb : float, optional
         Megabytes of the coordinates of all rows, which solvers that pass over them many times
-        hold; more than that is computed again in each pass. None is 2048 here, and on a card what
-        is free there; conjugate gradients may then keep kernel values in a quarter of the memory.
+        hold; more than that is computed again in each pass. None is 2048 on the host and the free
+        memory on a GPU; conjugate gradients may then keep kernel values in a quarter of the memory.
     device_mb : float, default 2048
-        Megabytes of the features of a block on a card; a pass takes about three times that.
+        Megabytes of the features of a block on a GPU; a pass takes about three times that.
 
     Examples
     --------
@@ -462,10 +472,10 @@ def memory_limits(
     if coordinates_mb is not None:
         check_number(coordinates_mb, "coordinates_mb")
     check_number(device_mb, "device_mb", strict=True)
-    held = None if coordinates_mb is None else int(coordinates_mb * 2**20)
-    here = MemoryLimits.coordinates_bytes if held is None else held
-    size = int(block_rows), int(block_mb * 2**20), here, int(device_mb * 2**20)
-    token = _LIMITS.set(MemoryLimits(*size, held))
+    requested = None if coordinates_mb is None else int(coordinates_mb * 2**20)
+    held = MemoryLimits.coordinates_bytes if requested is None else requested
+    size = int(block_rows), int(block_mb * 2**20), held, int(device_mb * 2**20)
+    token = _LIMITS.set(MemoryLimits(*size, requested))
     try:
         yield
     finally:

@@ -1,20 +1,20 @@
-"""Blocks that come one after another: read as if they were one array, and sampled in one pass."""
+"""Blocks of rows read one after another, as if they were one array, and sampled in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, stack
+from .._numerics.types import Index, Matrix, Objects
 
 __all__ = ["Column", "Reservoir", "Stream", "join"]
 
 
-def join(parts: Sequence[Any]) -> Any:
+def join(parts: Sequence[Matrix]) -> Matrix:
     """Return the rows of several blocks, which are arrays, CSR matrices, Rows or lists, as one."""
     if len(parts) == 1:
         return parts[0]
@@ -38,10 +38,10 @@ class Reservoir:
         self._rng = rng
         self._mark = np.inf  # no row with a larger key can stay
         self._keys = np.empty(0)
-        self._parts: list[tuple[Any, ...]] = []
+        self._parts: list[tuple[Matrix, ...]] = []
 
-    def add(self, block: tuple[Any, ...]) -> None:
-        """Show it a block: columns of equal length."""
+    def add(self, block: tuple[Matrix, ...]) -> None:
+        """Sample from one more block, a tuple of columns of equal length."""
         b = n_rows(block[0])
         keys = self._rng.random(b)
         chosen = np.flatnonzero(keys < self._mark)
@@ -52,7 +52,7 @@ class Reservoir:
         if len(self._keys) > 2 * self.size:
             self._prune()
 
-    def columns(self) -> tuple[Any, ...]:
+    def columns(self) -> tuple[Matrix, ...]:
         """Return the sample: each column of the blocks, in the order of the rows."""
         self._prune()
         return self._parts[0]
@@ -68,22 +68,22 @@ class Reservoir:
 
 
 class Stream:
-    """Blocks of columns, which can be begun again, with n rows in all.
+    """An iterator of blocks that can be restarted, with n rows in all.
 
-    Reading goes forward, and begins again where it must go back: a pass over the rows in their
-    order reads each block once. What was read last is kept, so that each column of it is at hand.
+    Rows are read forward, and from the start again for rows before: a pass in the order of the rows
+    reads each block once. The last rows read are kept, for the other columns of the same rows.
     `begin` returns an iterator of blocks, each a tuple of columns of equal length.
     """
 
-    def __init__(self, begin: Callable[[], Iterator[tuple[Any, ...]]], n: int) -> None:
+    def __init__(self, begin: Callable[[], Iterator[tuple[Matrix, ...]]], n: int) -> None:
         self._begin = begin
         self.n = n
-        self._iterator: Iterator[tuple[Any, ...]] = iter(())
-        self._block: tuple[Any, ...] | None = None
+        self._iterator: Iterator[tuple[Matrix, ...]] = iter(())
+        self._block: tuple[Matrix, ...] | None = None
         self._start = self._stop = 0  # rows of the block
-        self._last: tuple[np.ndarray, tuple[Any, ...]] | None = None
+        self._last: tuple[np.ndarray, tuple[Matrix, ...]] | None = None
 
-    def read(self, index: np.ndarray) -> tuple[Any, ...]:
+    def read(self, index: np.ndarray) -> tuple[Matrix, ...]:
         """Return the columns at increasing positions."""
         if self._last is None or not np.array_equal(self._last[0], index):
             self._last = index, self._forward(index)
@@ -91,7 +91,7 @@ class Stream:
                 self._check_end()
         return self._last[1]
 
-    def _forward(self, index: np.ndarray) -> tuple[Any, ...]:
+    def _forward(self, index: np.ndarray) -> tuple[Matrix, ...]:
         """Read on to increasing positions; begin again if the stream is already beyond them."""
         if self._block is None or index[0] < self._start:
             self._iterator, self._block = self._begin(), None
@@ -101,9 +101,9 @@ class Stream:
             if self._block is None or index[0] >= self._stop:
                 self._advance()
                 continue
-            here = index[: np.searchsorted(index, self._stop)]
-            parts.append(tuple(_within(column, here - self._start) for column in self._block))
-            index = index[len(here) :]
+            inside = index[: np.searchsorted(index, self._stop)]
+            parts.append(tuple(_within(column, inside - self._start) for column in self._block))
+            index = index[len(inside) :]
         return tuple(join(column) for column in zip(*parts, strict=True))
 
     def _advance(self) -> None:
@@ -132,21 +132,22 @@ class Column:
     is_sequential = True
     takes_positions = True
 
-    def __init__(self, stream: Stream, number: int, head: Any) -> None:
+    def __init__(self, stream: Stream, number: int, head: Matrix) -> None:
         self.head = head
         self.dtype = getattr(head, "dtype", np.dtype(object))
         self.shape = (stream.n, *getattr(head, "shape", (1,))[1:])
         self._stream, self._number = stream, number
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Matrix:
         if isinstance(index, slice):
             index = np.arange(*index.indices(self.shape[0]))
-        if len(index) == 0:
+        positions = np.asarray(index)
+        if len(positions) == 0:
             return take(self.head, slice(0))
-        return self._stream.read(index)[self._number]
+        return self._stream.read(positions)[self._number]
 
 
-def _within(column: Any, index: np.ndarray) -> Any:
+def _within(column: Objects, index: np.ndarray) -> Matrix:
     """Return rows at increasing positions; as a slice where they follow each other."""
     if index[-1] - index[0] == len(index) - 1:
         return take(column, slice(int(index[0]), int(index[-1]) + 1))

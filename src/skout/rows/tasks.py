@@ -11,14 +11,16 @@ import copy
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._numerics.threads import single_thread
+from .._numerics.types import Array, Objects, Rows
 from .source import Reduction
 
 __all__ = [
+    "Delayed",
     "alone",
     "as_lazy_as",
     "blocks_of",
@@ -32,50 +34,52 @@ __all__ = [
     "tree",
 ]
 
+#: A task of dask, or a lazy dask array: dask carries no types.
+Delayed: TypeAlias = Any
 # Parts that are summed in one task.
 _FAN_IN = 8
 
 
-def has_graph(objects: Any) -> bool:
+def has_graph(objects: Objects) -> bool:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
     if isinstance(objects, list | tuple):
         return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
     return hasattr(type(objects), "__dask_graph__")
 
 
-def alone(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a task use one thread, since other tasks keep the others busy."""
+def alone(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a task use one thread: other tasks use the other cores."""
 
     @functools.wraps(function)
-    def run(*args: Any, **keywords: Any) -> Any:
+    def run(*args: Delayed, **keywords: Delayed) -> Array:
         with single_thread():
             return function(*args, **keywords)
 
     return run
 
 
-def _combined(parts: Sequence[Any], reduction: Reduction) -> Any:
+def _combined(parts: Sequence[Rows], reduction: Reduction) -> Array:
     total = copy.deepcopy(parts[0])  # what a task was given must stay as it is
     for part in parts[1:]:
         total = reduction.combine(total, part)
     return total
 
 
-def task(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def task(function: Callable[..., Array], *args: Delayed, **keywords: Delayed) -> Delayed:
     """Return function(*args) as a task, which may depend on others."""
     import dask
 
     return dask.delayed(function, pure=False)(*args, **keywords)
 
 
-def broadcast(thing: Any) -> Any:
+def broadcast(thing: object) -> Delayed:
     """Return something that many tasks need as one node of a graph, which travels once."""
     import dask
 
     return dask.delayed(thing, pure=False, traverse=False)
 
 
-def tree(parts: list[Any], reduction: Reduction) -> Any:
+def tree(parts: list[Delayed], reduction: Reduction) -> Delayed:
     """Return the task that combines parts in their order, a few at a time."""
     while len(parts) > 1:
         parts = [
@@ -86,8 +90,8 @@ def tree(parts: list[Any], reduction: Reduction) -> Any:
 
 
 def from_blocks(
-    blocks: list[Any], sizes: Sequence[float], tail: tuple[int, ...], dtype: np.dtype
-) -> Any:
+    blocks: list[Delayed], sizes: Sequence[float], tail: tuple[int, ...], dtype: np.dtype
+) -> Delayed:
     """Return a lazy dask array of shape (n, *tail) from tasks that make its blocks."""
     import dask.array as da
 
@@ -99,14 +103,14 @@ def from_blocks(
     return da.Array(whole.dask, whole.name, chunks, dtype, meta)
 
 
-def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
+def blocks_of(array: Delayed) -> tuple[list[Delayed], Sequence[float]]:
     """Return the blocks of a dask array, or an array as one block, and their sizes."""
     if not has_graph(array):
         return [array], [len(array)]
     return list(array.to_delayed().ravel()), array.chunks[0]
 
 
-def by_blocks(function: Callable[..., Any], *args: Any) -> Any:
+def by_blocks(function: Callable[..., Array], *args: Delayed) -> Delayed:
     """Return the matrix function(*args), block by block of the arguments that lie on a cluster.
 
     The blocks of these must be those of the first; others are given to each call.
@@ -115,7 +119,7 @@ def by_blocks(function: Callable[..., Any], *args: Any) -> Any:
     if not lazy:
         return function(*args)
 
-    def at(i: int) -> list[Any]:
+    def at(i: int) -> list[Array]:
         return [blocks_of(arg)[0][i] if has_graph(arg) else arg for arg in args]
 
     sizes = lazy[0].chunks[0]
@@ -124,12 +128,12 @@ def by_blocks(function: Callable[..., Any], *args: Any) -> Any:
     return from_blocks(blocks, sizes, function(*none).shape[1:], np.dtype(np.float64))
 
 
-def as_lazy_as(found: Any, array: Any) -> Any:
+def as_lazy_as(result: Delayed, array: Delayed) -> Delayed:
     """Return a lazy dask array; compute it if X, which it was made from, is an array in memory."""
-    return found if has_graph(array) else found.compute()
+    return result if has_graph(array) else result.compute()
 
 
-def compute(tasks: list[Any]) -> list[Any]:
+def compute(tasks: list[Delayed]) -> list[Array]:
     """Return the results of tasks, all in one computation."""
     import dask
 
@@ -137,7 +141,7 @@ def compute(tasks: list[Any]) -> list[Any]:
         return list(dask.compute(*tasks))
 
 
-def quiet() -> Any:
+def quiet() -> Delayed:
     """Silence dask's warning of large graphs: the model is in the graph once, by intention."""
     import dask
 

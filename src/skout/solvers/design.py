@@ -85,7 +85,7 @@ class DesignMatrix:
         n, p = self.shape
         if 12.0 * n * p > limits().coordinates_bytes:
             return self
-        return DesignMatrix(self.Z.here().astype(np.float32), n_jobs=self.n_jobs)
+        return DesignMatrix(self.Z.load().astype(np.float32), n_jobs=self.n_jobs)
 
     def product(self, B: Array) -> Array:
         """Return Z B, in float64."""
@@ -93,7 +93,7 @@ class DesignMatrix:
             source, product = self.rows, self.through(numpy_of(B))
         else:
             source, product = self.Z, _RowProduct(B)
-        return source.map_near(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        return source.map_on_device(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
     def adjoint(self, G: Array) -> Array:
         """Return Z' G, in float64."""
@@ -232,9 +232,9 @@ class _Gram(_Anywhere, Reduction):
 
     def _scaled(self, Z: Array, root: Array) -> Array:
         """Return diag(root) [Z, 1], with columns of zeros on a device."""
-        p, is_on_device = self.p, is_tensor(Z)
-        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if is_on_device else p + 1
-        wide = empty((len(root), columns), Z, Z.dtype if is_on_device else self.dtype)
+        p, is_gpu_tensor = self.p, is_tensor(Z)
+        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if is_gpu_tensor else p + 1
+        wide = empty((len(root), columns), Z, Z.dtype if is_gpu_tensor else self.dtype)
         root = cast(root, wide.dtype)
         namespace(Z).multiply(Z, root[:, None], out=wide[:, :p])
         wide[:, p] = root

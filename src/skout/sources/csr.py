@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.objects import pointers, ranges
+from .._numerics.types import Index, Matrix
 from ..rows.encode import numbers_in
 
 __all__ = ["DiskCSR", "open_csr", "save_csr"]
@@ -30,7 +30,7 @@ class DiskCSR:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> sparse.csr_matrix:
+    def __getitem__(self, index: Index) -> sparse.csr_matrix:
         """Read a slice, or increasing positions."""
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
@@ -40,7 +40,7 @@ class DiskCSR:
         starts, lengths = self.indptr[index], self.indptr[index + 1] - self.indptr[index]
         return self._block(ranges(starts, lengths), pointers(lengths))
 
-    def _block(self, entries: Any, indptr: np.ndarray) -> sparse.csr_matrix:
+    def _block(self, entries: Index, indptr: np.ndarray) -> sparse.csr_matrix:
         """Return the rows with these entries, which files that were damaged may not have."""
         data, indices = np.asarray(self.data[entries]), np.asarray(self.indices[entries])
         outside = len(indices) and not 0 <= indices.min() <= indices.max() < self.shape[1]
@@ -49,7 +49,7 @@ class DiskCSR:
         return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, self.shape[1]))
 
 
-def save_csr(folder: Any, X: Any) -> None:
+def save_csr(folder: str | os.PathLike[str], X: Matrix) -> None:
     """Write a sparse matrix for `open_csr`: its arrays as .npy files in a folder.
 
     Parameters
@@ -75,7 +75,7 @@ def save_csr(folder: Any, X: Any) -> None:
         np.save(folder / f"{name}.npy", part, allow_pickle=False)
 
 
-def open_csr(folder: Any) -> DiskCSR:
+def open_csr(folder: str | os.PathLike[str]) -> DiskCSR:
     """Open a sparse matrix that `save_csr` wrote, without reading it.
 
     Parameters
@@ -114,7 +114,7 @@ def open_csr(folder: Any) -> DiskCSR:
     return DiskCSR(data, indices, indptr, d)
 
 
-def _folder(folder: Any) -> Path:
+def _folder(folder: str | os.PathLike[str]) -> Path:
     if not isinstance(folder, str | os.PathLike):
         raise TypeError(f"folder must be a path. Got {folder!r} instead.")
     return Path(folder)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +15,15 @@ from ..rows.blocks import Blocks
 
 __all__ = ["open_parquet"]
 
+Paths: TypeAlias = str | Path | Iterable[str | Path]
+
 
 def open_parquet(
-    files: Any, x: Sequence[str], y: Any, weight: str | None = None, rows: int = 65536
+    files: Paths,
+    x: Sequence[str],
+    y: str | Sequence[str],
+    weight: str | None = None,
+    rows: int = 65536,
 ) -> Blocks:
     """Open parquet files as blocks of rows.
 
@@ -56,8 +63,8 @@ def open_parquet(
             names = file.schema_arrow.names
             missing = [name for name in wanted if name not in names]
             if missing:
-                found = ", ".join(names)
-                raise ValueError(f"{path} has no column {missing[0]!r}. It has: {found}.")
+                listed = ", ".join(names)
+                raise ValueError(f"{path} has no column {missing[0]!r}. It has: {listed}.")
             n += file.metadata.num_rows
 
     def make() -> Iterator[tuple[Any, ...]]:
@@ -70,30 +77,30 @@ def open_parquet(
     return Blocks(make, n or None)
 
 
-def _columns(names: Any, argument: str) -> list[str]:
+def _columns(names: str | Iterable[str], argument: str) -> list[str]:
     """Return the names of one or several columns."""
-    found = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
-    if not all(isinstance(name, str) for name in found):
+    listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    if not all(isinstance(name, str) for name in listed):
         raise TypeError(f"{argument} must be names of columns. Got {names!r} instead.")
-    if not found:
+    if not listed:
         raise ValueError(f"{argument} must name at least one column. Got {names!r} instead.")
-    return found
+    return listed
 
 
-def _opened(parquet: Any, path: Path) -> Any:
+def _opened(parquet: ModuleType, path: Path) -> Any:
     try:
         return parquet.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are these
         raise ValueError(f"files: {path} is no parquet file. {error}") from error
 
 
-def _pyarrow_parquet() -> Any:
+def _pyarrow_parquet() -> ModuleType:
     with extra("disk", "open_parquet needs pyarrow"):
         import pyarrow.parquet as parquet
     return parquet
 
 
-def _parquet_paths(files: Any) -> list[Path]:
+def _parquet_paths(files: Paths) -> list[Path]:
     if not isinstance(files, str | Path | Iterable):
         raise TypeError(f"files must be a path or a list of paths. Got {files!r} instead.")
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
@@ -107,7 +114,7 @@ def _parquet_paths(files: Any) -> list[Path]:
     return paths
 
 
-def _values(batch: Any, names: Any) -> Any:
+def _values(batch: Any, names: str | Iterable[str]) -> np.ndarray | list[Any]:
     """Return one column of a batch as an array or list, or several as a matrix."""
     if isinstance(names, str):
         column = batch.column(names)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
+from .._numerics.types import Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
+from ..kernels.base import KernelLike
 from ..sketches import SubSample, sketch_size
-from .spectra import encoded
+from .spectra import Axes, encoded
 
 __all__ = ["LeverageScores", "coordinates", "leverage_scores"]
 
@@ -30,7 +32,7 @@ class LeverageScores:
     alpha: float
     n_pilot: int
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is None:  # which NumPy 1 does not know
             return np.asarray(self.scores, dtype=dtype)
         return np.array(self.scores, dtype=dtype, copy=copy)
@@ -48,7 +50,7 @@ class LeverageScores:
         """
         return float(self.scores.sum())
 
-    def plot(self, ax: Any = None, *, k: int = 400) -> Any:
+    def plot(self, ax: Axes | None = None, *, k: int = 400) -> Axes:
         """Draw the k highest scores, largest first (figure 5.2, left)."""
         ax = axes(ax, "rank", "leverage score")
         highest = np.sort(self.scores)[::-1][:k]
@@ -57,11 +59,11 @@ class LeverageScores:
 
 
 def leverage_scores(
-    kernel: Any,
-    Z: Any,
+    kernel: KernelLike,
+    Z: Objects,
     alpha: float = 1e-4,
     n_pilot: int | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
     *,
     method: str = "uniform",
 ) -> LeverageScores:
@@ -121,15 +123,13 @@ def leverage_scores(
     return LeverageScores(np.minimum(np.concatenate(parts), 1.0), alpha, m)
 
 
-def coordinates(basis: KernelBasis, rows: Any) -> Iterator[np.ndarray]:
+def coordinates(basis: KernelBasis, rows: Rows) -> Iterator[np.ndarray]:
     """Yield the coordinates of all rows, a block of rows at a time, in float64."""
     for block in row_slices(n_rows(rows), _ROWS):
         yield basis.transform(take(rows, block)).astype(np.float64, copy=False)
 
 
-def _recursive(
-    kernel: Kernel, rows: Any, shift: float, m: int, rng: np.random.Generator
-) -> np.ndarray:
+def _recursive(kernel: Kernel, rows: Rows, shift: float, m: int, rng: Rng) -> np.ndarray:
     """Return m rows, drawn by the scores that samples of m of the first m, 2 m, 4 m ... rows give
     to twice as many, in a random order.
     """
@@ -160,7 +160,7 @@ def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
 
 
 def _sampled_scores(
-    kernel: Kernel, rows: Any, landmarks: Any, weights: np.ndarray, shift: float
+    kernel: Kernel, rows: Rows, landmarks: Rows, weights: np.ndarray, shift: float
 ) -> np.ndarray:
     """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1."""
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights

@@ -5,31 +5,32 @@ Every result has `plot(ax=None)`, which returns the axes and needs matplotlib, s
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, cross_validate
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes
 from .._numerics.objects import stack
+from .._numerics.types import Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_level, check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
 from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel
+from ..kernels.base import KernelLike
 from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
-from ..sketches import PivotedCholesky, Sketch, as_sketch
+from ..sketches import PivotedCholesky, Sketch, SketchLike, as_sketch
 from ..solvers.folds import deal
 from .leverage import coordinates
-from .spectra import encoded
+from .spectra import Axes, encoded
 
 __all__ = [
     "PerfectHCurve",
@@ -40,7 +41,7 @@ __all__ = [
     "sketch_size_search",
 ]
 
-_MAX_SIZE = 2000  # that `choose_sketch_size` tries by itself
+_MAX_SIZE = 2000  # of `choose_sketch_size` by default, as that of sketches
 
 
 # A tolerance on the reconstruction error ----------------------------------------------------------
@@ -59,7 +60,7 @@ class SketchSize:
 
     __index__ = __int__
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the relative error against the size, in logarithm."""
         ax = axes(ax, "sketch size", "relative reconstruction error")
         ax.semilogy(np.arange(len(self.errors)), np.maximum(self.errors, np.finfo(float).eps))
@@ -69,12 +70,12 @@ class SketchSize:
 
 
 def choose_sketch_size(
-    kernel: Any,
-    Z: Any,
+    kernel: KernelLike,
+    Z: Objects,
     tolerance: float = 0.01,
     *,
     max_size: int | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> SketchSize:
     """Find a sketch size from a tolerance on the reconstruction error.
 
@@ -108,7 +109,7 @@ def choose_sketch_size(
     n = n_rows(rows)
     most = min(_MAX_SIZE, n) if max_size is None else check_size(max_size, n, "max_size")
     trace = KernelMatrix(kernel, rows).diag().sum()
-    # of many rows the sketch looks at some only, and what is enough for them may not be for all
+    # of many rows the sketch samples max_rows, and what is enough for them may not be for all
     for share in (1.0, 0.7, 0.4):
         sketch = PivotedCholesky(most, tol=share * tolerance)
         basis = KernelBasis(kernel, sketch, random_state=rng).fit(rows)
@@ -134,8 +135,8 @@ class PerfectHCurve:
     table : dict of arrays
         "size", increasing; "mean_mse" and "std_mse" over the draws, of the mean over validation
         outputs of ||h(y) - psi(y)||^2 = k(y, y) - ||z(y)||^2; if decoded, "mean_similarity" and
-        "std_similarity" of the mean normalised kernel similarity of decoded and true outputs, or
-        "mean_score" and "std_score" of the metric that was asked for.
+        "std_similarity" of the mean normalized kernel similarity of decoded and true outputs, or
+        "mean_score" and "std_score" of `metric`.
     mean_norm : float, the mean of k(y, y)
     """
 
@@ -154,8 +155,8 @@ class PerfectHCurve:
         loss = scale * self.table[f"mean_{self.criterion}"]
         return int(self.table["size"][np.argmax(loss <= loss.min() + tolerance)])
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw mean and deviation of the criterion against the size (figure 5.2, centre)."""
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw mean and deviation of the criterion against the size (figure 5.2, center)."""
         ax = axes(ax, "sketch size", f"{self.criterion} of the perfect h")
         mean, std = (self.table[f"{part}_{self.criterion}"] for part in ("mean", "std"))
         ax.errorbar(self.table["size"], mean, std, marker="o", capsize=3)
@@ -163,17 +164,17 @@ class PerfectHCurve:
 
 
 def perfect_h_curve(
-    kernel: Any,
-    Y: Any,
+    kernel: KernelLike,
+    Y: Objects,
     sizes: Iterable[int],
     *,
-    Y_val: Any = None,
-    candidates: Any = None,
+    Y_val: Objects | None = None,
+    candidates: Objects | None = None,
     decode: bool = True,
-    metric: Any = "similarity",
-    sketch: Any = "subsample",
+    metric: str | Callable[[Objects, Objects], float] = "similarity",
+    sketch: SketchLike = "subsample",
     n_draws: int = 3,
-    random_state: Any = None,
+    random_state: RandomState = None,
     verbose: bool = False,
 ) -> PerfectHCurve:
     """Score output sketches by the surrogate that predicts perfectly in their span (5.20).
@@ -198,7 +199,7 @@ def perfect_h_curve(
     decode : bool, default True
         Whether to decode, which may cost more than all the rest.
     metric : str or callable (Y_true, Y_pred) -> float, default "similarity"
-        What decoded outputs are scored by, the greater the better: the normalised kernel
+        What decoded outputs are scored by, the greater the better: the normalized kernel
         similarity; "mrr", the mean reciprocal rank of the truth among the candidates (figure 5.5);
         a name that `scoring` of a predictor takes; or a function, e.g. minus the mean edit
         distance (figure 5.3).
@@ -220,31 +221,35 @@ def perfect_h_curve(
     """
     if sketch is None:
         raise ValueError("sketch must be a sketch or its name, since its size is varied. Got None.")
-    sketch, n_draws = clone(as_sketch(sketch)), _positive(n_draws, "n_draws")
+    sized, n_draws = clone(as_sketch(sketch)), _positive(n_draws, "n_draws")
     rng = check_rng(random_state)
-    kernel, Y, Y_val, train, held = _outputs(kernel, Y, Y_val, rng)
+    resolved, Y, Y_val, train, held = _outputs(kernel, Y, Y_val, rng)
     grid = sorted({check_size(m, n_rows(train), "sizes") for [m] in _trials(sizes, ["sketch"])})
     name = "similarity" if metric == "similarity" else "score"
-    found: dict[str, list[float]] = {"mse": []}
+    scores: dict[str, list[float]] = {"mse": []}
     if decode:
-        score = _scorer(metric, kernel, train, Y_val, _pool(kernel, Y, Y_val, candidates))
-        found[name] = []
+        score = _scorer(metric, resolved, train, Y_val, _pool(resolved, Y, Y_val, candidates))
+        scores[name] = []
     seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
     for size, seed in tqdm([(m, s) for m in grid for s in seeds], disable=not verbose):
-        sketch.set_params(size=size)
-        basis = KernelBasis(kernel, sketch, random_state=int(seed)).fit(train)
-        found["mse"].append(basis.residual(held).mean())
+        sized.set_params(size=size)
+        basis = KernelBasis(resolved, sized, random_state=int(seed)).fit(train)
+        scores["mse"].append(basis.residual(held).mean())
         if decode:
-            found[name].append(score(basis, basis.transform(held)))
+            scores[name].append(score(basis, basis.transform(held)))
     table = {"size": np.array(grid)}
-    for name in found:
-        draws = np.reshape(found[name], (len(grid), n_draws))
+    for name in scores:
+        draws = np.reshape(scores[name], (len(grid), n_draws))
         table |= {f"mean_{name}": draws.mean(axis=1), f"std_{name}": draws.std(axis=1)}
-    return PerfectHCurve(table, float(kernel.diag(held).mean()))
+    return PerfectHCurve(table, float(resolved.diag(held).mean()))
 
 
 def _scorer(
-    metric: Any, kernel: Kernel, train: Any, truth: Any, pool: Any
+    metric: str | Callable[[Objects, Objects], float],
+    kernel: Kernel,
+    train: Rows,
+    truth: Objects,
+    pool: Objects,
 ) -> Callable[[KernelBasis, np.ndarray], float]:
     """Return the function from a basis and coordinates to the score of what they decode to."""
     if metric != "mrr" and not callable(metric):
@@ -260,17 +265,17 @@ def _scorer(
     return score
 
 
-def _pool(kernel: Kernel, Y: Any, Y_val: Any, candidates: Any) -> Any:
+def _pool(kernel: Kernel, Y: Objects, Y_val: Objects, candidates: Objects) -> Objects:
     """Return the distinct objects to decode from: by default all there are."""
     if candidates is not None:
         return take(candidates, unique(kernel.encode(candidates))[0])
     rows = [kernel.encode(Y), kernel.encode(Y_val)]
     first, n = unique(stack(rows))[0], n_rows(rows[0])
-    known, new = take(Y, first[first < n]), take(Y_val, first[first >= n] - n)
-    return [*known, *new] if isinstance(Y, list | tuple) else stack([known, new])
+    seen, new = take(Y, first[first < n]), take(Y_val, first[first >= n] - n)
+    return [*seen, *new] if isinstance(Y, list | tuple) else stack([seen, new])
 
 
-def _outputs(kernel: Any, Y: Any, Y_val: Any, rng: np.random.Generator) -> tuple[Any, ...]:
+def _outputs(kernel: KernelLike, Y: Objects, Y_val: Objects, rng: Rng) -> tuple[Any, ...]:
     """Return the kernel, resolved on the training outputs, and both parts: objects, then rows."""
     train = as_kernel(kernel).encode(Y)
     if Y_val is None:
@@ -308,7 +313,7 @@ class SketchSizeSearch:
     best_params_: dict[str, Sketch]
     budget_seconds: float
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the score against the seconds, each point with its sizes (figure 4.2, right)."""
         ax = axes(ax, "seconds to fit and predict", "score")
         mean, std = self.table["mean_score"], self.table["std_score"]
@@ -323,17 +328,17 @@ class SketchSizeSearch:
 
 
 def sketch_size_search(
-    model: Any,
-    X: Any,
-    Y: Any,
+    model: BaseEstimator,
+    X: Objects,
+    Y: Objects,
     sizes: Iterable[int | Sequence[int]],
     budget_seconds: float | None = None,
     *,
     fit_seconds: float | None = None,
     predict_seconds: float | None = None,
     cv: Any = None,
-    scoring: Any = None,
-    random_state: Any = None,
+    scoring: str | Callable[..., float] | None = None,
+    random_state: RandomState = None,
     verbose: bool = False,
 ) -> SketchSizeSearch:
     """Raise the sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
@@ -385,19 +390,19 @@ def sketch_size_search(
         cv = ShuffleSplit(1, test_size=0.2, random_state=seed)
     splits = deal(cv, n_rows(X), Y, random_state=random_state, stratified=is_classifier(model))
     model = clone(model).set_params(**sketches)
-    found: dict[tuple[int, ...], dict[str, Any]] = {}
+    tried: dict[tuple[int, ...], dict[str, Any]] = {}
     for trial in tqdm(planned, disable=not verbose):
-        slow = [other for other, record in found.items() if not record["within_budget"]]
+        slow = [other for other, record in tried.items() if not record["within_budget"]]
         if any(np.greater_equal(trial, other).all() for other in slow):
             continue
         sized = {f"{name}__size": m for name, m in zip(sketches, trial, strict=True)}
         result = cross_validate(
             clone(model).set_params(**sized), X, Y, cv=splits, scoring=scoring, error_score="raise"
         )
-        found[trial] = sized | _measured(result, budgets)
-    records = list(found.values())
+        tried[trial] = sized | _measured(result, budgets)
+    records = list(tried.values())
     table = {name: np.array([record[name] for record in records]) for name in records[0]}
-    best = list(found)[_best(table, budgets)]
+    best = list(tried)[_best(table, budgets)]
     for sketch, m in zip(sketches.values(), best, strict=True):
         sketch.set_params(size=m)
     return SketchSizeSearch(table, best, sketches, budgets["budget_seconds"])
@@ -426,15 +431,15 @@ def _best(table: dict[str, np.ndarray], budgets: dict[str, float]) -> int:
     return int(np.argmin(table["fit_seconds"] + table["predict_seconds"]))
 
 
-def _budgets(**given: float | None) -> dict[str, float]:
-    """Return the seconds allowed, infinitely many where none are given."""
+def _budgets(**limits: float | None) -> dict[str, float]:
+    """Return the seconds allowed, infinity where there is no limit."""
     return {
         name: np.inf if value is None else float(check_number(value, name))
-        for name, value in given.items()
+        for name, value in limits.items()
     }
 
 
-def _sketches(model: Any) -> dict[str, Any]:
+def _sketches(model: BaseEstimator) -> dict[str, Any]:
     """Return copies of the sketches of a model by their parameters, that of the outputs last."""
     params = model.get_params(deep=True)
     names = [name for name in params if name.split("__")[-1] == "sketch" and params[name]]
@@ -447,17 +452,17 @@ def _sketches(model: Any) -> dict[str, Any]:
 # What these share ---------------------------------------------------------------------------------
 
 
-def _positive(value: Any, name: str) -> int:
+def _positive(value: int, name: str) -> int:
     return int(check_number(value, name, low=1, integer=True))
 
 
-def _trials(sizes: Iterable[Any], params: list[str]) -> list[tuple[int, ...]]:
+def _trials(sizes: Iterable[int | Sequence[int]], params: list[str]) -> list[tuple[int, ...]]:
     """Return distinct tuples, one size for each parameter, from small to large."""
     if not isinstance(sizes, Iterable):
         raise TypeError(f"sizes must be a list of sketch sizes. Got {sizes!r} instead.")
     trials = set()
     for size in sizes:
-        trial = (size,) * len(params) if isinstance(size, numbers.Number) else tuple(size)
+        trial = tuple(size) if isinstance(size, Iterable) else (size,) * len(params)
         if len(trial) != len(params):
             expected = f"ints or tuples of {len(params)}, the sizes of {', '.join(params)}"
             raise ValueError(f"sizes must be {expected}. Got {size!r} instead.")

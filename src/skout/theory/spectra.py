@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import theilslopes
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows
 from .._numerics.linalg import EPS, symmetric_eigen, symmetric_eigenvalues
+from .._numerics.types import Objects, Rng, Rows
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
 from ..kernels import Kernel, as_kernel
+from ..kernels.base import KernelLike
 from ..rows.encode import named
+from ..sketches import Draw
 
 __all__ = [
     "EigenDecay",
@@ -38,15 +42,19 @@ __all__ = [
     "theorem_4_9_size",
 ]
 
-# Scales t at which the exponents are fitted.
+#: A matplotlib axes: an optional library. Eigenvalues of K / n, K itself, or a pair (kernel, Z).
+Axes: TypeAlias = Any
+Spectrum: TypeAlias = Any
+
+# Scales t at which the exponents are fitted; their slopes are medians over 4,950 pairs of scales.
 _SCALES = 100
 
 
 # Spectra -----------------------------------------------------------------------------------------
 
 
-def spectrum(kernel: Any, Z: Any) -> np.ndarray:
-    """Return the eigenvalues of K / n, largest first.
+def spectrum(kernel: KernelLike, Z: Objects) -> np.ndarray:
+    """Return the n eigenvalues of K / n, largest first; what is negative by rounding is 0.
 
     They estimate those of the covariance operator C = E[psi(z) psi(z)'].
 
@@ -55,11 +63,6 @@ def spectrum(kernel: Any, Z: Any) -> np.ndarray:
     kernel : kernel, str or callable
         Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
-
-    Returns
-    -------
-    eigenvalues : ndarray of shape (n,)
-        What is negative by rounding is 0.
 
     Examples
     --------
@@ -71,7 +74,7 @@ def spectrum(kernel: Any, Z: Any) -> np.ndarray:
     return np.maximum(symmetric_eigenvalues(K) / len(K), 0.0)
 
 
-def encoded(kernel: Any, Z: Any, rng: np.random.Generator, name: str = "Z") -> tuple[Kernel, Any]:
+def encoded(kernel: KernelLike, Z: Objects, rng: Rng, name: str = "Z") -> tuple[Kernel, Rows]:
     """Return the kernel, its widths resolved on Z, and the rows of Z, which errors call `name`."""
     kernel = as_kernel(kernel)
     with named(name):
@@ -81,19 +84,19 @@ def encoded(kernel: Any, Z: Any, rng: np.random.Generator, name: str = "Z") -> t
     return kernel.resolve(rows, rng), rows
 
 
-def _kernel_gram(kernel: Any, Z: Any) -> np.ndarray:
+def _kernel_gram(kernel: KernelLike, Z: Objects) -> np.ndarray:
     # the generator counts only where a median is taken over some of many rows
     return KernelMatrix(*encoded(kernel, Z, np.random.default_rng(0))).full()
 
 
-def _is_pair(source: Any) -> bool:
+def _is_pair(source: Spectrum) -> bool:
     """Whether this is (kernel, Z)."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
     return isinstance(source[0], Kernel | str) or callable(source[0])
 
 
-def _gram(source: Any) -> np.ndarray:
+def _gram(source: Spectrum) -> np.ndarray:
     """Return K from K or (kernel, Z)."""
     if _is_pair(source):
         return _kernel_gram(*source)
@@ -105,7 +108,7 @@ def _gram(source: Any) -> np.ndarray:
     return K
 
 
-def _eigenvalues(source: Any) -> np.ndarray:
+def _eigenvalues(source: Spectrum) -> np.ndarray:
     """Return the eigenvalues of K / n, largest first, from themselves, K or (kernel, Z)."""
     if _is_pair(source):
         return spectrum(*source)
@@ -125,7 +128,7 @@ def _eigenvalues(source: Any) -> np.ndarray:
 # Critical radius and K-satisfiability (chapter 3) ------------------------------------------------
 
 
-def critical_radius(eigenvalues: Any) -> float:
+def critical_radius(eigenvalues: Spectrum) -> float:
     """Return delta_n^2, the least x > 0 with ((1/n) sum_i min(x, mu_i))^(1/2) <= x.
 
     For each k the sum is at most k x + sum_{i > k} mu_i, with equality where k counts the
@@ -149,18 +152,13 @@ def critical_radius(eigenvalues: Any) -> float:
     return float(np.min(share + np.sqrt(share**2 + 4.0 * tail)) / 2.0)
 
 
-def statistical_dimension(eigenvalues: Any) -> int:
-    """Return d_n, the first j with mu_j <= delta_n^2, or n if there is none.
+def statistical_dimension(eigenvalues: Spectrum) -> int:
+    """Return d_n, from 1 to n: the first j with mu_j <= delta_n^2, or n if there is none.
 
     Parameters
     ----------
     eigenvalues : array of shape (n,), Gram matrix K or pair (kernel, Z)
         All n eigenvalues mu of K / n.
-
-    Returns
-    -------
-    dimension : int
-        From 1 to n.
 
     Examples
     --------
@@ -198,7 +196,7 @@ class KSatisfiability:
         return self.isometry <= 0.5 and self.tail <= c
 
 
-def k_satisfiability(K: Any, draw: Any) -> KSatisfiability:
+def k_satisfiability(K: Spectrum, draw: Draw | ArrayLike) -> KSatisfiability:
     """Measure how well a drawn sketch keeps a kernel matrix (Definition 3.4).
 
     K / n = U D U'. The sketch R must be nearly an isometry on the first d_n eigenvectors U_1 and
@@ -240,7 +238,7 @@ def k_satisfiability(K: Any, draw: Any) -> KSatisfiability:
     return KSatisfiability(float(isometry), tail, delta2, d)
 
 
-def theorem_3_19_size(eigenvalues: Any, p: float = 0.7, c0: float = 1.0) -> float:
+def theorem_3_19_size(eigenvalues: Spectrum, p: float = 0.7, c0: float = 1.0) -> float:
     """Return max(C_0 d_n / p^2, n delta_n^2), the size of theorem 3.19.
 
     A p-sparsified sketch of that many rows is K-satisfiable (3.4) with high probability, for the
@@ -295,7 +293,7 @@ def _share(p: float) -> float:
 # Reconstruction error and Theorem 4.9 (chapter 4) ------------------------------------------------
 
 
-def reconstruction_error(basis: KernelBasis, Z: Any) -> float:
+def reconstruction_error(basis: KernelBasis, Z: Objects) -> float:
     """Return (mean_i ||P psi(z_i) - psi(z_i)||^2)^(1/2), P the projection on the basis (4.13).
 
     Parameters
@@ -332,7 +330,7 @@ class EigenDecay:
     mu: float | None
 
 
-def eigen_decay(eigenvalues: Any) -> EigenDecay:
+def eigen_decay(eigenvalues: Spectrum) -> EigenDecay:
     """Estimate the exponents gamma and mu that the sketch size of Theorem 4.9 depends on.
 
     - gamma: the number N(t) of eigenvalues of at least t grows like t^(-gamma). The slope of

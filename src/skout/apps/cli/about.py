@@ -84,12 +84,12 @@ def fetch(
 
     Example: skout datasets fetch yeast emotions
     """
-    from skout.datasets import CATALOGUE, available
+    from skout.datasets import CATALOG, available
     from skout.datasets import fetch as download
     from skout.dev import resolve
 
     by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
-    for source in CATALOGUE.values():
+    for source in CATALOG.values():
         by_name.setdefault(source.name, []).append(source)
     public = [name for name, group in by_name.items() if any(one.original for one in group)]
     for name in public if names == ["all"] else names:
@@ -108,11 +108,11 @@ def fetch(
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
-    from skout.datasets import CATALOGUE, available
+    from skout.datasets import CATALOG, available
     from skout.dev import check_choice
 
     if kind is not None:
-        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in CATALOGUE)))
+        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in CATALOG)))
     return [
         {
             "name": source.name,
@@ -120,8 +120,8 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "features": source.shape[1] or None,
             "outputs": source.shape[2] or None,
             "kind": source.kind,
-            "licence": source.licence,
-            "at_hand": available(source),
+            "license": source.license,
+            "available": available(source),
             "public_files": source.original is not None,
             "train_rows": source.n_train,
             "files": [vars(file) for file in source.files],
@@ -129,20 +129,20 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "citation": source.citation,
             "description": source.description,
         }
-        for source in CATALOGUE.values()
+        for source in CATALOG.values()
         if kind in (None, source.kind)
     ]
 
 
 def _show_datasets(rows: list[dict[str, object]]) -> None:
     """Print the table of data sets."""
-    names = ["name", "rows", "features", "outputs", "kind", "licence", "at hand"]
+    names = ["name", "rows", "features", "outputs", "kind", "license", "at hand"]
     cells = []
     for row in rows:
         counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
-        mark = "yes" if row["at_hand"] else "fetch" if row["public_files"] else "no"
-        cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark])
-    _print_table(names, cells, left=("name", "kind", "licence", "at hand"))
+        mark = "yes" if row["available"] else "fetch" if row["public_files"] else "no"
+        cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["license"]), mark])
+    _print_table(names, cells, left=("name", "kind", "license", "at hand"))
 
 
 def _show_demo(run: "DemoRun") -> None:
@@ -165,7 +165,7 @@ def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...])
     table = Table(box=SIMPLE_HEAD)
     for name in names:
         justify: Any = "left" if name in left else "right"
-        table.add_column(name, justify=justify, no_wrap=name != "licence")
+        table.add_column(name, justify=justify, no_wrap=name != "license")
     for row in rows:
         table.add_row(*row)
     console = Console()

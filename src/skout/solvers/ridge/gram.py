@@ -97,7 +97,7 @@ class GramSystem(SystemOfRows):
     @functools.cached_property
     def _parts(self) -> list[tuple[slice | Ints, Ints, Floats]]:
         """Outputs that have the same rows, the numbers of these rows, and their targets."""
-        T, w = self.problem.sample.targets.here(), self.problem.sample.weights
+        T, w = self.problem.sample.targets.load(), self.problem.sample.weights
         if not np.isnan(T).any():
             return [(slice(None), np.arange(len(T)), T)]
         w = np.ones(len(T)) if w is None else w

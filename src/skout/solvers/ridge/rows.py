@@ -96,8 +96,8 @@ class MaskedSystem(OutputSystems):
         if weights is not None:
             W *= weights[:, None]
         T = np.where(missing, 0.0, targets).astype(np.float64)
-        near = design.Z.near if design.rows is None else design.rows.near
-        return cls(design, near(T), near(W), fit_intercept, K, partly)
+        on_device = design.Z.device_array if design.rows is None else design.rows.device_array
+        return cls(design, on_device(T), on_device(W), fit_intercept, K, partly)
 
     def __post_init__(self) -> None:
         self.shape = self.design.shape[1], self.T.shape[1]
@@ -336,7 +336,7 @@ class RowsSystem(SystemOfRows):
     def of(cls, problem: RidgeProblem, decision: Decision) -> RowsSystem:
         """Keep coordinates of all rows, or for all rows of no sketch Z with K = Z Z'."""
         span, sample, options = problem.span, problem.sample, problem.options
-        T = np.asarray(sample.targets.here(), dtype=np.float64)
+        T = np.asarray(sample.targets.load(), dtype=np.float64)
         T = T if sample.origin is None else T - sample.origin
         partly = K = None
         if span.is_exact:

@@ -277,7 +277,7 @@ def warn_of_far_mean(projection: Projection, sample: TrainingSample, n_jobs: int
     that one of many coordinates does not count, on a sample of the training rows. Targets that are
     not in memory are not read again.
     """
-    T = sample.targets.at_hand
+    T = sample.targets.resident
     if T is None:
         return
     index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
@@ -318,7 +318,7 @@ def decide(problem: RidgeProblem) -> Decision:
         return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
     if options.has_missing:
         n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
-        if keeps_rows(options, span.engine().rank, sample.targets.here(), n_groups):
+        if keeps_rows(options, span.engine().rank, sample.targets.load(), n_groups):
             why = "missing targets with many masks: coordinates are kept"
             return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small
@@ -507,7 +507,7 @@ class MemoryBudget:
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
         if self.device is None:
-            given = limits().given_bytes
+            given = limits().requested_bytes
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 

@@ -34,14 +34,11 @@ class SideBySide(Kernel):
     """
 
     compares = "sets"
+    normalized = True
 
     def __init__(self, gamma: float = 1.0, widths: tuple[int, ...] = ()) -> None:
         self.gamma = gamma
         self.widths = widths
-
-    @property
-    def normalized(self) -> bool:
-        return True
 
     def encode(self, objects: Any) -> Any:
         """Return packed bits."""

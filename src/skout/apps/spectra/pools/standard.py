@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skout.dev import chemistry
-from skout.kernels.smiles import molecules
+from skout.kernels.molecules import molecules
 
 from ..readers.formulas import hill
 

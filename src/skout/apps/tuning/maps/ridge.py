@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 
 from skout import KernelBasis, KernelRidge
 from skout.dev import FoldMoments, check_rng, n_rows, row_slices, single_thread, take
-from skout.kernels import Gaussian, Kernel, Laplacian, Learnt, Linear, Matern, align_columns
+from skout.kernels import Gaussian, Kernel, Laplacian, LearnedMetric, Linear, Matern, align_columns
 from skout.sketches import SubSample
 
 from ..clock import Clock
@@ -404,16 +404,16 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 return align_columns(base, self.groups, X, y, n_samples=rows, random_state=seed)
             except ValueError:  # targets are constant, or no kernel is aligned with them
                 return base
-        kind = Learnt if clock is None else _timed(clock)
+        kind = LearnedMetric if clock is None else _timed(clock)
         kernel = kind(of_width("scale"), landmarks=self.landmarks, max_rows=_ROUND_ROWS)
         rounds = self._ridge(kernel, min(self.landmarks, n_rows(X)), _ROUND_ALPHAS)
         return rounds.fit(X, y, sample_weight=sample_weight).kernel_
 
 
-def _timed(clock: Clock) -> type[Learnt]:
+def _timed(clock: Clock) -> type[LearnedMetric]:
     """Return the kernel whose metric is learned in rounds, each of which asks the clock first."""
 
-    class TimedMetric(Learnt):  # a class, since estimators clone their kernel
+    class TimedMetric(LearnedMetric):  # a class, since estimators clone their kernel
         def in_metric(self, scale: Any) -> Kernel:
             clock.check()
             return super().in_metric(scale)

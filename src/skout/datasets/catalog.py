@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["CATALOGUE", "DatasetEntry", "File", "Original"]
+__all__ = ["CATALOG", "DatasetEntry", "File", "Original"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class DatasetEntry:
     shape: tuple[int, int, int]  # rows, features and outputs; 0 where rows are no vectors
     n_train: int | None  # rows of the official training part, which come first; None without one
     parser: str  # a name in `skout.datasets.parsers.PARSERS`
-    licence: str
+    license: str
     citation: str
     origin: str
     description: str
@@ -70,9 +70,9 @@ def _read() -> Iterator[DatasetEntry]:
     table, originals = _table("sources.toml"), _originals()
     for group in table["group"]:
         sets = group.pop("sets")
-        for name, own in sets.items():
+        for name, fields in sets.items():
             original = originals.get((group["kind"], name))
-            yield _entry(name, group | own | {"original": original}, table["citations"])
+            yield _entry(name, group | fields | {"original": original}, table["citations"])
 
 
 def _entry(name: str, fields: dict[str, Any], citations: dict[str, str]) -> DatasetEntry:
@@ -87,6 +87,6 @@ def _entry(name: str, fields: dict[str, Any], citations: dict[str, str]) -> Data
 
 
 #: Every data set, by kind and name.
-CATALOGUE: dict[tuple[str, str], DatasetEntry] = {
+CATALOG: dict[tuple[str, str], DatasetEntry] = {
     (entry.kind, entry.name): entry for entry in _read()
 }

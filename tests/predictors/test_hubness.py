@@ -11,11 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skout
-from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr, without_hubs
+from skout import ConformalSets, Ensemble, InducedMachine, correct_hubness, iokr, sisokr
 from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex
 from skout.kernels import Gaussian, Linear
 from skout.metrics import mean_reciprocal_rank
-from skout.predictors.hubs import hub_prices
+from skout.predictors.hubness import hubness_penalties
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def model(request):
 
 @pytest.fixture(scope="module")
 def priced(model):
-    return without_hubs(model, X, Y, POOL, random_state=0)
+    return correct_hubness(model, X, Y, POOL, random_state=0)
 
 
 def plain_scores(model, pool):
@@ -44,22 +44,22 @@ def plain_scores(model, pool):
 def test_prices_are_what_the_docstring_says(model):
     pool = model.embed(POOL)
     F, own = model.predict_coordinates(NEW), np.array([0, 5, -1, -1, 7, 7, 99, 3, 2])
-    found = hub_prices(F, pool, own, share=0.7, heat=0.2)
+    found = hubness_penalties(F, pool, own, share=0.7, heat=0.2)
     for c in range(len(POOL)):
         z, k = pool.embedding[c, :-1], -pool.embedding[c, -1]
         a = np.array([f @ z / (np.linalg.norm(f) * np.sqrt(k)) for f in F[own != c]])
         expected = 2 * 0.7 * np.sqrt(k) * 0.2 * np.log(np.mean(np.exp(a / 0.2)))
         assert_allclose(found[c], expected, rtol=1e-10, atol=1e-12)
-    with mock.patch("skout.predictors.hubs._COSINES", 30):  # several blocks
-        assert_allclose(hub_prices(F, pool, own, share=0.7, heat=0.2), found)
+    with mock.patch("skout.predictors.hubness._COSINES", 30):  # several blocks
+        assert_allclose(hubness_penalties(F, pool, own, share=0.7, heat=0.2), found)
 
 
 def test_a_candidate_that_nobody_else_is_near_to_pays_nothing():
     model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y)
     pool = model.embed(POOL[:3])
     F = model.predict_coordinates(NEW[:1])
-    assert hub_prices(F, pool, np.array([1]))[1] == 0.0
-    assert np.isfinite(hub_prices(np.zeros((2, F.shape[1])), pool, heat=1e-6)).all()
+    assert hubness_penalties(F, pool, np.array([1]))[1] == 0.0
+    assert np.isfinite(hubness_penalties(np.zeros((2, F.shape[1])), pool, heat=1e-6)).all()
 
 
 def test_every_search_sees_the_prices(model, priced):
@@ -82,8 +82,8 @@ def test_every_search_sees_the_prices(model, priced):
 
 def test_sets_of_candidates(model):
     sets = CandidateSets.from_lists([POOL[10 * i : 10 * i + 12] for i in range(9)])
-    priced = without_hubs(model, X, Y, sets, random_state=0)
-    shared = without_hubs(model, X, Y, POOL, random_state=0)
+    priced = correct_hubness(model, X, Y, sets, random_state=0)
+    shared = correct_hubness(model, X, Y, POOL, random_state=0)
     S = plain_scores(model, shared)
     indices, scores = model.rank(NEW, priced, k=2)
     for i in range(9):
@@ -93,7 +93,7 @@ def test_sets_of_candidates(model):
 
 
 def test_a_share_of_zero_changes_nothing(model):
-    priced = without_hubs(model, X, Y, POOL, share=0.0, random_state=0)
+    priced = correct_hubness(model, X, Y, POOL, share=0.0, random_state=0)
     assert_array_equal(model.rank(NEW, priced)[0], model.rank(NEW, POOL)[0])
 
 
@@ -101,17 +101,17 @@ def test_the_scale_of_a_kernel_does_not_matter():
     found = []
     for kernel in (Gaussian(0.5), 9.0 * Gaussian(0.5)):
         model = iokr(Gaussian(0.7), kernel, alpha=1e-3).fit(X, Y)
-        pool = without_hubs(model, X, Y, POOL, random_state=0)
+        pool = correct_hubness(model, X, Y, POOL, random_state=0)
         found.append(model.rank(NEW, pool)[0])
     assert_array_equal(*found)
 
 
 def test_copies_of_candidates_and_prices_again(model, priced):
-    twice = without_hubs(model, X, Y, np.vstack([POOL, POOL]), random_state=0)
+    twice = correct_hubness(model, X, Y, np.vstack([POOL, POOL]), random_state=0)
     assert_allclose(twice.embedding, priced.embedding)
     indices, _ = model.rank(NEW, twice, k=4)
     assert_array_equal(indices[:, 1], indices[:, 0] + 100)
-    again = without_hubs(model, X, Y, priced, random_state=0)
+    again = correct_hubness(model, X, Y, priced, random_state=0)
     assert_allclose(again.embedding, priced.embedding)
 
 
@@ -126,7 +126,7 @@ def test_no_prediction_knows_its_own_object():
 
     original = skout.KernelRidge.fit
     with mock.patch("skout.KernelRidge.fit", fit):
-        without_hubs(model, X, several, several, cv=3)
+        correct_hubness(model, X, several, several, cv=3)
     assert len(np.unique(T.round(9), axis=0)) == 12
     assert [(n, len(objects)) for n, objects in seen] == [(40, 8)] * 3
     assert len(set.union(*(objects for _, objects in seen))) == 12
@@ -135,12 +135,14 @@ def test_no_prediction_knows_its_own_object():
 def test_rows_of_other_kinds():
     words = ["".join(RNG.choice(list("abcd"), 6)) for _ in range(40)]
     model = iokr("ngram", "ngram").fit(words, words[::-1])
-    pool = without_hubs(model, words, words[::-1], words, random_state=0)
+    pool = correct_hubness(model, words, words[::-1], words, random_state=0)
     assert len(model.predict(words[:3], pool)) == 3
     pandas = pytest.importorskip("pandas")
     model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(pandas.DataFrame(X), Y)
-    pool = without_hubs(model, pandas.DataFrame(X), Y, POOL, random_state=0)
-    other = without_hubs(iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y), X, Y, POOL, random_state=0)
+    pool = correct_hubness(model, pandas.DataFrame(X), Y, POOL, random_state=0)
+    other = correct_hubness(
+        iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y), X, Y, POOL, random_state=0
+    )
     assert_allclose(pool.embedding, other.embedding)
 
 
@@ -150,7 +152,7 @@ def test_ranks_of_unseen_digits_gain():
     kernel, sketch = Gaussian(0.05), SubSample(300)
     model = sisokr(kernel, kernel, input_sketch=sketch, output_sketch=sketch, random_state=0)
     model.fit(upper[:1200], lower[:1200])
-    fair = without_hubs(model, upper[:1200], lower[:1200], lower, random_state=0)
+    fair = correct_hubness(model, upper[:1200], lower[:1200], lower, random_state=0)
     before, after = (
         mean_reciprocal_rank(model.truth_ranks(upper[1200:], lower[1200:], pool))
         for pool in (lower, fair)
@@ -161,7 +163,7 @@ def test_ranks_of_unseen_digits_gain():
 def test_regressors_that_want_residuals():
     model = skout.StructuredPredictor(InducedMachine(Gaussian(0.7), loss="huber"), "gaussian")
     model.fit(X, Y)
-    pool = without_hubs(model, X, Y, POOL, cv=3, n_references=20, random_state=0)
+    pool = correct_hubness(model, X, Y, POOL, cv=3, n_references=20, random_state=0)
     assert np.isfinite(pool.embedding).all()
     assert model.rank(NEW, pool, k=1)[0].shape == (9, 1)
 
@@ -169,7 +171,7 @@ def test_regressors_that_want_residuals():
 def test_members_of_an_ensemble():
     model = sisokr(Gaussian(0.7), Gaussian(0.5), output_sketch=SubSample(20))
     ensemble = Ensemble(model, 2, random_state=0).fit(X, Y)
-    parts = [without_hubs(one, X, Y, POOL, random_state=0) for one in ensemble.members_]
+    parts = [correct_hubness(one, X, Y, POOL, random_state=0) for one in ensemble.members_]
     S = sum(plain_scores(*pair) for pair in zip(ensemble.members_, parts, strict=True)) / 2.0
     indices, scores = ensemble.rank(NEW, EmbeddedPools.of(parts), k=3)
     assert_array_equal(indices, np.argsort(-S, axis=1, kind="stable")[:, :3])
@@ -180,7 +182,7 @@ def test_an_index_and_prediction_sets(model, priced):
     pytest.importorskip("faiss")
     indexed = iokr(Gaussian(0.7), model.output_basis_.kernel, alpha=1e-3)
     indexed.set_params(decoder=skout.decoding.CandidateDecoder(FaissIndex())).fit(X, Y)
-    pool = without_hubs(indexed, X, Y, POOL, random_state=0)
+    pool = correct_hubness(indexed, X, Y, POOL, random_state=0)
     assert pool.index is not None
     assert_array_equal(indexed.rank(NEW, pool, k=3)[0], model.rank(NEW, priced, k=3)[0])
     sets = ConformalSets(model).calibrate(X, Y, priced)
@@ -202,24 +204,24 @@ def test_what_is_wrong_is_said(model, priced):
         ({"heat": 0}, ValueError, "heat must be a finite number > 0"),
     ):
         with pytest.raises(error, match=match):
-            hub_prices(F, pool, **options)
+            hubness_penalties(F, pool, **options)
     with pytest.raises(ValueError, match="F is empty"):
-        hub_prices(F[:0], pool)
+        hubness_penalties(F[:0], pool)
     with pytest.raises(ValueError, match="F has 1 coordinates, other than the candidates"):
-        hub_prices(np.ones((4, 1)), pool)
+        hubness_penalties(np.ones((4, 1)), pool)
     for prices in (np.zeros(3), np.full(100, np.nan)):
-        with pytest.raises(ValueError, match="prices must be 100 finite numbers"):
-            model.decoder_.priced(pool, prices)
+        with pytest.raises(ValueError, match="penalties must be 100 finite numbers"):
+            model.decoder_.penalized(pool, prices)
     with pytest.raises(ValueError, match="X and Y differ in length: 5 rows and 60 objects"):
-        without_hubs(model, X[:5], Y, POOL)
+        correct_hubness(model, X[:5], Y, POOL)
     with pytest.raises(ValueError, match=r"cv=5 folds need as many distinct outputs\. Got 2"):
-        without_hubs(model, X[:2], Y[:2], POOL)
+        correct_hubness(model, X[:2], Y[:2], POOL)
     other = iokr().fit(X, Y)
     with pytest.raises(ValueError, match="embedded by another model"):
-        without_hubs(other, X, Y, priced)
+        correct_hubness(other, X, Y, priced)
     labels = iokr(decoder="label_sets", output_kernel="f1").fit(X, (Y > 0).astype(int))
-    with pytest.raises(TypeError, match="needs a decoder with embed, matched, priced"):
-        without_hubs(labels, X, Y, POOL)
+    with pytest.raises(TypeError, match="needs a decoder with embed, matched, penalized"):
+        correct_hubness(labels, X, Y, POOL)
 
 
 def test_a_pipeline_has_prices_as_its_parts_have():
@@ -228,19 +230,21 @@ def test_a_pipeline_has_prices_as_its_parts_have():
     bare = iokr(Gaussian(0.7), Gaussian(0.5), alpha=1e-3)
     still = StandardScaler(with_mean=False, with_std=False)
     piped = make_pipeline(still, clone(bare)).fit(Z, Y)
-    priced = without_hubs(piped, Z, Y, POOL, random_state=0)
-    expected = without_hubs(bare.fit(Z, Y), Z, Y, POOL, random_state=0)
+    priced = correct_hubness(piped, Z, Y, POOL, random_state=0)
+    expected = correct_hubness(bare.fit(Z, Y), Z, Y, POOL, random_state=0)
     assert_allclose(priced.embedding[:, -2], expected.embedding[:, -2], atol=1e-9)
     assert_array_equal(piped.predict(Z, candidates=priced), bare.predict(Z, expected))
     # one that scales is fitted on each part
     scaled = make_pipeline(StandardScaler(), bare).fit(100.0 * X, Y)
-    assert len(without_hubs(scaled, 100.0 * X, Y, POOL, random_state=0)) == len(POOL)
+    assert len(correct_hubness(scaled, 100.0 * X, Y, POOL, random_state=0)) == len(POOL)
 
 
 def test_an_ensemble_has_no_prices():
     model = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
-    with pytest.raises(TypeError, match=r"without_hubs takes a StructuredPredictor.*Got Ensemble"):
-        without_hubs(model, X, Y, POOL)
+    with pytest.raises(
+        TypeError, match=r"correct_hubness takes a StructuredPredictor.*Got Ensemble"
+    ):
+        correct_hubness(model, X, Y, POOL)
 
 
 def test_pools_print_short(model):

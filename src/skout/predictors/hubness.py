@@ -1,51 +1,49 @@
-"""Hubs, the candidates that are near too many predictions, and a price that keeps them back.
+"""Hubness correction: a penalty on candidates that are close to the predictions of many inputs.
 
-Predictions are means over what an input may stand for. They lie nearer to each other than true
-objects do, and a candidate in their midst is near to all of them. How near it is to the predictions
-of inputs that have nothing to do with it is known from cross-validation, and taken off its score.
+Predictions are conditional means, which lie closer to each other than true objects do, and a
+candidate in their midst, a hub, is close to all of them. Cross-validation tells how close a
+candidate is to the predictions of other inputs; that is subtracted from its score.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
+from .._numerics.types import Candidates, Estimator, Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
-from ..decoding.base import able
-from ..predictor import predicted, split_pipeline
+from ..decoding.base import able, predicted, split_pipeline
 from ..solvers.folds import deal
 
-__all__ = ["hub_prices", "without_hubs"]
+__all__ = ["correct_hubness", "hubness_penalties"]
 
-# Numbers that a block of cosines may have.
+# Numbers of a block of cosines: 32 MB.
 _COSINES = 2**22
 
 
-def without_hubs(
-    model: Any,
-    X: Any,
-    Y: Any,
-    candidates: Any = None,
+def correct_hubness(
+    model: Estimator,
+    X: Objects,
+    Y: Objects,
+    candidates: Candidates = None,
     *,
     cv: int = 5,
     share: float = 0.5,
     heat: float = 0.05,
     n_references: int = 10_000,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> EmbeddedPool:
-    """Embed candidates, those that predictions crowd around with a price.
+    """Embed candidates with hubness penalties, which lower the scores of hubs.
 
     The regressor is fitted again on parts of the training data, to predict the others: rows with
-    equal outputs are in one fold, so that no prediction knows its own object. With
-    the cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) of a prediction and a candidate the
-    price is 2 share sqrt(k(c, c)) heat log mean_x exp(a(x, c) / heat), a soft maximum. The defaults
-    did well on label sets, images, spectra and texts; compare with the plain candidates on data of
-    your own.
+    equal outputs are in one fold, so that no model has seen the object that it predicts. With the
+    cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) of a prediction and a candidate the
+    penalty is 2 share sqrt(k(c, c)) heat log mean_x exp(a(x, c) / heat), a soft maximum. The
+    defaults did well on label sets, images, spectra and texts; compare with the plain candidates on
+    data of your own.
 
     Parameters
     ----------
@@ -62,9 +60,9 @@ def without_hubs(
     share : float, default 0.5
         Of the soft maximum; 0 leaves the scores as they are.
     heat : float, default 0.05
-        Small values look at the nearest predictions only, large ones at their mean.
+        Small values take the nearest predictions only, large ones their mean.
     n_references : int, default 10,000
-        At most so many predictions are compared with the candidates.
+        Most predictions that candidates are compared with.
     random_state : None, int or Generator
         Seed of the folds and of the choice of references.
 
@@ -76,12 +74,12 @@ def without_hubs(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skout import sisokr, without_hubs
+    >>> from skout import sisokr, correct_hubness
     >>> from skout.metrics import mean_reciprocal_rank
     >>> images = load_digits(n_class=4).data[:450] / 16.0
     >>> upper, lower = images[:, :32], images[:, 32:]
     >>> model = sisokr("gaussian", "gaussian", random_state=0).fit(upper[:300], lower[:300])
-    >>> fair = without_hubs(model, upper[:300], lower[:300], lower, random_state=0)
+    >>> fair = correct_hubness(model, upper[:300], lower[:300], lower, random_state=0)
     >>> for pool in (lower, fair):
     ...     ranks = model.truth_ranks(upper[300:], lower[300:], pool)
     ...     print(f"{mean_reciprocal_rank(ranks):.1f}")
@@ -91,24 +89,26 @@ def without_hubs(
     before, model = split_pipeline(model)
     if not hasattr(model, "predict_coordinates"):
         raise TypeError(
-            "without_hubs takes a StructuredPredictor, or a Pipeline that ends in one. Got "
+            "correct_hubness takes a StructuredPredictor, or a Pipeline that ends in one. Got "
             f"{type(model).__name__} instead; of an Ensemble give one of its members_, of a search "
             "its best_estimator_."
         )
     check_is_fitted(model)
     check_number(n_references, "n_references", low=1, integer=True)
-    decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
+    decoder = able(model.decoder_, "embed", "matched", "penalized", by="correct_hubness")
     pool = decoder.embed(candidates)
     rng = check_rng(random_state)
-    F = cross_predicted(model, before, X, Y, cv, rng)
-    some = np.sort(rng.permutation(len(F))[:n_references])
-    own = decoder.matched(take(Y, some), pool)
-    prices = hub_prices(F[some], pool, own, share=share, heat=heat)
-    return decoder.priced(pool, prices)
+    F = cross_predictions(model, before, X, Y, cv, rng)
+    sample = np.sort(rng.permutation(len(F))[:n_references])
+    truth = decoder.matched(take(Y, sample), pool)
+    penalties = hubness_penalties(F[sample], pool, truth, share=share, heat=heat)
+    return decoder.penalized(pool, penalties)
 
 
-def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
-    """Return the coordinates that regressors predict which were fitted without equal outputs."""
+def cross_predictions(
+    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: Rng
+) -> np.ndarray:
+    """Return out-of-fold coordinates; rows with equal outputs are in one fold."""
     from sklearn.model_selection import GroupKFold  # slow to import
 
     check_number(cv, "cv", low=2, integer=True)
@@ -127,46 +127,46 @@ def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) 
     F = np.empty(T.shape)
     folds = GroupKFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
     for train, test in deal(folds, len(groups), groups=groups):
-        own = {name: values[train] for name, values in params.items()}
+        fold_params = {name: values[train] for name, values in params.items()}
         rows, held, regressor = take(X, train), take(X, test), clone(model.regressor)
         if before is not None:
             steps = clone(before).fit(rows, targets[train])
             rows, held = steps.transform(rows), steps.transform(held)
-        regressor.fit(rows, targets[train], **own)
+        regressor.fit(rows, targets[train], **fold_params)
         F[test] = predicted(regressor, held)
     return F
 
 
-def hub_prices(
+def hubness_penalties(
     F: np.ndarray,
     pool: EmbeddedPool,
-    own: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
     *,
     share: float = 0.5,
     heat: float = 0.05,
 ) -> np.ndarray:
-    """Return what each distinct candidate should pay for being near to the predictions F.
+    """Return the penalty of each distinct candidate for its closeness to the predictions F.
 
-    `own` has the distinct candidate that each object is, or -1: its own prediction does not count.
-    Else candidates of which there are inputs would be kept back for that alone.
+    `truth` are the numbers of the true candidates of the predictions, or -1: a candidate is not
+    penalized for a prediction of itself.
     """
     check_number(share, "share", low=0.0)
     check_number(heat, "heat", low=0.0, strict=True)
     n, p = np.shape(F)
     if n == 0:
-        raise ValueError("F is empty: prices need at least one prediction.")
+        raise ValueError("F is empty: penalties need at least one prediction.")
     if not 1 <= pool.embedding.shape[1] - p <= 2:
         raise ValueError(f"F has {p} coordinates, other than the candidates.")
     U = F / np.maximum(np.linalg.norm(F, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    own = np.full(n, -1) if own is None else np.asarray(own)
+    truth = np.full(n, -1) if truth is None else np.asarray(truth)
     lengths = np.sqrt(-pool.embedding[:, -1])  # k(c, c) is minus the last column
-    prices = np.empty(len(lengths))
-    for some in row_slices(len(lengths), max(1, _COSINES // n)):
-        Z = pool.embedding[some, :p] / np.maximum(lengths[some], np.finfo(np.float64).tiny)[:, None]
+    penalties = np.empty(len(lengths))
+    for part in row_slices(len(lengths), max(1, _COSINES // n)):
+        Z = pool.embedding[part, :p] / np.maximum(lengths[part], np.finfo(np.float64).tiny)[:, None]
         A = Z @ U.T / heat
-        A[np.arange(some.start, some.start + len(A))[:, None] == own] = -np.inf
-        prices[some] = _log_mean_exp(A)
-    return 2.0 * share * heat * lengths * prices
+        A[np.arange(part.start, part.start + len(A))[:, None] == truth] = -np.inf
+        penalties[part] = _log_mean_exp(A)
+    return 2.0 * share * heat * lengths * penalties
 
 
 def _log_mean_exp(A: np.ndarray) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""From SMILES to fingerprints, by RDKit (`pip install skout[chem]`)."""
+"""Molecules by RDKit (`pip install skout[chem]`): from SMILES, and to fingerprints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -11,13 +13,19 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import row_slices
+from .._numerics.extras import extra
 from .._numerics.objects import stack
 from .._numerics.validation import check_choice, check_number
-from .packed import PackedBits, pack_matrix, pack_objects
-from .smiles import chemistry, molecules, refuse
+from .bits import PackedBits, pack_matrix, pack_objects
 
-__all__ = ["fingerprints", "parse_smiles"]
+__all__ = ["Molecule", "chemistry", "fingerprints", "molecules", "parse_smiles", "refuse"]
 
+#: An rdkit.Chem.Mol: RDKit is optional, and has no types.
+Molecule: TypeAlias = Any
+Fingerprints: TypeAlias = PackedBits | sparse.csr_matrix
+
+# Invalid SMILES that a message shows.
+_SHOWN = 5
 # Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint.
 _AT_ONCE = 4096
 # RDKit takes numbers of 32 bits.
@@ -25,7 +33,48 @@ _MOST = 2**31 - 1
 _KINDS = ("morgan", "counts", "pairs", "rdkit", "maccs")
 
 
-def parse_smiles(smiles: Iterable[Any], *, on_error: str = "raise") -> list[Any]:
+def chemistry() -> ModuleType:
+    """Return rdkit.Chem."""
+    with extra("chem", "Molecules and SMILES need RDKit"):
+        from rdkit import Chem
+    return Chem
+
+
+def molecules(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the molecule of each SMILES, None where it is invalid or has no atom; others as is.
+
+    One at a time: RDKit's molecules are large.
+    """
+    Chem = chemistry()
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():  # keeps RDKit's messages off the terminal
+        for item in items:
+            try:
+                molecule = Chem.MolFromSmiles(item) if isinstance(item, str) else item
+            except UnicodeEncodeError:  # half of a character
+                molecule = None
+            empty = isinstance(molecule, Chem.Mol) and molecule.GetNumAtoms() == 0
+            yield None if empty else molecule
+
+
+def refuse(invalid: list[int], items: list[Any], on_error: str = "raise") -> None:
+    """Raise one error for all SMILES at the positions `invalid`, or warn that they are skipped."""
+    if not invalid:
+        return
+    shown = ", ".join(f"{items[i]!r} at position {i}" for i in invalid[:_SHOWN])
+    more = f" and {len(invalid) - _SHOWN} more" if len(invalid) > _SHOWN else ""
+    count = f"{len(invalid)} of {len(items)} SMILES are invalid"
+    if on_error == "skip":
+        warnings.warn(f"{count} and skipped: {shown}{more}.", stacklevel=3)
+        return
+    raise ValueError(
+        f"{count}: {shown}{more}. Mend them or leave them out: skout.molecules.parse_smiles has "
+        'on_error="skip", and on_error="none" to have None in their places.'
+    )
+
+
+def parse_smiles(smiles: Iterable[str], *, on_error: str = "raise") -> list[Molecule]:
     """Turn SMILES into RDKit molecules, and say which ones cannot be.
 
     Parameters
@@ -33,9 +82,8 @@ def parse_smiles(smiles: Iterable[Any], *, on_error: str = "raise") -> list[Any]
     smiles : list or array of str
         RDKit molecules among them stay as they are.
     on_error : "raise", "skip" or "none", default "raise"
-        What to do about invalid SMILES: look at all, then raise one error that says how many there
-        are and shows the first ones; leave them out with a warning that says the same; or have
-        None in their places.
+        What to do about invalid SMILES: raise one error that says how many there are and shows the
+        first ones; leave them out with a warning that says the same; or have None in their places.
 
     Returns
     -------
@@ -58,15 +106,15 @@ def parse_smiles(smiles: Iterable[Any], *, on_error: str = "raise") -> list[Any]
     """
     check_choice(on_error, "on_error", ("raise", "skip", "none"))
     items = _as_list(smiles)
-    found = _parse(items)
+    parsed = _parse(items)
     if on_error == "none":
-        return found
-    refuse([i for i, molecule in enumerate(found) if molecule is None], items, on_error)
-    return [molecule for molecule in found if molecule is not None]
+        return parsed
+    refuse([i for i, molecule in enumerate(parsed) if molecule is None], items, on_error)
+    return [molecule for molecule in parsed if molecule is not None]
 
 
 def fingerprints(
-    smiles: Iterable[Any],
+    smiles: Iterable[str],
     kind: str | Sequence[str] = "morgan",
     *,
     n_bits: int = 2048,
@@ -75,7 +123,7 @@ def fingerprints(
     on_error: str = "raise",
     n_jobs: int | None = None,
     verbose: bool = False,
-) -> Any:
+) -> Fingerprints:
     """Return the fingerprints of molecules, for Tanimoto and the other kernels on sets.
 
     Parameters
@@ -83,7 +131,7 @@ def fingerprints(
     smiles : list or array of str
         RDKit molecules will do as well.
     kind : "morgan", "counts", "pairs", "rdkit" or "maccs", or a list of them, default "morgan"
-        Circular neighbourhoods of atoms (ECFP), the same up to one bond more with bits for how
+        Circular neighborhoods of atoms (ECFP), the same up to one bond more with bits for how
         often they occur (1, 2, 4 and 8 times), pairs of atoms with the distance between them, paths
         and branches, or the 166 MACCS keys (in 167 bits, the first unused). Those of a list stand
         side by side.
@@ -128,33 +176,31 @@ def fingerprints(
         raise ValueError("smiles is empty: give at least one molecule.")
     parts, invalid = [], []
     with tqdm(total=len(items), desc="fingerprints", disable=not verbose) as bar:
-        for some in row_slices(len(items), _AT_ONCE):
-            found = _parse(items[some])
-            invalid += [some.start + i for i, mol in enumerate(found) if mol is None]
-            valid = [mol for mol in found if mol is not None]
+        for part in row_slices(len(items), _AT_ONCE):
+            parsed = _parse(items[part])
+            invalid += [part.start + i for i, mol in enumerate(parsed) if mol is None]
+            valid = [mol for mol in parsed if mol is not None]
             # an error needs no rows; the rest is parsed to tell of all that are invalid
             if valid and (on_error == "skip" or not invalid):
                 parts.append(_side_by_side([make(valid) for make in makers]))
-            bar.update(len(found))
+            bar.update(len(parsed))
     refuse(invalid, items, "raise" if len(invalid) == len(items) else on_error)
     return stack(parts)
 
 
-def _as_list(smiles: Any) -> list[Any]:
+def _as_list(smiles: object) -> list[Any]:
     if isinstance(smiles, str) or not isinstance(smiles, Iterable):
         raise TypeError(f"smiles must be a list or array of strings. Got {smiles!r} instead.")
     return list(smiles)
 
 
-def _parse(items: list[Any]) -> list[Any]:
-    """Return molecules, None in place of what is none."""
+def _parse(items: list[Any]) -> list[Molecule]:
+    """Return molecules, and None in the place of anything else."""
     Chem = chemistry()
     return [mol if isinstance(mol, Chem.Mol) else None for mol in molecules(items)]
 
 
-# Fingerprints ----------------------------------------------------------------------------------
-
-Maker = Callable[[list[Any]], Any]
+Maker: TypeAlias = Callable[[list[Molecule]], Fingerprints]
 
 
 def _makers(names: list[str], n_bits: int, radius: int, counts: bool, threads: int) -> list[Maker]:
@@ -174,11 +220,14 @@ def _makers(names: list[str], n_bits: int, radius: int, counts: bool, threads: i
     from rdkit.Chem import rdFingerprintGenerator as generators
     from rdkit.Chem import rdMolDescriptors as descriptors
 
+    def pack(vectors: Iterable[Any]) -> Fingerprints:
+        bits = pack_objects(list(vectors))
+        assert bits is not None  # they are bit vectors
+        return bits
+
     def maker(name: str) -> Maker:
         if name == "maccs":
-            return lambda molecules: pack_objects(
-                [descriptors.GetMACCSKeysFingerprint(molecule) for molecule in molecules]
-            )
+            return lambda mols: pack(map(descriptors.GetMACCSKeysFingerprint, mols))
         if name == "morgan":
             generator = generators.GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
         elif name == "counts":
@@ -190,33 +239,31 @@ def _makers(names: list[str], n_bits: int, radius: int, counts: bool, threads: i
         else:
             generator = generators.GetRDKitFPGenerator(fpSize=int(n_bits))
         if counts:
-            return lambda molecules: _counts(
-                generator.GetCountFingerprints(molecules, numThreads=threads), int(n_bits)
-            )
-        return lambda molecules: pack_objects(
-            list(generator.GetFingerprints(molecules, numThreads=threads))
-        )
+            make = generator.GetCountFingerprints
+            return lambda mols: _counts(make(mols, numThreads=threads), int(n_bits))
+        return lambda mols: pack(generator.GetFingerprints(mols, numThreads=threads))
 
     return [maker(name) for name in names]
 
 
 def _counts(vectors: Iterable[Any], n_bits: int) -> sparse.csr_matrix:
     """Return RDKit's sparse vectors of counts as one matrix."""
-    found = [vector.GetNonzeroElements() for vector in vectors]
-    indptr = np.cumsum([0, *map(len, found)])
-    columns = np.fromiter((j for some in found for j in some), dtype=np.int64, count=indptr[-1])
-    values = (count for some in found for count in some.values())
+    rows = [vector.GetNonzeroElements() for vector in vectors]
+    indptr = np.cumsum([0, *map(len, rows)])
+    columns = np.fromiter((j for row in rows for j in row), dtype=np.int64, count=indptr[-1])
+    values = (count for row in rows for count in row.values())
     data = np.fromiter(values, dtype=np.float64, count=indptr[-1])
-    matrix = sparse.csr_matrix((data, columns, indptr), shape=(len(found), n_bits))
+    matrix = sparse.csr_matrix((data, columns, indptr), shape=(len(rows), n_bits))
     matrix.sort_indices()
     return matrix
 
 
-def _side_by_side(parts: list[Any]) -> Any:
+def _side_by_side(parts: list[Any]) -> Fingerprints:
     """Return the columns of several fingerprints of the same molecules as one."""
     if len(parts) == 1:
         return parts[0]
     if sparse.issparse(parts[0]):
         return sparse.hstack(parts, format="csr")
-    bits: PackedBits | None = pack_matrix(np.hstack([part.unpack(bool) for part in parts]))
+    bits = pack_matrix(np.hstack([part.unpack(bool) for part in parts]))
+    assert bits is not None  # they are 0 and 1
     return bits

@@ -1,4 +1,4 @@
-"""What a predictor says of rows that it has not seen, fold by fold: a last word learns from it."""
+"""Out-of-fold predictions: models that are fitted on the other folds predict the rows of a fold."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, Rng, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
-from ..decoding.base import able, plain_outputs
+from ..decoding.base import able, plain_outputs, split_pipeline
 from ..decoding.pools import are_lists
 from ..kernels import as_kernel
-from ..predictor import split_pipeline
 from ..rows import check_pair, source
 from ..solvers.folds import deal
-from .evidence import asked, columns_of, evidence
-from .hubs import cross_predicted
+from .hubness import cross_predictions
 from .lists import last_of
 from .listwise import FeatureLists, chosen_alpha, linear
+from .reranking_features import Feature, columns_of, reranking_features, searched
 from .thresholds import checked_labels
 
 __all__ = [
-    "LastRehearsal",
-    "Rehearsal",
+    "OutOfFold",
+    "RerankingFolds",
     "check_columns",
     "check_predictor",
+    "fit_coefficients",
     "folds_of",
-    "learnt",
     "params_of_rows",
 ]
 
-# Held-out rows of a fold that are looked at, and predictions that prices are made of, at most.
+# Held-out rows of a fold that a re-ranker learns from, and predictions that hubness penalties are
+# computed from, at most: they bound the time.
 _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 
 def folds_of(
-    cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
+    cv: int, n: int, groups: np.ndarray | None, rng: Rng
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test rows of each fold; groups stay together."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
@@ -56,19 +57,19 @@ def folds_of(
     return [(np.asarray(train), np.asarray(test)) for train, test in splits]
 
 
-def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
-    """Return parameters of fit, those of n rows for some of these."""
+def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
+    """Return parameters of fit for some of n rows: those with an entry per row are cut."""
     return {
         name: take(value, rows) if _is_of_rows(value, n) else value
         for name, value in params.items()
     }
 
 
-def _is_of_rows(value: Any, n: int) -> bool:
+def _is_of_rows(value: Objects, n: int) -> bool:
     return has_rows(value) and not isinstance(value, str) and n_rows(value) == n
 
 
-def check_predictor(model: Any) -> None:
+def check_predictor(model: Estimator) -> None:
     """Raise unless a predictor ranks candidates."""
     model = last_of(model)
     if not all(callable(getattr(model, name, None)) for name in ("fit", "rank", "embed")):
@@ -78,11 +79,11 @@ def check_predictor(model: Any) -> None:
             "best_estimator_."
         )
     methods = ("embed", "queries", "matched", "truth_ranks")
-    able(as_decoder(_one_model(model).decoder), *methods, by="Reranker")
+    able(as_decoder(_coordinate_model(model).decoder), *methods, by="Reranker")
 
 
-def _one_model(model: Any) -> Any:
-    """Return the model with an output basis that is inside others."""
+def _coordinate_model(model: Estimator) -> Estimator:
+    """Return the model with an output basis that wrappers contain."""
     model = last_of(model)
     while "output_basis" not in model.get_params(deep=False):
         if not hasattr(model, "_inner"):
@@ -91,7 +92,7 @@ def _one_model(model: Any) -> Any:
     return model
 
 
-def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
+def check_columns(columns: Matrix, candidates: Candidates, n: int) -> np.ndarray:
     """Return columns as an array, or raise where they do not fit the candidates of n queries."""
     if candidates is None:
         raise ValueError("columns are those of candidates: give candidates, too.")
@@ -111,15 +112,15 @@ def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
 
 
 @dataclass
-class Rehearsal:
-    """A predictor that is fitted on parts of the data, to say what it knows of the others."""
+class OutOfFold:
+    """A predictor and its data, to be fitted on folds and to predict the others."""
 
-    predictor: Any
-    X: Any
-    Y: Any
-    groups: Any = None
-    candidates: Any = None
-    fit_params: dict[str, Any] = field(default_factory=dict)
+    predictor: Estimator
+    X: Objects
+    Y: Objects
+    groups: Labels = None
+    candidates: Candidates = None
+    fit_params: State = field(default_factory=dict)
     #: whether the predictor is fitted already, on other rows
     is_fitted: bool = False
 
@@ -132,11 +133,11 @@ class Rehearsal:
         self.inputs, self.outputs = source(self.X), source(self.Y)
         self.pool: EmbeddedPool | None = None
         self.groups = checked_labels(self.groups, "groups", self.n)
-        own = np.arange(self.n) if self.groups is None else self.groups
-        self.units = np.unique(own, return_inverse=True)[1]
+        labels = np.arange(self.n) if self.groups is None else self.groups
+        self.units = np.unique(labels, return_inverse=True)[1]
         self.candidates = self._checked(self.candidates)
 
-    def _checked(self, candidates: Any) -> Any:
+    def _checked(self, candidates: Candidates) -> Candidates:
         """Return candidates, lists of lists as sets: one for each row."""
         if isinstance(candidates, EmbeddedPool):
             if not self.is_fitted:
@@ -146,9 +147,9 @@ class Rehearsal:
             self.pool, candidates = candidates, candidates.objects
         if candidates is None:
             return None
-        basis = _one_model(self.predictor).output_basis
-        known = as_kernel(getattr(basis, "kernel", basis)).encode(self.outputs.take(slice(0, 1)))
-        if are_lists(candidates, known):
+        basis = _coordinate_model(self.predictor).output_basis
+        kernel = as_kernel(getattr(basis, "kernel", basis))
+        if are_lists(candidates, kernel.encode(self.outputs.take(slice(0, 1)))):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets) and len(candidates) != self.n:
             raise ValueError(
@@ -157,8 +158,8 @@ class Rehearsal:
             )
         return candidates
 
-    def fitted(self, rows: np.ndarray | None = None) -> Any:
-        """Return the predictor, fitted on some rows; None is all."""
+    def fitted(self, rows: np.ndarray | None = None) -> Estimator:
+        """Return the predictor fitted on these rows; None is all."""
         if self.is_fitted:
             return self.predictor
         X, Y = (
@@ -170,41 +171,41 @@ class Rehearsal:
         if self.groups is not None:
             more["groups"] = self.groups[rows]
         if self.candidates is not None and np.all(self.sizes(rows) > 0):
-            more["candidates"] = self.own(rows)
+            more["candidates"] = self.candidates_of(rows)
         if isinstance(self.predictor, Pipeline):
-            more = {f"{self.predictor.steps[-1][0]}__{name}": own for name, own in more.items()}
+            more = {f"{self.predictor.steps[-1][0]}__{key}": value for key, value in more.items()}
         return clone(self.predictor).fit(X, Y, **params, **more)
 
-    def own(self, rows: np.ndarray) -> Any:
-        """Return the candidates of some rows; by default the outputs of all."""
+    def candidates_of(self, rows: np.ndarray) -> Candidates:
+        """Return the candidates of these rows; by default the outputs of all rows."""
         if isinstance(self.candidates, CandidateSets):
-            own = self.candidates.of_queries(rows)
-            return own if self.pool is None else replace(self.pool, objects=own)
+            sets = self.candidates.of_queries(rows)
+            return sets if self.pool is None else replace(self.pool, objects=sets)
         if self.pool is not None:
             return self.pool
-        return self.outputs.here() if self.candidates is None else self.candidates
+        return self.outputs.load() if self.candidates is None else self.candidates
 
     def sizes(self, rows: np.ndarray) -> np.ndarray:
-        """Return the sizes of the candidate sets of some rows; 1 where all share a pool."""
+        """Return the sizes of the candidate sets of these rows; 1 where all share a pool."""
         is_sets = isinstance(self.candidates, CandidateSets)
         return self.candidates.sizes[rows] if is_sets else np.ones(len(rows), dtype=np.intp)
 
 
 @dataclass
-class LastRehearsal(Rehearsal):
-    """What a last word learns from."""
+class RerankingFolds(OutOfFold):
+    """Out-of-fold lists of candidates with their features, which a `Reranker` learns from."""
 
-    features: tuple[Any, ...] = ()
+    features: tuple[Feature, ...] = ()
     top: int | None = None
-    columns: Any = None
+    columns: Matrix = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.columns is not None:
             self.columns = check_columns(self.columns, self.candidates, self.n)
 
-    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], FeatureLists, int]:
-        """Return names of features, the lists that teach something, and how many do not."""
+    def lists(self, cv: int, rng: Rng) -> tuple[list[str], FeatureLists, int]:
+        """Return names of features, the lists to learn from, and the number of rows without one."""
         names: list[str] = []
         parts, absent = [], 0
         folds = [
@@ -214,7 +215,7 @@ class LastRehearsal(Rehearsal):
         fold_of = np.full(self.n, -1)
         for number, (_, test) in enumerate(folds):
             fold_of[test] = number
-        if self.is_fitted:  # asked once for all
+        if self.is_fitted:  # one model searches for all rows
             folds = [(np.empty(0), np.flatnonzero(fold_of >= 0))]
         for train, test in folds:
             filled = test[self.sizes(test) > 0]
@@ -230,42 +231,45 @@ class LastRehearsal(Rehearsal):
         return names, lists, absent
 
     def _part(
-        self, model: Any, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
+        self, model: Estimator, rows: np.ndarray, fold: np.ndarray, rng: Rng
     ) -> tuple[list[str], FeatureLists]:
-        """Return what a model says of rows that it has not seen."""
+        """Return names and lists of features of rows that a model has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
-        given = asked(model, X, self.own(rows))
-        top = given.pool.largest if self.top is None else self.top
-        listed = given.listed(top).distinct()[0]
+        results = searched(model, X, self.candidates_of(rows))
+        top = results.pool.largest if self.top is None else self.top
+        listed = results.listed(top).distinct()[0]
         columns = None
         if self.columns is not None:
             sets = self.candidates
             where = sets.indptr[rows] if isinstance(sets, CandidateSets) else rows
-            columns = columns_of(self.columns, given.pool, listed, where)
+            columns = columns_of(self.columns, results.pool, listed, where)
         references = None
-        if "price" in self.features:
-            references = given.references(Y, _MOST_REFERENCES, rng)
-        names, values = evidence(given, listed, self.features, X, columns, references)
-        truth = listed.entries(given.truth(Y))
+        if "hubness" in self.features:
+            references = results.references(Y, _MOST_REFERENCES, rng)
+        names, values = reranking_features(results, listed, self.features, X, columns, references)
+        truth = listed.entries(results.truth(Y))
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         lists = FeatureLists(values, listed.indptr, truth, weights, fold, self.units[rows])
-        teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
-        return names, lists.of(np.flatnonzero(teaches))
+        is_usable = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
+        return names, lists.of(np.flatnonzero(is_usable))
 
-    def references(self, model: Any, cv: int, rng: np.random.Generator) -> tuple[np.ndarray, Any]:
+    def references(self, model: Estimator, cv: int, rng: Rng) -> tuple[np.ndarray, Objects]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
-            F = asked(model, self.X, self.own(np.arange(self.n))).F
+            results = searched(model, self.X, self.candidates_of(np.arange(self.n)))
+            F = results.F  # type: ignore[attr-defined]
         else:
             before, last = split_pipeline(model)
-            F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
-        some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
-        return F[some], self.outputs.take(some)
+            F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
+        sample = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
+        return F[sample], self.outputs.take(sample)
 
 
-def learnt(lists: FeatureLists, alpha: Any) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
-    """Return coefficients of features on one scale, their penalty, and what was tried."""
+def fit_coefficients(
+    lists: FeatureLists, alpha: float | str
+) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
+    """Return coefficients of features on one scale, their penalty, and the results for each."""
     results: dict[str, np.ndarray] = {}
     if alpha == "cv":
         alpha, results = chosen_alpha(lists)

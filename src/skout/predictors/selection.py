@@ -1,4 +1,4 @@
-"""Which best answers to trust: conformal selection, of which few are wrong on average."""
+"""Conformal selection: accept best candidates such that few of them are wrong on average."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from scipy.special import expit
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once
+from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Rng
 from .._numerics.validation import check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
-from .crossing import held_lists, held_out, pools_of
+from .cross_conformal import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
-from .rehearsal import Rehearsal, check_predictor
+from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import checked_labels, checked_length, masses
 
 __all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
 
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
-# Spread, relative to it, of a feature that does not vary: nothing is learnt from it.
+# Relative standard deviation below which a feature is constant, and is not used.
 _TINY = 1e-9
-# Queries from which on squares of features are learnt, too.
+# Queries from which on squares of features are used, too.
 _MANY = 500
 
 
@@ -41,8 +42,8 @@ class AnswerConfidence:
     coef: np.ndarray = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
 
     @classmethod
-    def learnt(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
-        """Learn them from queries whose true entry is known, and that count by their weights."""
+    def learned(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
+        """Learn the log odds from queries with their true entries, which count by their weights."""
         softmax = fit_softmax(lists, weights)
         features = _features(lists, softmax)
         centre = np.average(features, axis=0, weights=weights)
@@ -99,7 +100,7 @@ class ConformalSelection(Calibrated):
     prior : bool, default False
         Whether confidence may count how often a candidate was among the training outputs.
     share : float, default 0.3
-        Part of the calibration rows that confidence is learnt on, without `cv`.
+        Part of the calibration rows that confidence is learned on, without `cv`.
     random_state : None, int or Generator
         Seed of that split, or of the folds.
 
@@ -143,7 +144,12 @@ class ConformalSelection(Calibrated):
     _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(
-        self, model: Any, *, prior: bool = False, share: float = 0.3, random_state: Any = None
+        self,
+        model: Estimator,
+        *,
+        prior: bool = False,
+        share: float = 0.3,
+        random_state: RandomState = None,
     ) -> None:
         self.model = model
         self.prior = prior
@@ -153,14 +159,14 @@ class ConformalSelection(Calibrated):
     @all_at_once
     def calibrate(
         self,
-        X: Any,
-        Y: Any,
-        candidates: Any = None,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
         *,
-        groups: Any = None,
+        groups: Labels = None,
         cv: int | None = None,
     ) -> ConformalSelection:
-        """Learn how sure answers are, and how sure the wrong ones look.
+        """Learn the confidence of answers, and measure that of wrong ones.
 
         Parameters
         ----------
@@ -172,7 +178,7 @@ class ConformalSelection(Calibrated):
             Rows of one label, such as spectra of one molecule, count as one row together.
         cv : int, optional
             Number of folds: the rows are those to fit on, too. A copy of the model is fitted
-            without each fold, groups together, and kept; confidence is learnt from out-of-fold
+            without each fold, groups together, and kept; confidence is learned from out-of-fold
             candidates of the other folds. A new query gets the answer that the models of the folds
             are surest of together, and the median of their log odds is compared with those of all
             out-of-fold answers that were wrong; a model that has another answer counts as least
@@ -192,10 +198,10 @@ class ConformalSelection(Calibrated):
             self._made_by, self._outputs = ranker.made_by, None
         else:
             check_predictor(self.model)
-            rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
-            parts = self._by_folds(rehearsal, cv, rng)
+            data = OutOfFold(self.model, X, Y, groups, candidates)
+            parts = self._by_folds(data, cv, rng)
             self._made_by = None
-            self._outputs = rehearsal.outputs.here() if candidates is None else None
+            self._outputs = data.outputs.load() if candidates is None else None
         rows, log_odds, is_wrong = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("rows", "log_odds", "is_wrong")
@@ -211,7 +217,7 @@ class ConformalSelection(Calibrated):
         return self
 
     def predict(
-        self, X: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+        self, X: Objects, candidates: Candidates = None, fdr: float = 0.1, *, groups: Labels = None
     ) -> Answers:
         """Return the best candidate of each row of X, and whether to trust it.
 
@@ -241,7 +247,13 @@ class ConformalSelection(Calibrated):
         return Answers(objects, place, confidence, p, q, q <= fdr)
 
     def evaluate(
-        self, X: Any, Y: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+        self,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates = None,
+        fdr: float = 0.1,
+        *,
+        groups: Labels = None,
     ) -> dict[str, float]:
         """Return how many answers of a batch are accepted, and how many of these are wrong.
 
@@ -277,7 +289,13 @@ class ConformalSelection(Calibrated):
     # Calibration ----------------------------------------------------------------------------------
 
     def _split(
-        self, ranker: Ranker, X: Any, Y: Any, candidates: Any, groups: Any, rng: Any
+        self,
+        ranker: Ranker,
+        X: Objects,
+        Y: Objects,
+        candidates: Candidates,
+        groups: Labels,
+        rng: Rng,
     ) -> Measured:
         """Learn confidence on a part of the rows, and measure the answers of the others."""
         n = n_rows(X)
@@ -290,22 +308,22 @@ class ConformalSelection(Calibrated):
         truth = ranker.matched(Y, pool, n)
         learning, _ = drawn(unit, self.share, pool, rng)
         lists = ranker.lists(X, pool, learning, prior=self.prior, truth=truth)
-        confidence = AnswerConfidence.learnt(Lists.joined(list(lists)), masses(unit[learning]))
+        confidence = AnswerConfidence.learned(Lists.joined(list(lists)), masses(unit[learning]))
         rows = np.flatnonzero(~np.isin(unit, unit[learning]))
         log_odds, place = _best(confidence, ranker.lists(X, pool, rows, prior=self.prior))
         is_wrong = plain_pool(pool).inverse[place] != truth[rows]
         return Measured(None, confidence, rows, log_odds, is_wrong)
 
-    def _by_folds(self, rehearsal: Rehearsal, cv: int, rng: Any) -> list[Measured]:
+    def _by_folds(self, data: OutOfFold, cv: int, rng: Rng) -> list[Measured]:
         """Fit the model without each fold, and measure its answers to the rows of the fold."""
-        held = list(held_out(rehearsal, cv, rng, type(self).__name__))
-        lists, unit, fold = held_lists(held, rehearsal.units, self.prior)
+        held = list(held_out(data, cv, rng, type(self).__name__))
+        lists, unit, fold = held_lists(held, data.units, self.prior)
         parts = []
         for k, part in enumerate(held):
-            own, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-            confidence = AnswerConfidence.learnt(lists.of(others), masses(unit[others]))
-            if len(own) == len(part.rows):  # all were ranked already
-                blocks: Iterable[Lists] = [lists.of(own)]
+            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            confidence = AnswerConfidence.learned(lists.of(others), masses(unit[others]))
+            if len(inside) == len(part.rows):  # all were ranked already
+                blocks: Iterable[Lists] = [lists.of(inside)]
             else:
                 blocks = part.ranker.lists(part.X, part.pool, prior=self.prior)
             log_odds, place = _best(confidence, blocks)
@@ -315,7 +333,7 @@ class ConformalSelection(Calibrated):
 
     # Prediction -----------------------------------------------------------------------------------
 
-    def _first_search(self, candidates: Any) -> tuple[Ranker, Any]:
+    def _first_search(self, candidates: Candidates) -> tuple[Ranker, Candidates]:
         """Return the model, that of the first fold if there are any, and its candidates."""
         model = self._models[0]
         if model is None:
@@ -324,7 +342,9 @@ class ConformalSelection(Calibrated):
         ranker = Ranker(model, type(self).__name__)
         return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
 
-    def _agreed(self, X: Any, candidates: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+    def _agreed(
+        self, X: Objects, candidates: Candidates
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
         """Return log odds, confidence and places of the answers, and the candidates.
 
         The answer is the one that most models have, each counting by how sure it is; the log odds
@@ -334,14 +354,14 @@ class ConformalSelection(Calibrated):
         who = type(self).__name__
         rankers = [first, *(Ranker(model, who) for model in self._models[1:])]
         each = [
-            _best(confidence, ranker.lists(X, own, prior=self.prior))
-            for ranker, confidence, own in zip(
+            _best(confidence, ranker.lists(X, embedded, prior=self.prior))
+            for ranker, confidence, embedded in zip(
                 rankers, self._confidences, pools_of(self._models, pool, who), strict=True
             )
         ]
         log_odds, place = (np.array(values) for values in zip(*each, strict=True))  # (k, n)
         number, sure = plain_pool(pool).inverse[place], expit(log_odds)
-        votes = np.array([np.sum(sure * (number == own), axis=0) for own in number])
+        votes = np.array([np.sum(sure * (number == n), axis=0) for n in number])
         best = np.argmax(votes, axis=0), np.arange(place.shape[1])
         log_odds = np.where(number == number[best], log_odds, -np.inf)
         median = np.sort(log_odds, axis=0)[(len(votes) - 1) // 2]  # the lower one of two

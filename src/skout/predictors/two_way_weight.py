@@ -1,4 +1,4 @@
-"""Both ways fitted, and how much the forward one counts: chosen on rows that they have not seen."""
+"""Fits both directions of `TwoWay`, and chooses the weight of the forward one on held-out rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.types import Candidates, Estimator, Index, Objects, RandomState, Rows, Scoring
 from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
@@ -20,12 +21,12 @@ from ..decoding.search import TIE
 from ..kernels import as_kernel
 from ..kinds.scoring import score_objects
 from .joint import JointBasis, JointRegressor, forward_scores
-from .rehearsal import Rehearsal, folds_of, params_of_rows
+from .out_of_fold import OutOfFold, folds_of, params_of_rows
 
 __all__ = [
     "NORMALISATIONS",
     "Option",
-    "WayScores",
+    "TwoWayScores",
     "Ways",
     "best_option",
     "choose_weight",
@@ -36,44 +37,53 @@ __all__ = [
 
 NORMALISATIONS = ("distance", "cosine")
 
-# Weights that are tried, as multiples of the one that makes both scores vary equally.
+# Weights that are compared, as multiples of the one that makes both scores vary equally: a factor
+# of 16 either way, in steps of 2.
 _MULTIPLES = 2.0 ** np.arange(-4, 5)
-# Rows that a weight is chosen on, and held-out rows of a fold that are scored, at most.
+# Rows that a weight is chosen on, and held-out rows of a fold that are scored, at most: they bound
+# the time.
 _MOST_ROWS, _MOST_SCORED = 50_000, 5_000
-# Scores that are held at a time.
+# Scores that are held at a time: 32 MB for each direction.
 _SCORES = 2**22
-# Queries that the spread of scores is taken from.
+# Queries from which the standard deviation of scores is estimated.
 _SPREADS = 500
 
 _RECIPROCAL = "mean_reciprocal_rank"
 
 
 class _NoDecoder(Decoder):
-    """In the forward model, which is asked for coordinates only."""
+    """For the forward model, which predicts coordinates only."""
 
     takes_rows = True
 
-    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> _NoDecoder:
+    def fit(
+        self,
+        basis: Estimator,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: Rows = None,
+    ) -> _NoDecoder:
         return self
 
     def drop_pool(self, limit: int) -> None:
         return None
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         raise TypeError("The forward model predicts coordinates only.")
 
 
 @dataclass(frozen=True)
 class Ways:
-    """A backward and a forward model, to be fitted on some rows."""
+    """A backward and a forward model, with the parameters of their fits."""
 
-    backward: Any
-    forward: Any
+    backward: Estimator
+    forward: Estimator
     groups: np.ndarray | None
     fit_params: dict[str, Any]
 
     def fitted(
-        self, X: Any, Y: Any, weight: float = 1.0, cosine: bool = False
+        self, X: Objects, Y: Objects, weight: float = 1.0, cosine: bool = False
     ) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together, fitted on all rows."""
         back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
@@ -83,7 +93,7 @@ class Ways:
         basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
         return regressor, basis, same_candidates(back.decoder_, basis)
 
-    def _ahead(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def _ahead(self, X: Objects, Y: Objects) -> tuple[Any, Any]:
         """Return the forward map, and the vectors of queries that its predictions meet."""
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
@@ -91,7 +101,7 @@ class Ways:
         forward.fit(outputs, inputs, groups=self.groups, **self.fit_params)
         return forward.regressor_, forward.output_basis_
 
-    def check(self, X: Any, Y: Any) -> None:
+    def check(self, X: Objects, Y: Objects) -> None:
         """Raise where the forward model does not take some of the outputs, or of the inputs."""
         regressor, basis = self.forward.regressor, self.forward.output_basis
         outputs = self.backward.output_basis
@@ -102,18 +112,19 @@ class Ways:
             _kernel_of(basis).encode(X)
 
     def of(self, rows: np.ndarray, n: int) -> Ways:
-        """Return the ways for some of n rows."""
+        """Return the same for these of n rows."""
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
 
 
-def _kernel_of(basis: Any) -> Any:
-    return as_kernel(getattr(basis, "kernel", basis))
+def _kernel_of(basis: Estimator) -> Any:
+    spec: Any = getattr(basis, "kernel", basis)
+    return as_kernel(spec)
 
 
 @contextmanager
 def _blamed(what: str) -> Iterator[None]:
-    """Let errors say first which argument is wrong."""
+    """Prefix errors with the argument that is wrong."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -125,20 +136,20 @@ def _blamed(what: str) -> Iterator[None]:
 
 def choose_weight(
     ways: Ways,
-    rehearsal: Rehearsal,
+    data: OutOfFold,
     *,
     normalisations: tuple[str, ...],
-    scoring: Any,
+    scoring: Scoring,
     cv: int,
-    random_state: Any,
+    random_state: RandomState,
 ) -> dict[str, np.ndarray]:
-    """Return "weight", "normalisation", "score" and "fold_score" of what was tried."""
-    rng, n = check_rng(random_state), rehearsal.n
-    inputs, outputs = rehearsal.inputs, rehearsal.outputs
+    """Return "weight", "normalisation", "score" and "fold_score" of each option."""
+    rng, n = check_rng(random_state), data.n
+    inputs, outputs = data.inputs, data.outputs
     rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
     groups = None if ways.groups is None else ways.groups[rows]
-    # with a rank for a metric, the truth is among the candidates
-    has_own = rehearsal.candidates is not None or scoring == _RECIPROCAL
+    # where the metric is a rank, the true object must be among the candidates
+    has_candidates = data.candidates is not None or scoring == _RECIPROCAL
     options: list[Option] = []
     table, counts = [], []
     for train, test in folds_of(cv, len(rows), groups, rng):
@@ -146,23 +157,23 @@ def choose_weight(
         regressor, basis, decoder = ways.of(train, n).fitted(
             inputs.take(train), outputs.take(train)
         )
-        pool = decoder.embed(rehearsal.own(test) if has_own else None).distinct()
-        scores = WayScores(pool, basis, regressor.predict(inputs.take(test)))
+        pool = decoder.embed(data.candidates_of(test) if has_candidates else None).distinct()
+        scores = TwoWayScores(pool, basis, regressor.predict(inputs.take(test)))
         options = options or options_for(scores.spreads(), normalisations)
         table.append(option_scores(scores, options, scoring, decoder, outputs.take(test)))
         counts.append(len(test))
     return {
-        "weight": np.array([one.weight for one in options]),
-        "normalisation": np.array([one.normalisation for one in options]),
+        "weight": np.array([option.weight for option in options]),
+        "normalisation": np.array([option.normalisation for option in options]),
         "score": np.average(table, axis=0, weights=counts),
         "fold_score": np.array(table),
     }
 
 
 def best_option(results: dict[str, np.ndarray]) -> int:
-    """Return which option to take: a single way where both together are hardly better.
+    """Return the best option; a single direction unless both are better by a standard error.
 
-    That is, by no more than the standard error of the difference, over the folds.
+    That is the standard error of the difference over the folds.
     """
     score, folds = results["score"], results["fold_score"]
     alone = np.flatnonzero((results["weight"] == 0.0) | np.isinf(results["weight"]))
@@ -173,14 +184,14 @@ def best_option(results: dict[str, np.ndarray]) -> int:
 
 
 class Option(NamedTuple):
-    """A weight of the forward way, and how its scores are scaled."""
+    """A weight of the forward model, and how its scores are normalized."""
 
     weight: float
     normalisation: str
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """What the scores are multiplied by: backward, forward by distance and by cosine."""
+        """The factors of the scores: backward, forward by distance and by cosine."""
         alone = np.isinf(self.weight)
         ahead = 1.0 if alone else self.weight
         by_distance = self.normalisation == "distance"
@@ -188,20 +199,20 @@ class Option(NamedTuple):
 
 
 def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Option]:
-    """Return what is tried: the backward way alone, the forward way alone, and both.
+    """Return the options: the backward model alone, the forward one alone, and both.
 
-    The spreads, shape (3,), are how much the scores of `WayScores` vary among a query's candidates.
+    `spreads`, shape (3,), are those of `TwoWayScores.spreads`.
     """
-    found = [Option(0.0, normalisations[0])]
+    options = [Option(0.0, normalisations[0])]
     for name in normalisations:
-        own = spreads[1 + NORMALISATIONS.index(name)]
-        unit = 2.0 ** np.round(np.log2(spreads[0] / own)) if min(spreads[0], own) > 0.0 else 1.0
-        found += [Option(float(unit * one), name) for one in (*_MULTIPLES, np.inf)]
-    return found
+        back, forth = spreads[0], spreads[1 + NORMALISATIONS.index(name)]
+        unit = 2.0 ** np.round(np.log2(back / forth)) if min(back, forth) > 0.0 else 1.0
+        options += [Option(float(unit * multiple), name) for multiple in (*_MULTIPLES, np.inf)]
+    return options
 
 
-class WayScores:
-    """Scores of the candidates of each query, by each way.
+class TwoWayScores:
+    """Scores of the candidates of each query, by each direction.
 
     The pool is of a joint basis with weight 1 and by distance, without copies; F, of shape (n, p),
     is predicted in that basis.
@@ -216,46 +227,54 @@ class WayScores:
         if self.pool.is_per_query:
             members, indptr = self.pool.members, self.pool.objects.indptr
             for i in range(self.n):
-                own = members[indptr[i] : indptr[i + 1]]
-                yield own, self._of(slice(i, i + 1), own)[:, 0]
+                numbers = members[indptr[i] : indptr[i + 1]]
+                yield numbers, self._of(slice(i, i + 1), numbers)[:, 0]
             return
         everything = np.arange(len(self.pool.embedding))
-        for some in row_slices(self.n, max(1, _SCORES // len(everything))):
-            for S in self._of(some, slice(None)).swapaxes(0, 1):
+        for queries in row_slices(self.n, max(1, _SCORES // len(everything))):
+            for S in self._of(queries, slice(None)).swapaxes(0, 1):
                 yield everything, S
 
-    def _of(self, some: slice, own: Any) -> np.ndarray:
+    def _of(self, queries: slice, numbers: Index) -> np.ndarray:
         """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
-        one = self.parts
-        backward = 2.0 * one.f[some] @ one.z[own].T - one.norms[own]
-        products, lengths = one.zx[some] @ one.g[own].T, one.lengths[some, None]
-        return np.stack([backward, *forward_scores(products, lengths, one.squares[own])])
+        p = self.parts
+        backward = 2.0 * p.f[queries] @ p.z[numbers].T - p.norms[numbers]
+        products, lengths = p.zx[queries] @ p.g[numbers].T, p.lengths[queries, None]
+        return np.stack([backward, *forward_scores(products, lengths, p.squares[numbers])])
 
     def spreads(self) -> np.ndarray:
-        """Return how much each of the scores varies among the candidates of a query, shape (3,)."""
+        """Return the standard deviation of each score among a query's candidates, shape (3,)."""
         return np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
 
 
 def option_scores(
-    scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
+    scores: TwoWayScores,
+    options: list[Option],
+    scoring: Scoring,
+    decoder: Estimator,
+    truth: Objects,
 ) -> np.ndarray:
-    """Return how good each option is, on average over the queries."""
-    pool, factors = scores.pool, np.array([one.factors for one in options])
+    """Return the mean score of each option over the queries."""
+    pool, factors = scores.pool, np.array([option.factors for option in options])
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
-    found = [
+    best = [
         reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
         for t, (own, S) in zip(right, scores, strict=True)
     ]
     if by_rank:
-        return np.mean(found, axis=0)
+        return np.mean(best, axis=0)
     basis = decoder.basis_
     return np.array(
         [
             score_objects(
-                scoring, basis.kernel_, basis.landmarks_, truth, taken(pool.pool, pool.first[best])
+                scoring,
+                basis.kernel_,
+                basis.landmarks_,
+                truth,
+                taken(pool.pool, pool.first[chosen]),
             )
-            for best in np.transpose(found)
+            for chosen in np.transpose(best)
         ]
     )
 
@@ -264,7 +283,7 @@ def reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
     if not right.any():
         return np.zeros(len(S))
-    own = S[:, right]
+    truth = S[:, right]
     slack = TIE * np.abs(S).max(axis=1, keepdims=True)
-    above, not_below = (own + slack < S).sum(axis=1), (own - slack <= S).sum(axis=1)
+    above, not_below = (truth + slack < S).sum(axis=1), (truth - slack <= S).sum(axis=1)
     return 2.0 / (1.0 + above + not_below)  # ties share the mean of their ranks

@@ -1,0 +1,298 @@
+"""Features of a query and a candidate, for re-ranking: scores by parts of a model, ranks, columns.
+
+A predictor searches once for all queries: it lists the best candidates of each, and says which
+scores theirs are made of.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from .._numerics.arrays import n_rows, row_slices
+from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects, Rng
+from ..decoding.base import able, split_pipeline
+from ..decoding.ensembles import EmbeddedPools
+from ..decoding.pools import EmbeddedPool, taken, truth_in
+from ..decoding.search import TIE
+from ..decoding.sets import set_scores
+from ..rows import source
+from .hubness import hubness_penalties
+from .lists import Lists, in_pool
+
+__all__ = [
+    "FEATURES",
+    "Feature",
+    "Features",
+    "QueryResults",
+    "References",
+    "check_features",
+    "columns_of",
+    "in_spreads",
+    "reranking_features",
+    "searched",
+]
+
+#: Names of the features that are computed here; "auto" is all but the last.
+FEATURES = ("score", "rank", "ways", "members", "hubness")
+AUTO = "auto"
+# Pairs of queries and candidates that a function of a user gets at a time.
+_PAIRS = 2**15
+
+#: A name, or a function (queries, candidates) -> columns.
+Feature: TypeAlias = str | Callable[[Objects, Objects], Matrix]
+Features: TypeAlias = Feature | Sequence[Feature]
+#: Predicted coordinates of queries, and the number of the true candidate of each, or -1.
+References: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
+class QueryResults(ABC):
+    """The candidates of queries by a fitted model, and the scores that theirs are made of."""
+
+    model: Estimator
+    pool: EmbeddedPool
+    n: int  # queries
+
+    @abstractmethod
+    def listed(self, k: int) -> Lists:
+        """Return the k best candidates of each query, or all if there are fewer."""
+
+    @abstractmethod
+    def truth(self, Y: Objects) -> np.ndarray:
+        """Return the number of the distinct candidate that equals each true object, or -1."""
+
+    @abstractmethod
+    def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
+        """Return the rank of the true object of each query by the model."""
+
+    def ways(self, listed: Lists) -> dict[str, Floats]:
+        """Return the scores by each direction of a `TwoWay`."""
+        return {}
+
+    def members(self, listed: Lists) -> dict[str, Floats]:
+        """Return the scores by each member of an `Ensemble`."""
+        return {}
+
+    def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
+        """Return minus the hubness penalty of each candidate."""
+        return {}
+
+    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
+        """Return up to `most` predictions of queries that the model has not seen."""
+        return None
+
+
+class _PredictorResults(QueryResults):
+    """Of a predictor of coordinates."""
+
+    def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
+        methods = ("embed", "queries", "matched", "truth_ranks")
+        self.model, self.decoder = model, able(model.decoder_, *methods, by="Reranker")
+        self.pool = self.decoder.embed(candidates)
+        self.F = np.asarray(model.predict_coordinates(X))
+        self.n = len(self.F)
+
+    def listed(self, k: int) -> Lists:
+        ranked = self.decoder.rank(self.F, self.pool, k=max(1, min(k, self.pool.largest)))
+        return Lists.of_ranking(ranked, self.pool)
+
+    def truth(self, Y: Objects) -> np.ndarray:
+        return truth_in(self.pool, self.decoder, Y, self.n)
+
+    def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
+        return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+
+    def ways(self, listed: Lists) -> dict[str, Floats]:
+        basis = self.decoder.basis_
+        if not hasattr(basis, "scores_by_direction"):
+            return {}
+        return basis.scores_by_direction(self.F, self.pool.embedding, listed.indptr, listed.number)
+
+    def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
+        if references is None:
+            return {}
+        used, number = np.unique(listed.number, return_inverse=True)
+        F, truth = references
+        places = np.searchsorted(used, truth)
+        is_used = used[np.minimum(places, len(used) - 1)] == truth
+        penalties = hubness_penalties(
+            F, self.pool.of_numbers(used, used), np.where(is_used, places, -1), share=1.0
+        )
+        return {"hubness": -np.linalg.norm(self.F, axis=1)[listed.query_of] * penalties[number]}
+
+    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
+        sample = np.sort(rng.permutation(self.n)[:most])
+        return self.F[sample], self.truth(Y)[sample]
+
+
+class _EnsembleResults(QueryResults):
+    """Of an ensemble, whose members have coordinates of their own."""
+
+    def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
+        self.model, self.X, self.n = model, X, n_rows(X)
+        self.pools: EmbeddedPools = model.embed(candidates)
+        self.pool = self.pools.pool
+        self.queries = model._queries(X, self.pools)
+
+    def listed(self, k: int) -> Lists:
+        blend = self.model._blend(self.queries, self.pools)
+        return Lists.of_ranking(blend.best(max(1, min(k, self.pool.largest))), self.pool)
+
+    def truth(self, Y: Objects) -> np.ndarray:
+        return self.model._truth(Y, self.pools, self.n)
+
+    def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
+        return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+
+    def members(self, listed: Lists) -> dict[str, Floats]:
+        pairs = zip(self.queries, self.pools.embeddings, strict=True)
+        return {
+            f"member {t}": set_scores(Q, E, listed.indptr, listed.number)
+            for t, (Q, E) in enumerate(pairs)
+        }
+
+
+def searched(model: Estimator, X: Objects, candidates: Candidates) -> QueryResults:
+    """Search candidates by a fitted predictor, or a Pipeline that ends in one."""
+    before, last = split_pipeline(model)
+    X = X if before is None else before.transform(X)
+    is_ensemble = hasattr(last, "members_")
+    return (_EnsembleResults if is_ensemble else _PredictorResults)(last, X, candidates)
+
+
+# Features ----------------------------------------------------------------------------------------
+
+
+def check_features(features: Features) -> tuple[Feature, ...]:
+    """Return names and functions as a tuple; a function alone comes in addition to "auto"."""
+    if isinstance(features, str):
+        features = (features,)
+    elif callable(features):
+        features = (AUTO, features)
+    if not isinstance(features, Sequence):
+        raise TypeError(
+            "features must be names, functions (queries, candidates) -> columns, or a list of "
+            f"both. Got {features!r} instead."
+        )
+    # models that were saved by older versions say "price"
+    features = tuple("hubness" if feature == "price" else feature for feature in features)
+    for feature in features:
+        if not callable(feature) and feature not in (AUTO, *FEATURES):
+            raise ValueError(
+                f"features has {feature!r}, which is neither a function nor one of "
+                f"{', '.join(map(repr, (AUTO, *FEATURES)))}."
+            )
+    return features
+
+
+def reranking_features(
+    results: QueryResults,
+    listed: Lists,
+    features: tuple[Feature, ...],
+    X: Objects,
+    columns: np.ndarray | None = None,
+    references: References | None = None,
+) -> tuple[list[str], np.ndarray]:
+    """Return names of features and their values, shape (m, d); the predictor's score is first.
+
+    Scores come as they are and "in spreads", standardized within the list of each query. The lists
+    have no duplicates; `columns` of the user, shape (m, d), belong to their pairs, and `references`
+    are for hubness penalties.
+    """
+    names = {*features} | ({*FEATURES[:-1]} if AUTO in features else set())
+    values = {"score": listed.score}
+    for name in ("ways", "members", "hubness"):
+        if name in names:
+            is_hubness = name == "hubness"
+            scores = (
+                results.hubness(listed, references)
+                if is_hubness
+                else getattr(results, name)(listed)
+            )
+            if not scores and name in features:
+                raise ValueError(_missing(name, results.model))
+            values |= scores
+    values |= {f"{name} in spreads": in_spreads(s, listed.indptr) for name, s in values.items()}
+    if "rank" in names:
+        values["log rank"] = -np.log1p(listed.position)
+    titles, arrays = [*values], [*values.values()]
+    for feature in features:
+        if not isinstance(feature, str):
+            more = _called(feature, results.pool, listed, X)
+            titles += _titles(getattr(feature, "__name__", type(feature).__name__), more.shape[1])
+            arrays += [*more.T]
+    if columns is not None:
+        titles, arrays = titles + _titles("column", columns.shape[1]), [*arrays, *columns.T]
+    return titles, np.column_stack(arrays)
+
+
+def _missing(name: str, model: Estimator) -> str:
+    why = {
+        "ways": "TwoWay has two directions",
+        "members": "Ensemble has members",
+        "hubness": "models with one set of coordinates have penalties, ensembles have none",
+    }[name]
+    return f"features has {name!r}, which {type(model).__name__} cannot give: {why}. Leave it out."
+
+
+def _titles(name: str, d: int) -> list[str]:
+    return [name] if d == 1 else [f"{name} {j}" for j in range(d)]
+
+
+def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal."""
+    sizes, starts = np.diff(indptr), indptr[:-1]
+    query, filled = np.repeat(np.arange(len(sizes)), sizes), sizes > 0
+    mean, spread = np.zeros(len(sizes)), np.zeros(len(sizes))
+    mean[filled] = np.add.reduceat(score, starts[filled]) / sizes[filled]
+    inner = score - mean[query]
+    spread[filled] = np.sqrt(np.add.reduceat(inner**2, starts[filled]) / sizes[filled])
+    spread[spread <= TIE * np.abs(score).max(initial=0.0)] = np.inf
+    return inner / spread[query]
+
+
+def _called(
+    function: Callable[[Objects, Objects], Matrix], pool: EmbeddedPool, listed: Lists, X: Objects
+) -> np.ndarray:
+    """Return the columns that a function of a user computes for pairs."""
+    rows, parts, query = source(X), [np.empty((0, 1))], listed.query_of
+    name = getattr(function, "__name__", repr(function))
+    for part in row_slices(len(query), _PAIRS):
+        at = in_pool(listed.place[part], pool, query[part])
+        values = np.asarray(
+            function(rows.take(query[part]), taken(pool.pool, at)), dtype=np.float64
+        )
+        values = values[:, None] if values.ndim == 1 else values
+        if values.ndim != 2 or len(values) != len(at):
+            raise ValueError(
+                f"{name} must return one row of numbers for each of {len(at)} pairs. Got shape "
+                f"{values.shape} instead."
+            )
+        parts.append(values)
+    return _finite(np.concatenate(parts[1:] or parts), f"{name} returned")
+
+
+def columns_of(columns: Matrix, pool: EmbeddedPool, listed: Lists, rows: np.ndarray) -> np.ndarray:
+    """Return the user's columns, of the shapes of `check_columns`, of listed pairs, shape (m, d).
+
+    `rows` are the positions at which the columns of queries begin, if each has a set of its own;
+    else the numbers of the queries.
+    """
+    values = np.asarray(columns, dtype=np.float64)
+    query = rows[listed.query_of]
+    if pool.is_per_query:
+        pairs = values[query + listed.place]
+    elif values.ndim == 3:
+        pairs = values[query, listed.place]
+    else:
+        pairs = values[listed.place]
+    return _finite(pairs[:, None] if pairs.ndim == 1 else pairs, "columns has")
+
+
+def _finite(values: np.ndarray, what: str) -> np.ndarray:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{what} numbers that are not finite: give a number for each pair.")
+    return values
