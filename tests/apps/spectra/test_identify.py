@@ -488,7 +488,7 @@ def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
     ways = BothWays.of(model)
     got = ways.columns(ways.spectra(X[50:52]), candidates)
     embedded = model.decoder_.embed(candidates)
-    by_way = model.output_basis_.scores_by_way(
+    by_way = model.output_basis_.scores_by_direction(
         model.predict_coordinates(X[50:52]), embedded.embedding, candidates.indptr, embedded.members
     )
     for row, name in enumerate(WAYS[1:], 1):
