@@ -53,7 +53,7 @@ RIDGES = {
     "missing targets, weights": ({"alpha": ALPHAS}, matrix.Y_HOLES, {"sample_weight": matrix.W}),
     "task matrix": ({"task_matrix": RELATED, "alpha": ALPHAS}, FULL, {}),
     "task matrix, missing targets": ({"task_matrix": RELATED}, matrix.Y_HOLES, {}),
-    "learned task matrix": ({"task_matrix": "learnt", "alpha": ALPHAS[1:]}, FULL, {}),
+    "learned task matrix": ({"task_matrix": "learned", "alpha": ALPHAS[1:]}, FULL, {}),
     "cg": ({"solver": "cg", "tol": 1e-8}, FULL, {}),
     "cg, path, intercept": (
         {"solver": "cg", "tol": 1e-8, "alpha": ALPHAS, "fit_intercept": True},

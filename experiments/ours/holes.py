@@ -146,7 +146,7 @@ def properties(given: Any) -> None:
             has = np.flatnonzero(~np.isnan(t))
             model = KernelRidge("tanimoto", sketch, **options)
             apart.append(model.fit(X[has], t[has], landmarks=X[used]))
-        together = KernelRidge("tanimoto", sketch, task_matrix="learnt", **options)
+        together = KernelRidge("tanimoto", sketch, task_matrix="learned", **options)
         together.fit(X[used], T[used])
         F = np.column_stack([model.predict(new) for model in apart])
         errors = [np.mean((A - Y[given.n :]) ** 2, axis=0) for A in (F, together.predict(new))]

@@ -186,7 +186,7 @@ def compare_targets(name: str, split: int) -> dict[str, Any]:
     n = len(X[~test])
     for word, kernel in (
         ("matern", Matern()),
-        ("learnt", LearnedMetric()),
+        ("learned", LearnedMetric()),
         ("laplacian", Laplacian()),
         ("learnt laplacian", LearnedMetric("laplacian")),
     ):

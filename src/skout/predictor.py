@@ -505,7 +505,7 @@ def iokr(
     cv : int, splitter or iterable of splits, default 5
     fit_intercept : bool, default False
         Add a constant: f then shrinks to the mean of the outputs, not to zero.
-    task_matrix : array, "learnt" or None, default None
+    task_matrix : array, "learned" or None, default None
         M of the kernel k M (2.20), see `KernelRidge`: of coordinates of the outputs, or, with a
         linear output kernel, of their columns. Only ridge regression learns one.
     decoder : decoder, str or None, default None

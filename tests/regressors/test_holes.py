@@ -265,7 +265,7 @@ def sketched(m, solver="auto", **options):
 
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
-    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
+    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learned")):
         assert not keeps_rows(*model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
         with memory_limits(coordinates_mb=3):
             assert keeps_rows(*model, y, 1)

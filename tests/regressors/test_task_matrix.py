@@ -174,7 +174,7 @@ def test_learnt_is_the_least_squared_nuclear_norm(holes, monkeypatch):
     Z = rng.standard_normal((60, 5))
     T = Z @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 4)) + rng.standard_normal((60, 4))
     T = np.where(rng.random(T.shape) < 0.4, np.nan, T) if holes else T
-    fit = coupled(CoupledMoments(block_moments(Z.copy(), T, None)), 0.3, "learnt")
+    fit = coupled(CoupledMoments(block_moments(Z.copy(), T, None)), 0.3, "learned")
     least = objective(fit.coef, Z, T, 0.3)
     assert_allclose(np.trace(fit.task_matrix), 4.0)
     for _ in range(200):
@@ -203,7 +203,7 @@ def test_outputs_with_few_rows_borrow_from_others(sketch):
     new, truth = related(500, 1, noise=0.0)
     alphas = [1e-4, 1e-3, 1e-2, 1e-1]
     errors = []
-    for tasks in (None, "learnt"):
+    for tasks in (None, "learned"):
         model = KernelRidge(
             Gaussian(1.0), sketch, alpha=alphas, task_matrix=tasks, random_state=0
         ).fit(rows, y)
@@ -241,7 +241,7 @@ def test_factories_pass_it_on(loss):
 
 
 def test_a_matrix_of_coordinates_is_learnt():
-    model = sisokr(KERNEL, "f1", alpha=[1e-3, 1e-1], task_matrix="learnt", random_state=0)
+    model = sisokr(KERNEL, "f1", alpha=[1e-3, 1e-1], task_matrix="learned", random_state=0)
     model.fit(X, SETS)
     M = model.regressor_.task_matrix_
     assert M.shape == (model.output_basis_.rank_,) * 2

@@ -217,7 +217,9 @@ class Kernel(ABC, PartsByName):
     def __mul__(self, other: object) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(float(other), self) if isinstance(other, Real) else NotImplemented
+        if isinstance(other, bool) or not isinstance(other, Real):
+            return NotImplemented
+        return Scaled(float(other), self)
 
     __rmul__ = __mul__
 

@@ -129,9 +129,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         is killed, another fit with the same data, parameters and int as random_state goes on from
         there, to the same result. Other data are refused: rows in memory and in `Blocks`, which are
         read once more, are compared, and of arrays on disk a sample, size and time.
-    task_matrix : array of shape (d, d), "learnt" or None, default None
+    task_matrix : array of shape (d, d), "learned" or None, default None
         M of the kernel k M, which relates the outputs (2.13), so that those with few rows borrow
-        from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With
+        from others; see `graph_task_matrix`. "learned" finds it together with f (2.133). With
         missing targets, each output counts by the mean over its own rows: the identity leaves them
         apart.
     variance : "dtc" or "fitc", default "dtc"

@@ -107,8 +107,8 @@ def check_task_matrix(M: Any, d: int) -> np.ndarray:
 
 
 def checked_tasks(task_matrix: Any, d: int) -> Any:
-    """Return M, "learnt" or None."""
+    """Return M, "learned" or None."""
     if isinstance(task_matrix, str):
-        check_choice(task_matrix, "task_matrix", ("learnt",))
+        check_choice(task_matrix, "task_matrix", ("learned",))
         return task_matrix
     return None if task_matrix is None else check_task_matrix(task_matrix, d)

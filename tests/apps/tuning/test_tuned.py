@@ -385,6 +385,9 @@ def test_report():
     table = pd.DataFrame(model.results_)
     assert {"score", "standard_error", "seconds", "rows", "stage", "map"} <= set(table)
     assert table["score"].is_monotonic_decreasing
+    plt = extra("matplotlib.pyplot")
+    assert model.plot().get_ylabel() == "F1"
+    plt.close("all")
 
 
 def test_parameters_and_errors():

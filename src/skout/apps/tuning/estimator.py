@@ -38,7 +38,7 @@ from .folds import make_folds
 from .given import TuningData, counted, is_one_row, observed_rows, weighed
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
-from .report import baselines_of, line, rows_line, rows_of
+from .report import baselines_of, drawn, line, rows_line, rows_of
 from .samples import Sample, profile_of
 from .scoring import Merit, OutputScoring
 from .search import Budget, ModelSearch
@@ -538,6 +538,20 @@ class Tuned(PartsByName):
         """
         check_is_fitted(self)
         return line(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the score of each trial, with its standard error, against its seconds.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        check_is_fitted(self)
+        return drawn(self, ax)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

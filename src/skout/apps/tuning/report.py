@@ -1,4 +1,4 @@
-"""What a search says about itself: a table, a line."""
+"""What a search says about itself: a table, a line, a plot."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import take
+from skout.dev import extra, take
 from skout.kinds import KINDS, Kind
 
 from .search import ModelSearch, Trial
 
-__all__ = ["baselines_of", "line", "rows_line", "rows_of"]
+__all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
 
 _NAMES = {
     "example_f1": "F1",
@@ -98,3 +98,22 @@ def rows_line(model: Any) -> str:
     sizes = sorted(model.n_rows_ if most is None else most for most in rows)
     first = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
     return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
+
+
+def drawn(model: Any, ax: Any) -> Any:
+    """Draw scores with standard errors against seconds, a color for each map."""
+    with extra("plot", "Plots need matplotlib"):
+        import matplotlib.pyplot as plt
+    ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+    for name in dict.fromkeys(row["map"] for row in model.results_):
+        trials = [row for row in model.results_ if row["map"] == name and row["seconds"] > 0.0]
+        if trials:
+            keys = ("seconds", "score", "standard_error")
+            columns = [[row[key] for row in trials] for key in keys]
+            ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
+    ax.axhline(model.score_, linestyle="-", label="the choice")
+    ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
+    name = _NAMES.get(model._kind, model._kind)
+    ax.set(xscale="log", xlabel="seconds of a trial", ylabel=name)
+    ax.legend()
+    return ax

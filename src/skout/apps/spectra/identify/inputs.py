@@ -180,7 +180,7 @@ def _whole(
             f"record {table.record[i]}: {why}" for i, why in list(faults.items())[:_SHOWN]
         )
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        what = f"{len(faults)} of {len(table)} spectra cannot be learnt from: {shown}{more}."
+        what = f"{len(faults)} of {len(table)} spectra cannot be learned from: {shown}{more}."
         if on_error == "raise":
             raise ValueError(f'{what} Mend them, or leave them out with on_error="skip".')
         if len(faults) == len(table):
