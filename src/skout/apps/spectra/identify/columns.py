@@ -25,8 +25,7 @@ _MOST_BROKEN = 100
 # Bonds of a class in the library, at least; rarer ones are one class.
 _FEWEST = 60
 # Energy by which an explanation loses a factor e, in kJ/mol, and what a hydrogen more or less
-# costs it. Without costs every large molecule explains every peak. At half or twice the energy
-# the reciprocal rank on training laboratories falls by 0.005.
+# costs it. Without costs every large molecule explains every peak. Other values were not compared.
 _ENERGY, _HYDROGEN = 700.0, 0.13
 # Hydrogens that a fragment loses at most, and gains.
 _LOST, _GAINED = 4, 3

@@ -15,8 +15,8 @@ from ..readers.formulas import CODES
 
 __all__ = ["CUTS", "Fragments", "bond_class", "fragments_of"]
 
-# Mean bond energies in kJ/mol: single, double, triple, aromatic (CRC Handbook of Chemistry; where
-# it has none, between single and double).
+# Mean bond energies in kJ/mol, rounded: single, double, triple, aromatic. Those that textbooks do
+# not list, such as aromatic bonds with heteroatoms, are estimates between single and double.
 _ENERGIES = {
     "CC": (348, 614, 839, 518), "CN": (305, 615, 891, 460), "CO": (358, 745, 1072, 550),
     "CS": (272, 573, 573, 420), "NN": (163, 418, 945, 290), "NO": (201, 607, 607, 400),

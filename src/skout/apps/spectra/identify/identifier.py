@@ -396,7 +396,7 @@ def _rankings(
     broken_ties = some.columns[-1] + 1e-9 * np.random.default_rng(0).random(len(some.right))
     report |= {
         "with_prior": better,
-        "same_without_prior": report_of(some.split(ranking.coef @ some.columns[:-1]), right),
+        "same_without_prior": learned(held.of(known), groups)[1],
         "prior": report_of(some.split(broken_ties), right),
     }
     return {"spectrum": ranking, "prior": with_prior}, report

@@ -108,8 +108,8 @@ class MoleculePool:
             The folder to make, by custom `name.skpool`.
         fingerprints : dict, optional
             `kind`, `n_bits` and `radius` of `skout.molecules.fingerprints`; by default all five
-            kinds of 2048 bits and a radius of 2. "rdkit" and "maccs" take nine tenths of the time
-            and add half a point of top 1: leave them out for a large pool.
+            kinds of 2048 bits and a radius of 2. "rdkit" and "maccs" take nine tenths of the
+            time of fingerprints and add half a point of top 1: leave them out for a large pool.
         n_jobs : int, optional
             Processes; None means one, -1 all cores.
         batch : int, default 5000
