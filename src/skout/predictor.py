@@ -70,9 +70,6 @@ from .rows.encode import named
 from .sketches import as_sketch, least_rows
 from .solvers.folds import CV, Scorer, Splits, held_rows, squared_error
 
-__all__ = ["ObjectPredictor", "StructuredPredictor", "dsokr", "iokr", "sisokr"]
-
-
 #: A loss, or the name of one.
 LossLike: TypeAlias = Loss | str
 

@@ -22,46 +22,6 @@ from sklearn import get_config
 
 from .types import Array, Candidates, DType, Index, Objects, Rows, TorchDevice
 
-__all__ = [
-    "RightOperand",
-    "astype",
-    "cast",
-    "constant",
-    "contiguous",
-    "empty",
-    "flatnonzero",
-    "float_dtype",
-    "gram",
-    "has_rows",
-    "is_checked",
-    "is_float",
-    "is_gpu_tensor",
-    "is_spread",
-    "is_tensor",
-    "match",
-    "median",
-    "n_rows",
-    "namespace",
-    "numpy_of",
-    "ones",
-    "positions",
-    "row_dots",
-    "row_keys",
-    "row_slices",
-    "special",
-    "sqrt",
-    "take",
-    "tall_product",
-    "tensor",
-    "times",
-    "torch_dtype",
-    "unique",
-    "unique_columns",
-    "unique_keys",
-    "unpack_bits",
-    "zeros",
-]
-
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed.
 _TILE = 256

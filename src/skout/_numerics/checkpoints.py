@@ -22,8 +22,6 @@ from .files import replacing, warn_unwritten
 from .objects import Rows
 from .types import Array, Objects
 
-__all__ = ["Checkpoint", "digest"]
-
 # Seconds between two files; and those that writing one may take without the pause getting longer,
 # so that it takes a twentieth of the time at most.
 _EVERY, _QUICK = 30.0, 1.5

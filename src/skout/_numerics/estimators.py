@@ -25,8 +25,6 @@ from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
 
-__all__ = ["PartsByName", "address", "all_at_once", "column_names", "frames_out", "no_frames"]
-
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 

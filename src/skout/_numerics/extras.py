@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["axes", "extra"]
-
 
 @contextmanager
 def extra(name: str, need: str) -> Iterator[None]:

@@ -12,8 +12,6 @@ from scipy.linalg import blas, lapack, solve_triangular
 from .arrays import is_tensor, namespace, times
 from .types import Array
 
-__all__ = ["Triangle", "add_gram", "cholesky", "gram_of_triangle", "inverse_corner"]
-
 # Columns of a tensor that are factorized at a time: the products are large enough to keep a GPU
 # busy, and the triangles on the diagonal small beside them.
 _BLOCK = 1024

@@ -26,16 +26,6 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "FileError",
-    "check_place",
-    "new_map",
-    "only_one",
-    "replacing",
-    "reserve",
-    "warn_unwritten",
-]
-
 _TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
 # Seconds after its last change in which a temporary file is not removed, whoever wrote it: file
 # systems without locks cannot tell that it is in use.

@@ -14,33 +14,6 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack,
 from .arrays import is_tensor, namespace, tensor
 from .types import Array, TorchDevice
 
-__all__ = [
-    "check_definite",
-    "check_spectrum",
-    "congruence",
-    "eigen_whitening",
-    "inverse_gram_product",
-    "large_matrices_on",
-    "low_rank",
-    "orthonormal",
-    "pivoted_cholesky",
-    "positive_solve",
-    "positive_solver",
-    "pseudo_inverse",
-    "ridge_leverage",
-    "ridge_path",
-    "ridge_solve",
-    "rounding_of",
-    "square_root",
-    "symmetric_eigen",
-    "symmetric_eigenvalues",
-    "top_centered",
-    "top_eigenvalue",
-    "triangle_gram",
-    "triangular_inverse",
-    "triangular_product",
-]
-
 EPS = float(np.finfo(np.float64).eps)
 # A torch device on which triangles of `_LARGE` rows or more are inverted, multiplied and solved, in
 # float64 too; smaller ones are not worth the copy.

@@ -15,22 +15,6 @@ from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
 from .types import Array, DType, Index, Matrix, Objects, State, TorchDevice
 
-__all__ = [
-    "Joint",
-    "Objects",
-    "Ragged",
-    "Rows",
-    "as_objects",
-    "column_of",
-    "is_categorical",
-    "is_gap",
-    "moved",
-    "pointers",
-    "ranges",
-    "stack",
-    "to_device",
-]
-
 
 class Rows(ABC):
     """Encoded objects that are neither a matrix nor an array of objects.

@@ -27,8 +27,6 @@ import numpy as np
 from .files import FileError
 from .types import State
 
-__all__ = ["Given", "arrays_of", "name_of", "not_attributes", "require", "with_attributes"]
-
 T = TypeVar("T")
 
 

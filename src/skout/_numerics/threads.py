@@ -20,17 +20,6 @@ from threadpoolctl import ThreadpoolController
 
 from .types import Rows
 
-__all__ = [
-    "check_memory",
-    "held_blas",
-    "map_blocks",
-    "n_threads",
-    "prefetch",
-    "single_thread",
-    "spare_threads",
-    "total_memory",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -13,30 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = [
-    "Array",
-    "Candidates",
-    "DType",
-    "Estimator",
-    "Floats",
-    "Index",
-    "Ints",
-    "Json",
-    "Labels",
-    "Matrix",
-    "Objects",
-    "PathLike",
-    "RandomState",
-    "Rng",
-    "Rows",
-    "Scoring",
-    "Shape",
-    "State",
-    "Table",
-    "TorchDevice",
-    "Weights",
-]
-
 #: Numbers on the host in double precision, and positions.
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]

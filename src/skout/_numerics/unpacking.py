@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["DAMAGED", "LIMITS", "PACKED", "LimitError", "Limits", "ending", "opened"]
-
 #: Ends of the names of compressed files.
 PACKED = (".gz", ".bz2", ".xz")
 # How they begin, and what opens them.

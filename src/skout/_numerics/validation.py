@@ -15,23 +15,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = [
-    "LEAST_WEIGHT",
-    "MOST_WEIGHT",
-    "Registry",
-    "check_alphas",
-    "check_choice",
-    "check_level",
-    "check_number",
-    "check_rng",
-    "check_size",
-    "check_squares",
-    "check_total_weight",
-    "resolve",
-    "spawn_seed",
-    "warn_user",
-]
-
 
 class Registry(dict[str, Any]):
     """Classes by name, with underscores between words. Other spellings are found but not listed.

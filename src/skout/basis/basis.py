@@ -18,8 +18,6 @@ from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows
 from .engine import Engine, span_of
 
-__all__ = ["KernelBasis"]
-
 
 class Computed:
     """An attribute that is computed when it is first read, and then is like any other.

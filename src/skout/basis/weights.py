@@ -14,8 +14,6 @@ from ..kernels import as_kernel
 from ..rows import Memory, Reduction, RowMap, Source, Survey, limits
 from .basis import KernelBasis
 
-__all__ = ["OutputWeights"]
-
 
 class OutputWeights(KernelBasis):
     """Coordinates that are weights of the distinct objects: an object has a one at itself.

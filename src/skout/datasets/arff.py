@@ -12,8 +12,6 @@ from typing import NamedTuple, TextIO
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ArffTable", "read_arff"]
-
 _ATTRIBUTE = re.compile(r"""@attribute\s+('(?:\\'|[^'])*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
 # The number of each word of a nominal column; None for a column of numbers.
 Codes = dict[str, float] | None

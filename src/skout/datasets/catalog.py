@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["CATALOG", "DatasetEntry", "File", "Original"]
-
 
 @dataclass(frozen=True)
 class File:

@@ -15,8 +15,6 @@ from .catalog import CATALOG, DatasetEntry
 from .files import available, fetch, locate, packed
 from .parsers import parse
 
-__all__ = ["Dataset", "load"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from .catalog import DatasetEntry, File
 
-__all__ = ["available", "cache_folder", "fetch", "locate", "packed"]
-
 #: The files that come with skout; their README has the licenses.
 SHIPPED = Path(__file__).parent / "data"
 

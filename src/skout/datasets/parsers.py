@@ -22,8 +22,6 @@ from ..kernels.spectra import Spectra
 from .arff import read_arff
 from .catalog import DatasetEntry
 
-__all__ = ["PARSERS", "parse"]
-
 Fields = dict[str, Any]
 Parser = Callable[[list[Path], DatasetEntry], Fields]
 

@@ -10,8 +10,6 @@ from .._numerics.types import RandomState
 from .._numerics.validation import check_number, check_rng
 from .dataset import Dataset
 
-__all__ = ["make_low_rank_regression", "make_robust_regression", "make_subspace_regression"]
-
 _CITATION = (
     "El Ahmad (2024). Learning deep kernel networks: application to efficient and robust "
     "structured prediction. PhD thesis, Institut Polytechnique de Paris."

@@ -21,8 +21,6 @@ from ..sketches import as_sketch
 from .candidates import CandidateDecoder
 from .pools import EmbeddedPool, check_one_for_each, single
 
-__all__ = ["LossDecoder"]
-
 # Losses that are computed at a time: 8 MB.
 _LOSSES = 2**20
 

@@ -31,27 +31,6 @@ from ..sketches import Sketch, as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
 
-__all__ = [
-    "DECODERS",
-    "Decoder",
-    "DecoderLike",
-    "Distinct",
-    "FittedOutputs",
-    "KeepsOutputs",
-    "KernelLike",
-    "PendingOutputs",
-    "SketchLike",
-    "able",
-    "as_decoder",
-    "fit_outputs",
-    "keys_of",
-    "plain_outputs",
-    "predicted",
-    "relate_coordinates",
-    "same_candidates",
-    "split_pipeline",
-]
-
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}

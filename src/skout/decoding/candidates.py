@@ -43,8 +43,6 @@ from .pools import (
 from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
-__all__ = ["CandidateDecoder", "best_positions"]
-
 
 class CandidateDecoder(KeepsOutputs):
     """Find the objects whose features are nearest to predicted coordinates.

@@ -19,8 +19,6 @@ from .pools import EmbeddedPool, with_copies
 from .search import Found, count_better, joined, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets
 
-__all__ = ["COMBINE", "Blend", "EmbeddedPools"]
-
 COMBINE = ("mean", "max", "rank")
 # Bytes that a candidate takes while a query ranks it: scores, ranks, and the sort.
 _RANK_BYTES = 64

@@ -12,8 +12,6 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse.csgraph import connected_components
 
-__all__ = ["Graph", "euler_path", "nearest_trail"]
-
 # How often pieces without connection may be forbidden, and nodes of one search, at most.
 _ROUNDS, _NODES = 20, 500
 # Edges of a path, copies of one edge in a program and of all edges, and of all where pieces are

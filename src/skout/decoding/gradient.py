@@ -18,8 +18,6 @@ from ..basis import KernelBasis
 from .base import Decoder
 from .candidates import CandidateDecoder, best_positions
 
-__all__ = ["GradientDecoder"]
-
 # Relative change of the score, and gradient, at which an ascent ends; the defaults of SciPy, 2e-9
 # and 1e-5, leave fewer digits of the vector.
 _FTOL, _GTOL = 1e-12, 1e-8

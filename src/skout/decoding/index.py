@@ -16,8 +16,6 @@ from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
 
-__all__ = ["FaissIndex", "as_index", "index_recall"]
-
 _ADDED = 2**16  # rows that are copied to float32 at a time
 
 

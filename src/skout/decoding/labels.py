@@ -24,8 +24,6 @@ from ..rows import block_rows
 from ..rows.encode import numbers_in
 from .base import Decoder
 
-__all__ = ["LabelSetDecoder", "label_matrix", "take_better"]
-
 # Relative to the mean square of a coordinate: keeps the least squares of a read-out stable.
 _READ_OUT_PENALTY = 1e-9
 

@@ -20,24 +20,6 @@ from ..rows import source
 from .search import Found
 from .sets import CandidateSets
 
-__all__ = [
-    "EmbeddedPool",
-    "are_lists",
-    "as_sets",
-    "check_found",
-    "check_kinds",
-    "check_made_by",
-    "check_one_for_each",
-    "check_sets",
-    "comparable",
-    "in_own_set",
-    "kinds",
-    "single",
-    "taken",
-    "truth_in",
-    "with_copies",
-]
-
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
 

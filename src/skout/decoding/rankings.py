@@ -20,8 +20,6 @@ from ..rows import block_rows
 from ..rows.encode import numbers_in
 from .base import Decoder
 
-__all__ = ["RankingDecoder", "kemeny"]
-
 # Rows that the search over all orders takes at a time: more leave the cache, fewer cost calls.
 _SEARCH_ROWS = 512
 # Gains below this, relative to the weights, are rounding.

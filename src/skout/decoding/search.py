@@ -20,8 +20,6 @@ from .._numerics.types import Array, TorchDevice
 from ..rows import block_rows
 from ..rows.device import named_device, torch_device
 
-__all__ = ["TIE", "count_better", "floor_of", "joined", "slack_of", "top_k", "within"]
-
 # Candidates of a block, and the first candidates of a search, whose k-th best score the others
 # must exceed.
 _CANDIDATE_BLOCK = 8192

@@ -17,8 +17,6 @@ from .._numerics.threads import map_blocks
 from .._numerics.types import Array, Index, Matrix, Objects, State
 from .search import Found
 
-__all__ = ["CandidateSets", "PerQuery", "set_scores"]
-
 # Candidates whose coordinates are gathered at a time.
 _GATHERED = 512
 # Numbers to multiply from which on it is worth to compile a loop.

@@ -25,8 +25,6 @@ from .base import able
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
 
-__all__ = ["decode", "rank"]
-
 _RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
 
 

@@ -25,8 +25,6 @@ from .base import Decoder
 from .candidates import CandidateDecoder
 from .euler import Graph, nearest_trail
 
-__all__ = ["StringDecoder"]
-
 # A built string must be better than a known one by more than rounding, relative to k(c, c).
 _ROUNDING = 1e-9
 # Norms that a string is looked for at, where the kernel is normalised.

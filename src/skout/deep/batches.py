@@ -15,8 +15,6 @@ from torch.utils.data import Dataset, default_collate
 from .._numerics.types import Objects
 from ..rows.encode import numbers_in
 
-__all__ = ["BatchSource", "as_source", "call"]
-
 #: What a module is called with: a tensor, or a dict of keyword arguments.
 Batch: TypeAlias = Any
 

@@ -12,8 +12,6 @@ from torch.nn.functional import cross_entropy
 
 from ..losses import LOSSES, Loss, RadialLoss, as_loss
 
-__all__ = ["BatchLoss", "KernelLoss", "ListwiseLoss"]
-
 # Squared distances below this have gradient 0, not 0/0.
 _TINY = 1e-12
 # The score of an output that is another copy of the right one: exp of it is 0.

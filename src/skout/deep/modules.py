@@ -24,11 +24,6 @@ from .._numerics.files import FileError
 from .._numerics.saving import Given
 from .._numerics.validation import check_choice, check_number
 
-__all__ = [
-    *("MLP", "CharTransformer", "Described", "ModuleLike", "given_network", "is_described"),
-    *("load_weights", "saved_module", "weights_of"),
-]
-
 #: A module, or a class or function that makes one of the number of outputs.
 ModuleLike: TypeAlias = nn.Module | type[nn.Module] | Callable[[int], nn.Module]
 Config: TypeAlias = dict[str, Any]

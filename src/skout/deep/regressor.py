@@ -32,8 +32,6 @@ from .criteria import KernelLoss, ListwiseLoss
 from .modules import ModuleLike, given_network, is_described, load_weights, saved_module, weights_of
 from .training import Batches, Metric, Trainer, Training, predictions
 
-__all__ = ["NeuralRegressor", "train_together"]
-
 #: The rows to train on, and those held out.
 Parts: TypeAlias = tuple[np.ndarray, np.ndarray]
 

@@ -23,8 +23,6 @@ from .modules import (
     pool,
 )
 
-__all__ = ["TextEncoder"]
-
 #: transformers.PreTrainedModel and PreTrainedTokenizerBase: an optional library.
 Encoder: TypeAlias = Any
 Tokenizer: TypeAlias = Any

@@ -23,8 +23,6 @@ from .._numerics.files import replacing, warn_unwritten
 from .._numerics.validation import check_choice, check_number
 from .batches import Batch, BatchSource, call
 
-__all__ = ["Batches", "Metric", "Trainer", "Training", "predictions"]
-
 # (predictions, targets) -> a number, smaller is better
 Metric = Callable[[np.ndarray, np.ndarray], float]
 

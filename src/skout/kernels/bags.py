@@ -18,8 +18,6 @@ from .._numerics.objects import Ragged, pointers
 from .._numerics.types import Objects
 from .base import Block, Kernel
 
-__all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]
-
 # Features that at least this share of the landmarks has are multiplied as a dense matrix. Half and
 # double: 0.94 and 1.33 times as long for 2,000 small graphs, 0.87 and 1.07 for 3,000 strings.
 _DENSE_SHARE = 0.1

@@ -26,21 +26,6 @@ from .._numerics.validation import Registry, check_number, resolve
 from ..rows import Memory, Survey
 from ..rows.encode import check_matrix
 
-__all__ = [
-    "KERNELS",
-    "Block",
-    "Kernel",
-    "KernelLike",
-    "PairwiseFunction",
-    "Product",
-    "Resolved",
-    "RowFunction",
-    "Scaled",
-    "Sum",
-    "as_kernel",
-    "fill_block",
-]
-
 #: (A, out=None) -> the Gram block of shape (b, m) of rows A; a tensor where the rows are tensors.
 Block: TypeAlias = Callable[..., Array]
 RowFunction: TypeAlias = Callable[[Rows], Array]

@@ -28,11 +28,6 @@ from .vectors import (
     squared_norms,
 )
 
-__all__ = [
-    *("F1", "BitBlocks", "Cosine", "GaussianTanimoto", "PackedBits", "Tanimoto", "pack_matrix"),
-    *("pack_objects", "set_blocks"),
-]
-
 _WORD = np.dtype("<u8")
 # The number of ones in each byte.
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)

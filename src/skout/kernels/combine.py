@@ -21,8 +21,6 @@ from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
 from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Scaled, Wrapper, as_kernel
 
-__all__ = ["Mapped", "Normalized", "align"]
-
 # Rows of a kernel matrix that are computed at a time; any number of this size serves.
 _ROWS = 512
 # A kernel matrix that centering makes this much smaller is constant: double precision leaves about

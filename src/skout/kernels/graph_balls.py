@@ -10,8 +10,6 @@ from .._numerics.objects import pointers, ranges
 from .bags import mix, sort_within
 from .graph_rows import Graphs, Pairs, refine, segment_sums
 
-__all__ = ["ball_hashes"]
-
 # Nodes besides the root that are singled out, one after the other, where refinement falls short:
 # two tell apart all but strongly regular graphs and the like, and each more multiplies the time.
 _DEPTH = 2

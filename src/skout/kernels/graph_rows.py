@@ -22,16 +22,6 @@ from .._numerics.types import Index, Objects
 from .bags import mix
 from .molecules import Molecule, chemistry, molecules, refuse
 
-__all__ = [
-    "Graphs",
-    "Pairs",
-    "core_numbers",
-    "pair_distances",
-    "reached_work",
-    "read_graphs",
-    "refine",
-]
-
 # The odd constant of splitmix64: by it the label of a node is mixed differently than its neighbors.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 # Graphs of so many nodes, and this share of all possible edges, are dense: products of matrices

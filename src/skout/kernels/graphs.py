@@ -36,11 +36,6 @@ from .graph_rows import (
     refine,
 )
 
-__all__ = [
-    *("AttributedPaths", "Core", "GraphKernel", "NeighborhoodSubgraph", "ShortestPath"),
-    *("VertexHistogram", "WeisfeilerLehman"),
-]
-
 # Occurrences of features: the graph, the feature, and how much each counts (or one number for all).
 Occurrences: TypeAlias = tuple[np.ndarray, np.ndarray, float | np.ndarray]
 

@@ -18,18 +18,6 @@ from ..rows import Survey
 from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
 from .combine import align
 
-__all__ = [
-    *(
-        "Curves",
-        "Fourier",
-        "LearnedMetric",
-        "Mahalanobis",
-        "OnColumns",
-        "Transformed",
-        "align_columns",
-    ),
-]
-
 
 class _OfVectors(Wrapper):
     """A wrapper of a kernel on vectors."""

@@ -18,8 +18,6 @@ from .._numerics.objects import stack
 from .._numerics.validation import check_choice, check_number
 from .bits import PackedBits, pack_matrix, pack_objects
 
-__all__ = ["Molecule", "chemistry", "fingerprints", "molecules", "parse_smiles", "refuse"]
-
 #: An rdkit.Chem.Mol: RDKit is optional, and has no types.
 Molecule: TypeAlias = Any
 Fingerprints: TypeAlias = PackedBits | sparse.csr_matrix

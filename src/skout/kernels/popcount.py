@@ -12,8 +12,6 @@ import numpy as np
 from .._numerics.arrays import row_slices, sqrt
 from .._numerics.threads import map_blocks, spare_threads
 
-__all__ = ["Parts", "fill_ratios", "is_worthwhile"]
-
 # (|a and b|, |a|, |b|) -> numerator and denominator of a kernel, of numbers and of arrays alike.
 Parts = Callable[[Any, Any, Any], tuple[Any, Any]]
 

@@ -12,8 +12,6 @@ from .._numerics.types import Index, Objects
 from ..rows.encode import check_matrix
 from .base import Block, Kernel
 
-__all__ = ["GramRows", "Precomputed"]
-
 
 class GramRows(Rows):
     """Rows of a kernel matrix, and the column that each training row has in it, -1 for others."""

@@ -18,8 +18,6 @@ from ..rows.encode import check_matrix
 from .base import Block
 from .vectors import Linear, VectorKernel
 
-__all__ = ["Kendall", "Lehmer", "RankHamming", "RankingKernel", "lehmer_codes", "ranks_of_codes"]
-
 
 class RankingKernel(VectorKernel):
     """Base of the kernels on rankings. Of one item there is one ranking, and k = 1."""

@@ -23,8 +23,6 @@ from .bags import work_slices
 from .base import Block, Kernel
 from .vectors import block_buffer
 
-__all__ = ["PeakCosine", "ProbabilityProduct", "Spectra", "read_spectra"]
-
 _PRECURSOR_KEYS = ("precursor_mz", "precursor")
 _FORMS = (
     "Give a list of spectra, each (mz, intensity) or (mz, intensity, precursor_mz), a dict with "

@@ -13,8 +13,6 @@ from .._numerics.types import Objects
 from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix, work_slices
 
-__all__ = ["NGram", "string_of"]
-
 # Bits of a code point, and of what is packed: the first of the 64 bits marks hashes.
 _CODE_BITS, _PACKED_BITS = 21, 63
 _HASHED = np.uint64(1 << 63)

@@ -22,12 +22,6 @@ from ..rows import Reduction, Survey
 from ..rows.encode import check_matrix
 from .base import Block, Kernel, Resolved, RowFunction
 
-__all__ = [
-    *("DistanceKernel", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "RadialKernel"),
-    *("SquaredDistances", "VectorKernel", "WithGamma", "block_buffer", "median_of_pairs"),
-    *("sampled_positions", "squared_norms"),
-]
-
 # Rows that a median distance is taken over: half a million pairs; more would hardly change it.
 _MEDIAN_ROWS = 1000
 

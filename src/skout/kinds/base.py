@@ -22,8 +22,6 @@ from ..metrics.scoring import row_matches
 from ..rows import Source
 from ..sketches import SubSample
 
-__all__ = ["Cells", "Coordinates", "Kind", "filled", "floats", "most_frequent", "values_of"]
-
 #: Cells of a table: those of one column of text, or numbers of shape (n, n_columns).
 Cells = Sequence[str] | np.ndarray
 # Distinct outputs that coordinates are those of, at most: the exact basis is as wide as they are

@@ -21,8 +21,6 @@ from ..kernels import F1
 from ..metrics.objects import f1_scores, overlap
 from .base import Cells, Coordinates, Kind, values_of
 
-__all__ = ["LabelFeatures", "LabelSets", "SetDecoder"]
-
 # Thresholds of expected labels that decoders are compared with.
 _THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
 # Numbers that the coordinates of label sets may have, where there are fewer labels than that.

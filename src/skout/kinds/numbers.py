@@ -17,9 +17,6 @@ from ..rows.encode import check_matrix
 from .base import Cells, Coordinates, Kind, filled, floats, most_frequent, values_of
 from .rankings import are_permutations
 
-__all__ = ["ClassCodes", "Classes", "CodeDecoder", "Numbers", "StandardTargets"]
-
-
 # Classes recur: so many rows for each on average; and how many whole numbers from 0 may be some.
 _RECUR, _MOST_CLASSES = 2, 20
 

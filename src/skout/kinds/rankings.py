@@ -15,8 +15,6 @@ from ..kernels import Kendall
 from ..metrics.objects import row_taus
 from .base import Cells, Coordinates, Kind, values_of
 
-__all__ = ["BordaDecoder", "PairOrders", "Rankings", "are_permutations"]
-
 # Items that the best ranking is found for exactly.
 _MOST_ITEMS = 11
 

@@ -11,8 +11,6 @@ from .numbers import Classes, Numbers
 from .rankings import Rankings
 from .texts import Graphs, MassSpectra, Smiles, Strings
 
-__all__ = ["KINDS", "either", "guess_kind", "kinds_of"]
-
 #: Kinds of outputs by name; yours, too, once they are in here.
 KINDS: Registry = Registry(label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name)
 for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, Graphs, MassSpectra):

@@ -24,19 +24,6 @@ from ..rows import Reduction
 from .labels import LabelSets
 from .registry import KINDS
 
-__all__ = [
-    "COORDINATES",
-    "RECIPROCAL_RANK",
-    "DecodedScore",
-    "Scoring",
-    "can_be_scored",
-    "check_scoring",
-    "metric_of",
-    "metrics",
-    "object_score",
-    "score_objects",
-]
-
 #: None, the name of a metric, or a function of true and predicted objects.
 Scoring = str | Callable[..., float] | None
 #: What `scoring` may be beside the names of `metrics`: the squared error in coordinates, and the

@@ -14,8 +14,6 @@ from ..kernels import Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
 from ..kernels.molecules import chemistry, fingerprints, molecules
 from .base import Cells, Kind, filled, values_of
 
-__all__ = ["Graphs", "MassSpectra", "Smiles", "Strings"]
-
 # The most characters of a SMILES that is drawn, and the size of the drawing.
 _LONGEST_DRAWN, _WIDTH, _HEIGHT = 2000, 220, 150
 

@@ -23,8 +23,6 @@ from .._numerics.arrays import namespace, row_dots
 from .._numerics.estimators import PartsByName
 from .._numerics.types import Array
 
-__all__ = ["Curvature", "Loss", "Ramp", "inside"]
-
 
 class Curvature(NamedTuple):
     """Second derivatives of a loss: row i has diag(diagonal_i) + weight_i u_i u_i'."""

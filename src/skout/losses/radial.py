@@ -11,8 +11,6 @@ from .._numerics.types import Array
 from .._numerics.validation import check_number
 from .base import Curvature, Loss, Ramp, inside
 
-__all__ = ["EpsilonInsensitive", "Huber", "RadialLoss", "Squared", "SquaredEpsilonInsensitive"]
-
 
 class RadialLoss(Loss):
     """h(||f - y||): one number a row, whatever the number of outputs."""

@@ -11,8 +11,6 @@ from .._numerics.arrays import cast, constant, namespace, row_dots, special
 from .._numerics.types import Array
 from .base import Curvature, Loss, Ramp, inside
 
-__all__ = ["Hinge", "Logistic", "MarginLoss", "Pinball", "SquaredHinge"]
-
 
 class _Separable(Loss):
     """A sum over outputs, whose second derivatives are a diagonal."""

@@ -7,16 +7,6 @@ from numpy.typing import ArrayLike
 
 from .._numerics.types import Matrix
 
-__all__ = [
-    "as_real",
-    "check_numbers",
-    "check_rows_given",
-    "check_same_shape",
-    "check_vectors",
-    "check_weights",
-    "weighted_mean",
-]
-
 
 def as_real(values: ArrayLike, expected: str) -> np.ndarray:
     """Return an array of real numbers, or raise an error that begins with `expected`."""

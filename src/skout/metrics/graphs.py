@@ -26,8 +26,6 @@ from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
 from ..kernels.graph_rows import Graph, Graphs, read_graphs
 
-__all__ = ["graph_edit_distance"]
-
 # Pairs that a worker takes at a time, at most: a progress bar still moves.
 _CHUNK = 32
 _NO_BOUND = 2**40  # more than any distance, and no sum of them overflows

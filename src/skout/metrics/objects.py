@@ -19,11 +19,6 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ._checks import as_real, check_numbers, check_rows_given, check_same_shape, weighted_mean
 
-__all__ = [
-    *("example_f1", "hamming_loss", "kendall_tau", "kernel_loss", "kernel_similarity"),
-    "subset_accuracy",
-]
-
 # Numbers of two rankings that are compared at a time: 2 MB each.
 _BLOCK_NUMBERS = 2**18
 

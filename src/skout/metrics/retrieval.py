@@ -12,8 +12,6 @@ from .._numerics.types import Objects
 from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 
-__all__ = ["hits_at_k", "mean_rank", "mean_reciprocal_rank", "truth_ranks"]
-
 #: One array of scores a query; the positions of what is right; labels of the candidates.
 Scores: TypeAlias = np.ndarray | Sequence[ArrayLike]
 Truth: TypeAlias = int | Iterable[int] | None

@@ -17,8 +17,6 @@ from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape, check_weights, weighted_mean
 from .objects import kernel_similarity, subset_accuracy
 
-__all__ = ["METRICS", "curve_r2", "exact_matches", "r_squared"]
-
 
 def exact_matches(
     kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None

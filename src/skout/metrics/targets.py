@@ -13,12 +13,6 @@ from .._numerics.types import Objects
 from ..kernels import Curves
 from ._checks import check_numbers, check_same_shape, check_vectors, check_weights, weighted_mean
 
-__all__ = [
-    *("arrmse", "coverage", "crossing_loss", "integrated_squared_error", "interval_width", "mse"),
-    *("pinball_loss", "r2", "relative_mse", "rrmse"),
-]
-
-
 # Quantiles -------------------------------------------------------------------------------------
 
 

@@ -25,23 +25,6 @@ from .._numerics.types import Estimator, State
 from . import scikit
 from .files import FileError, Value
 
-__all__ = [
-    "RENAMED",
-    "class_of",
-    "function_name",
-    "has_state",
-    "is_part",
-    "is_rebuilt",
-    "is_saved",
-    "name_of",
-    "new_parameters",
-    "refusal",
-    "restored",
-    "state_of",
-    "value_name",
-    "value_of",
-]
-
 # Packages that classes of skout in files are attributes of. Modules inside of these may change, and
 # are named in no file.
 _MODULES = re.compile(

@@ -9,8 +9,6 @@ import numpy as np
 from .._numerics.types import Json
 from .files import FileError, Node, Value
 
-__all__ = ["parts_of"]
-
 # Levels, items of a container and characters of a value that are shown.
 _MAX_DEPTH, _SHOWN, _LETTERS = 32, 8, 60
 # Fields with a value, of nodes other than containers.

@@ -23,8 +23,6 @@ import numpy as np
 from .._numerics.files import FileError, replacing
 from .._numerics.types import Json, PathLike
 
-__all__ = ["DTYPES", "FileError", "Node", "Value", "parse_json", "read_file", "write_file"]
-
 #: A JSON object of the header or of the structure of a file.
 Node: TypeAlias = dict[str, Any]
 #: What a model is made of: numbers, texts, containers, arrays, objects.

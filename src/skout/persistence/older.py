@@ -26,8 +26,6 @@ from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
 
-__all__ = ["Bins", "BoostedTrees", "converted"]
-
 # Where classes of version 1 are now: the first that has one of the name.
 _ROOMS = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),

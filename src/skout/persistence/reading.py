@@ -17,8 +17,6 @@ from .._numerics.types import Json
 from . import classes
 from .files import DTYPES, FileError, Node, Value
 
-__all__ = ["BIT_GENERATORS", "CONTAINERS", "SIMPLE", "SPARSE", "Reader", "stored_as"]
-
 # A crafted file must not fill the memory. Bytes that a model may allocate beside the arrays of its
 # file: 256 MiB, and 32 times the arrays, far more than any model of ours does.
 _SPARE, _COPIES = 2**28, 32

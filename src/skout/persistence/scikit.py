@@ -21,8 +21,6 @@ from .._numerics.saving import name_of, require
 from .._numerics.types import Estimator, State
 from .files import FileError, Value
 
-__all__ = ["advice", "class_of", "finished", "is_derived", "is_unchecked", "makers", "state_of"]
-
 # Modules of scikit-learn whose public classes may be in a file, but for those in `_NOT`. Of other
 # modules, only classes with a rule or in `_PARTS` may.
 _MODULES = {

@@ -27,8 +27,6 @@ from . import classes
 from .files import Node, Value
 from .reading import BIT_GENERATORS, CONTAINERS, SIMPLE, SPARSE, stored_as
 
-__all__ = ["Writer"]
-
 _MAX_DEPTH = 100
 # Lists of fewer items are stored item by item, so that items may be shared with other lists.
 _FEW = 8

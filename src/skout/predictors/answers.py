@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Answers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Answers:

@@ -41,8 +41,6 @@ from .thresholds import (
     warn_of,
 )
 
-__all__ = ["ConformalSets"]
-
 AUTO = "auto"
 # Rows, or groups of rows, that a learned score needs: two on either side of the split.
 _LEAST = 4

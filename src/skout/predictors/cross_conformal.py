@@ -24,16 +24,6 @@ from .nonconformity import LearnedScore, chosen, entry_limit, is_learned, learn
 from .out_of_fold import OutOfFold, folds_of
 from .thresholds import masses
 
-__all__ = [
-    "Fold",
-    "Request",
-    "crossed_sets",
-    "held_lists",
-    "held_out",
-    "learned_scores",
-    "pools_of",
-]
-
 # Relative differences that rounding may make: of scores, and of sums of weights.
 _ROUNDING, _SUMS = 1e-10, 1e-12
 

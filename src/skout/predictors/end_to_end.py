@@ -16,8 +16,6 @@ from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
 from .joint import OverBasis
 
-__all__ = ["EndToEnd", "MappedBasis"]
-
 
 class MappedBasis(OverBasis):
     """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.

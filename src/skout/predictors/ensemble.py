@@ -34,8 +34,6 @@ from ..rows import reread
 from .lists import RankingPredictor
 from .out_of_fold import params_of_rows
 
-__all__ = ["Ensemble"]
-
 
 @frames_out
 class Ensemble(RankingPredictor):

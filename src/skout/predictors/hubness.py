@@ -18,8 +18,6 @@ from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline
 from ..solvers.folds import deal
 
-__all__ = ["correct_hubness", "hubness_penalties"]
-
 # Numbers of a block of cosines: 32 MB.
 _COSINES = 2**22
 

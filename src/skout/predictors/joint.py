@@ -23,8 +23,6 @@ from ..decoding.sets import set_scores
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
-__all__ = ["JointBasis", "JointRegressor", "OverBasis", "forward_scores"]
-
 # Rows whose coordinates the forward model predicts at a time.
 _ROWS = 2**13
 

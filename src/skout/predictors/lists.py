@@ -21,17 +21,6 @@ from ..decoding.sets import PerQuery
 from ..predictor import ObjectPredictor
 from ..rows import block_rows, source
 
-__all__ = [
-    "Calibrated",
-    "Lists",
-    "QueryColumns",
-    "Ranker",
-    "RankingPredictor",
-    "in_pool",
-    "last_of",
-    "plain_pool",
-]
-
 # Bytes that a candidate takes while a query ranks it: positions, scores and their sort.
 _ENTRY_BYTES = 128
 

@@ -15,16 +15,6 @@ from scipy.optimize import minimize, minimize_scalar
 from .._numerics.types import Rng
 from .lists import QueryColumns
 
-__all__ = [
-    "FeatureLists",
-    "chosen_alpha",
-    "importances",
-    "linear",
-    "log_likelihoods",
-    "log_softmax",
-    "most_likely",
-]
-
 # Penalties on standardized features that are compared, strongest first, beside infinity, which
 # keeps the predictor's own order.
 _ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)

@@ -21,21 +21,6 @@ from . import listwise
 from .lists import Lists, plain_pool
 from .thresholds import cut, masses
 
-__all__ = [
-    "SCORES",
-    "LearnedScore",
-    "Softmax",
-    "chosen",
-    "drawn",
-    "entry_limit",
-    "inside",
-    "is_learned",
-    "learn",
-    "logistic",
-    "query_features",
-    "truth_scores",
-]
-
 #: Names of the scores; those after "rank" are learned.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
 # Levels of the quantiles that are learned together: those of usual coverages, and the median.

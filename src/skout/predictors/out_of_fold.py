@@ -25,16 +25,6 @@ from .listwise import FeatureLists, chosen_alpha, linear
 from .reranking_features import Feature, columns_of, reranking_features, searched
 from .thresholds import checked_labels
 
-__all__ = [
-    "OutOfFold",
-    "RerankingFolds",
-    "check_columns",
-    "check_predictor",
-    "fit_coefficients",
-    "folds_of",
-    "params_of_rows",
-]
-
 # Held-out rows of a fold that a re-ranker learns from, and predictions that hubness penalties are
 # computed from, at most: they bound the time.
 _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000

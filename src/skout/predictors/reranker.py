@@ -31,8 +31,6 @@ from .reranking_features import (
     searched,
 )
 
-__all__ = ["Reranker"]
-
 # The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
 _PREFIT, _FOLDS = "prefit", 5
 

@@ -23,19 +23,6 @@ from ..rows import source
 from .hubness import hubness_penalties
 from .lists import Lists, in_pool
 
-__all__ = [
-    "FEATURES",
-    "Feature",
-    "Features",
-    "QueryResults",
-    "References",
-    "check_features",
-    "columns_of",
-    "in_spreads",
-    "reranking_features",
-    "searched",
-]
-
 #: Names of the features that are computed here; "auto" is all but the last.
 FEATURES = ("score", "rank", "ways", "members", "hubness")
 AUTO = "auto"

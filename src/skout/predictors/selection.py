@@ -21,8 +21,6 @@ from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
 from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import checked_labels, checked_length, masses
 
-__all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
-
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
 # Relative standard deviation below which a feature is constant, and is not used.

@@ -15,20 +15,6 @@ from .._numerics.types import Candidates, Labels, Objects, Weights
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 
-__all__ = [
-    "checked_labels",
-    "checked_length",
-    "checked_weights",
-    "codes_among",
-    "cut",
-    "masses",
-    "new_strata",
-    "row_masses",
-    "set_sizes",
-    "size_edges",
-    "warn_of",
-]
-
 # Rounding of sums of weights, relative to them.
 _ROUNDING = 1e-12
 # Strata by size: quartiles of the sizes of candidate sets.

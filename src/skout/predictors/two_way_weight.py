@@ -23,18 +23,6 @@ from ..kinds.scoring import score_objects
 from .joint import JointBasis, JointRegressor, forward_scores
 from .out_of_fold import OutOfFold, folds_of, params_of_rows
 
-__all__ = [
-    "NORMALISATIONS",
-    "Option",
-    "TwoWayScores",
-    "Ways",
-    "best_option",
-    "choose_weight",
-    "option_scores",
-    "options_for",
-    "reciprocal_ranks",
-]
-
 NORMALISATIONS = ("distance", "cosine")
 
 # Weights that are compared, as multiples of the one that makes both scores vary equally: a factor

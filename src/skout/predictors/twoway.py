@@ -22,8 +22,6 @@ from .out_of_fold import OutOfFold
 from .thresholds import checked_labels
 from .two_way_weight import NORMALISATIONS, Ways, best_option, choose_weight
 
-__all__ = ["TwoWay"]
-
 
 @frames_out
 class TwoWay(StructuredPredictor):

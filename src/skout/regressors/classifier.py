@@ -20,8 +20,6 @@ from ..rows import beside
 from ..rows.encode import named
 from .base import KernelMachineBase, first_column
 
-__all__ = ["KernelClassifier"]
-
 
 def _is_logistic(model: KernelClassifier) -> bool:
     if isinstance(as_loss(model.loss), Logistic):

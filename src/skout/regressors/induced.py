@@ -21,8 +21,6 @@ from ..solvers.folds import Scorer
 from .machine import KernelMachine
 from .tasks import check_task_matrix
 
-__all__ = ["InducedMachine"]
-
 # Halvings of the interval in which a conjugate is attained, and doublings to find it.
 _HALVINGS, _DOUBLINGS = 60, 60
 

@@ -14,8 +14,6 @@ from ..solvers.folds import Scorer
 from .base import KernelMachineBase, PenalizedRegressor
 from .tasks import check_task_matrix
 
-__all__ = ["KernelMachine"]
-
 
 @frames_out
 class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):

@@ -16,8 +16,6 @@ from .._numerics.validation import check_number, check_rng
 from ..kernels import Fourier, as_kernel
 from ..rows import Reduction, RowMap, encoded, encoded_targets, unpacked
 
-__all__ = ["PrivateRidge", "check_not_private", "gaussian_noise"]
-
 # How far the moments of two data sets can be apart that differ in one row, here (phi, t) and there
 # (psi, s), in the Euclidean norm of both moments. For phi, psi, t, s of norm at most 1, and with
 # c = <phi, psi>:

@@ -18,8 +18,6 @@ from ..metrics import pinball_loss
 from .base import KernelMachineBase
 from .tasks import check_quantiles, quantile_task_matrix
 
-__all__ = ["JointQuantileRegressor"]
-
 # Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997.
 _NODES = 20
 # Squared distance of a level from the span of the fitted ones, of at most 1, up to which the kernel

@@ -56,8 +56,6 @@ from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
-__all__ = ["KernelRidge"]
-
 # What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 _COMPUTED = ("coef_", "projection_", "_variances")

@@ -22,8 +22,6 @@ from .local import Memory, first_bad_row
 from .source import Source, limits
 from .stream import Column, Reservoir, Stream, join
 
-__all__ = ["Blocks"]
-
 #: The columns of a block: (X, y) or (X, y, weight).
 Block: TypeAlias = tuple[Matrix, ...]
 

@@ -24,8 +24,6 @@ from .source import Progress, Reduction, Request, RowMap, Source, limits
 from .stream import join
 from .tasks import Delayed, alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 
-__all__ = ["Dask", "is_dask"]
-
 # Landmarks that may be sent to this process: at 1,000 float64 features, 1.6 GB.
 _MOST_ROWS = 200_000
 # Blocks whose sizes a message shows.

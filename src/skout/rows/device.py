@@ -21,8 +21,6 @@ from .._numerics.types import Array, DType, Estimator, Index, Objects, Rows, Sha
 from .local import Local, Memory, in_file
 from .source import Place, Progress, Reduction, RowMap, Source, limits
 
-__all__ = ["Device", "named_device", "on_device", "torch_device"]
-
 # Most rows of a block: beyond, matrix products get no faster.
 _BLOCK_ROWS = 2**17
 # Blocks that are read and copied to the device while it computes on another: one on its way, and

@@ -13,8 +13,6 @@ from .._numerics.objects import Rows
 from .._numerics.types import Array, Index, Matrix, Objects
 from .local import Local
 
-__all__ = ["Disk", "is_array_like", "pick"]
-
 # Most rows of a chunk to read at once when only a few of its rows are needed.
 _READ_ROWS = 8192
 # Positions within this many rows are read as one slice where an array has no chunks: reading a few

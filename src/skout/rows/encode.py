@@ -32,27 +32,6 @@ from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
 
-__all__ = [
-    "beside",
-    "check_column_names",
-    "check_matrix",
-    "check_pair",
-    "columns",
-    "encoded",
-    "encoded_targets",
-    "encoded_weights",
-    "in_memory",
-    "is_lazy",
-    "named",
-    "numbers_in",
-    "reads_once",
-    "reread",
-    "rows_in_memory",
-    "source",
-    "unpacked",
-]
-
-
 # Names in messages of kernels and scikit-learn for what the caller calls by another name.
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 

@@ -13,8 +13,6 @@ from .._numerics.threads import map_blocks
 from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
 from .source import Progress, Reduction, RowMap, Source, block_rows, limits
 
-__all__ = ["Encoded", "Local", "Memory", "first_bad_row", "in_file"]
-
 
 class Local(Source):
     """Rows that this process reads, in blocks that threads share.

@@ -37,21 +37,6 @@ from .._numerics.types import (
 )
 from .._numerics.validation import check_number
 
-__all__ = [
-    "MemoryLimits",
-    "Place",
-    "Progress",
-    "Reduction",
-    "RowMap",
-    "Source",
-    "Survey",
-    "block_rows",
-    "limits",
-    "memory_limits",
-    "part_of",
-]
-
-
 #: Of a `Survey`: positions of rows, or a reduction and what lies beside the rows.
 Request: TypeAlias = np.ndarray | tuple[Any, ...]
 

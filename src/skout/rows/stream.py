@@ -11,8 +11,6 @@ from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, stack
 from .._numerics.types import Index, Matrix, Objects
 
-__all__ = ["Column", "Reservoir", "Stream", "join"]
-
 
 def join(parts: Sequence[Matrix]) -> Matrix:
     """Return the rows of several blocks, which are arrays, CSR matrices, Rows or lists, as one."""

@@ -19,21 +19,6 @@ from .._numerics.threads import single_thread
 from .._numerics.types import Array, Objects, Rows
 from .source import Reduction
 
-__all__ = [
-    "Delayed",
-    "alone",
-    "as_lazy_as",
-    "blocks_of",
-    "broadcast",
-    "by_blocks",
-    "compute",
-    "from_blocks",
-    "has_graph",
-    "quiet",
-    "task",
-    "tree",
-]
-
 #: A task of dask, or a lazy dask array: dask carries no types.
 Delayed: TypeAlias = Any
 # Parts that are summed in one task.

@@ -12,8 +12,6 @@ from .._numerics.objects import pointers, ranges
 from .._numerics.types import Index, Matrix
 from ..rows.encode import numbers_in
 
-__all__ = ["DiskCSR", "open_csr", "save_csr"]
-
 
 class DiskCSR:
     """A sparse matrix on disk, of which rows are read: see `open_csr`."""

@@ -13,8 +13,6 @@ from .._numerics.extras import extra
 from .._numerics.validation import check_number
 from ..rows.blocks import Blocks
 
-__all__ = ["open_parquet"]
-
 Paths: TypeAlias = str | Path | Iterable[str | Path]
 
 

@@ -19,8 +19,6 @@ from ..kernels.base import KernelLike
 from ..sketches import SubSample, sketch_size
 from .spectra import Axes, encoded
 
-__all__ = ["LeverageScores", "coordinates", "leverage_scores"]
-
 _ROWS = 2**12  # whose coordinates, or kernel values with the sample, are held at a time
 
 

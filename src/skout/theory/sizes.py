@@ -32,15 +32,6 @@ from ..solvers.folds import deal
 from .leverage import coordinates
 from .spectra import Axes, encoded
 
-__all__ = [
-    "PerfectHCurve",
-    "SketchSize",
-    "SketchSizeSearch",
-    "choose_sketch_size",
-    "perfect_h_curve",
-    "sketch_size_search",
-]
-
 _MAX_SIZE = 2000  # of `choose_sketch_size` by default, as that of sketches
 
 

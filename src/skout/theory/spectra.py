@@ -27,21 +27,6 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ..sketches import Draw
 
-__all__ = [
-    "EigenDecay",
-    "KSatisfiability",
-    "critical_radius",
-    "eigen_decay",
-    "encoded",
-    "k_satisfiability",
-    "reconstruction_error",
-    "satisfiability_constant",
-    "spectrum",
-    "statistical_dimension",
-    "theorem_3_19_size",
-    "theorem_4_9_size",
-]
-
 #: A matplotlib axes: an optional library. Eigenvalues of K / n, K itself, or a pair (kernel, Z).
 Axes: TypeAlias = Any
 Spectrum: TypeAlias = Any

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .demo import DemoRun
 
-__all__ = ["card", "datasets", "demo", "inspect"]
-
 _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
     "right digit: the chosen half is of the true class"

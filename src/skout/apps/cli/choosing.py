@@ -28,8 +28,6 @@ from .columns import Inputs, Outputs, first_rows, known_kind
 from .progress import note, progress
 from .settings import Settings
 
-__all__ = ["choose_columns"]
-
 # Words of columns that have a label for each column, in lower case.
 _YES = {"true", "t", "yes", "y", "1", "x", "checked", "selected"}
 _NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}

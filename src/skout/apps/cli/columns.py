@@ -19,8 +19,6 @@ from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-__all__ = ["Inputs", "Outputs", "first_rows", "known_kind", "wanted"]
-
 # Training outputs that are looked at, for their kind and a baseline.
 _MOST_ROWS = 100_000
 

@@ -25,8 +25,6 @@ from .columns import Inputs, Outputs, first_rows, wanted
 from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
 
-__all__ = ["fit_file", "for_people", "join_inputs", "read_table"]
-
 # Rows of which some can be held out.
 _LEAST_ROWS = 10
 

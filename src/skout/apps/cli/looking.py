@@ -11,8 +11,6 @@ from ..tables.numerals import PLAIN, is_missing
 from ..tables.reading import as_numbers
 from .columns import first_rows
 
-__all__ = ["look_at_table", "print_looks"]
-
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
 

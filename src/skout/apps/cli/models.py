@@ -21,8 +21,6 @@ from .options import (
 )
 from .results import check_format, check_place, show, tell, write_rows
 
-__all__ = ["embed", "evaluate", "fit", "look", "predict", "rank"]
-
 Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 

@@ -4,8 +4,6 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-__all__ = ["bar", "page_in_one_file"]
-
 
 def page_in_one_file(room: str, title: str, header: str, body: str) -> str:
     """Return a page that needs nothing else, with the style of all and page.css of its room.

@@ -11,8 +11,6 @@ from .results import check_format, show, tell, write_rows
 if TYPE_CHECKING:
     from ..spectra.pools import MoleculePool
 
-__all__ = ["pools"]
-
 _FILES = "SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also with .gz, .bz2 or .xz."
 _COLUMN = 'The column of SMILES in tables; default "smiles".'
 _STRICT = "Stop at invalid molecules; by default they are left out."

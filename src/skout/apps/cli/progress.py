@@ -9,8 +9,6 @@ from tqdm.auto import tqdm
 
 from ..tables.files import Part, Table, open_table
 
-__all__ = ["is_terminal", "note", "opened", "progress"]
-
 
 def note(text: str) -> None:
     """Print a line that is no result."""

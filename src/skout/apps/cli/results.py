@@ -11,20 +11,6 @@ from typing import Any, BinaryIO, TextIO
 from skout.dev import check_choice, replacing
 from skout.dev import check_place as check_writable
 
-__all__ = [
-    "FORMATS",
-    "as_csv",
-    "as_records",
-    "check_format",
-    "check_page",
-    "check_place",
-    "inside",
-    "show",
-    "size_text",
-    "tell",
-    "write_rows",
-]
-
 FORMATS = ("csv", "jsonl", "parquet")
 #: A block of rows: equally long lists by the name of their column.
 Columns = dict[str, list[Any]]

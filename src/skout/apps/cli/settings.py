@@ -28,8 +28,6 @@ from skout.sketches import SKETCHES
 
 from .columns import known_kind
 
-__all__ = ["Settings", "build_model", "merge"]
-
 # What kernels compare that take texts: strings, or SMILES as they are; others see fingerprints.
 _ON_TEXTS = ("strings", "graphs")
 # Kernels that change with the scale of single columns, and take any numbers.

@@ -21,22 +21,6 @@ from ..tables.files import Part, Table, is_table, listed, select
 from .columns import Inputs, Outputs, wanted
 from .progress import opened, progress
 
-__all__ = [
-    "PredictedPart",
-    "Saved",
-    "Scores",
-    "embed_file",
-    "evaluate_table",
-    "join_truth",
-    "judged_parts",
-    "open_model",
-    "opened_files",
-    "predict_part",
-    "predict_table",
-    "rank_part",
-    "rank_table",
-]
-
 # Samples of the rows that standard errors of what is no mean over rows come from.
 _SAMPLES = 200
 

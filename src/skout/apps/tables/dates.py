@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-__all__ = ["day_order", "is_basic_date", "looks_like_date", "parse_dates"]
-
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _TIME = (
     r"(?:[T ,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"

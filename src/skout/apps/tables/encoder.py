@@ -27,8 +27,6 @@ from .kinds import KINDS, SEPARATORS, Look, listed, look_at, no_column, writing_
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
-__all__ = ["ColumnGroup", "TableEncoder"]
-
 _MOST_ELEMENTS = 100
 
 Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn | MoleculeColumn

@@ -16,11 +16,6 @@ from sklearn.base import BaseEstimator
 from skout.kinds import LabelSets
 from skout.molecules import parse_smiles
 
-__all__ = [
-    *("CategoryColumn", "DateColumn", "HashedText", "ManyCategories", "NumberColumns"),
-    *("MoleculeColumn", "SetColumn", "TextColumn"),
-]
-
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
 _BEND = 3.0
 # Quartiles of a normal distribution are so many deviations apart.

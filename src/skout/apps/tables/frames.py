@@ -16,8 +16,6 @@ import numpy as np
 
 from skout.dev import is_categorical, is_gap
 
-__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "names_in"]
-
 Columns = dict[str, np.ndarray]
 
 

@@ -18,11 +18,6 @@ from skout.molecules import parse_smiles
 from .dates import is_basic_date, looks_like_date
 from .numerals import PLAIN, SIGNS, Writing, is_missing, is_plain, is_unknown, numeral, read_numbers
 
-__all__ = [
-    *("KINDS", "SEPARATORS", "Content", "Look", "are_smiles", "is_row_number", "listed", "look_at"),
-    *("may_be_id", "no_column", "writing_of"),
-]
-
 #: What may stand between the elements of sets.
 SEPARATORS = ";|,/\n"
 #: Kinds of columns that become numbers.

@@ -15,21 +15,6 @@ import numpy as np
 
 from .dates import parse_dates
 
-__all__ = [
-    *(
-        "ANY_WORD",
-        "MISSING",
-        "PLAIN",
-        "SIGNS",
-        "Read",
-        "Writing",
-        "is_missing",
-        "is_plain",
-        "is_unknown",
-    ),
-    *("numeral", "read_numbers"),
-]
-
 #: Cells that stand for a missing value in any column, in lower case.
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
 # Cells that do so among numbers or dates only; elsewhere they may be a category.

@@ -10,8 +10,6 @@ import numpy as np
 from .dates import day_order, parse_dates
 from .numerals import Writing, is_missing, read_numbers
 
-__all__ = ["OddCells", "as_dates", "as_numbers", "as_texts"]
-
 
 @dataclass
 class OddCells:

@@ -22,8 +22,6 @@ from .maps import Map
 from .scoring import Merit, column_scores
 from .search import ModelSearch, Trial
 
-__all__ = ["Averaged", "Chosen", "Members", "choice_of", "choose", "cross_fitted", "last_sizes"]
-
 # Standard errors by which one member must be better than an average to be preferred.
 _CLEARLY = 1.0
 # Share of the time that is left on the clock for last fits, and of the budget if none is left.

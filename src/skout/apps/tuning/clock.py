@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["Clock", "OutOfTime"]
-
 
 class OutOfTime(Exception):
     """A trial has used up its time."""

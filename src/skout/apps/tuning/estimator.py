@@ -43,8 +43,6 @@ from .samples import Sample, profile_of
 from .scoring import Merit, OutputScoring
 from .search import Budget, ModelSearch
 
-__all__ = ["Tuned"]
-
 _LEAST_ROWS = 10
 # Shares of other rows in predictions that tell one metric from another.
 _OTHER = (0.1, 0.3, 0.5, 1.0)

@@ -14,8 +14,6 @@ from skout.dev import deal, is_gap
 
 from .given import is_one_row
 
-__all__ = ["Folds", "make_folds"]
-
 # Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`): rows below which
 # folds are dealt three times and twice, and from which one split does.
 _FEW, _SOME, _MANY = 150, 400, 6000

@@ -13,11 +13,6 @@ from scipy import sparse
 
 from skout.dev import in_memory, n_rows, take
 
-__all__ = [
-    *("TuningData", "column_means", "column_variances", "counted", "is_one_row"),
-    *("observed_rows", "some_rows", "weighed"),
-]
-
 # Rows that have a column, at least, where some rows are drawn and values are missing.
 _LEAST_KNOWN = 50
 

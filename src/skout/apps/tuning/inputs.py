@@ -19,19 +19,6 @@ from ..tables.frames import columns_of, has_only_numbers, is_frame, names_in
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
 
-__all__ = [
-    "SCALINGS",
-    "ColumnScaler",
-    "are_vectors",
-    "check_spread",
-    "checked_inputs",
-    "column_groups",
-    "first_inputs",
-    "names_of",
-    "read_inputs",
-    "width_of",
-]
-
 #: What `ColumnScaler` can do.
 SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
 _QUANTILES = 500

@@ -11,8 +11,6 @@ from skout.kinds import KINDS, Kind
 
 from .search import ModelSearch, Trial
 
-__all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
-
 _NAMES = {
     "example_f1": "F1",
     "kendall_tau": "Kendall's tau",

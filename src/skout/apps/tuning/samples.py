@@ -24,8 +24,6 @@ from .folds import Folds
 from .given import some_rows
 from .inputs import ColumnScaler, are_vectors
 
-__all__ = ["Inputs", "Profile", "Sample", "profile_of"]
-
 #: Rows to predict from: a matrix, a CSR matrix, or a list of texts, graphs or spectra.
 Inputs: TypeAlias = Any
 

@@ -16,8 +16,6 @@ from skout.kinds import Kind, metrics
 from .folds import Folds
 from .given import column_means, column_variances, weighed
 
-__all__ = ["Merit", "OutputScoring", "column_scores"]
-
 # Products of coordinates up to which held-out rows are compared with all training outputs, where
 # another decoder does without: candidates would take longer than all the rest.
 _MOST_WORK = 4e9

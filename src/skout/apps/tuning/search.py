@@ -25,8 +25,6 @@ from .maps.base import CALL
 from .samples import Profile, Sample
 from .scoring import Merit
 
-__all__ = ["Budget", "ModelSearch", "Trial"]
-
 #: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 

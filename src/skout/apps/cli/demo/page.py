@@ -16,8 +16,6 @@ from skout.dev import extra
 
 from .run import DemoRun, table
 
-__all__ = ["first_of_each", "load_matplotlib", "write_page", "write_picture"]
-
 # Colours, in [0, 1].
 _PAPER, _INK = np.array([248, 249, 251]) / 255, np.array([38, 44, 56]) / 255
 _RIGHT, _WRONG = np.array([29, 92, 200]) / 255, np.array([222, 84, 20]) / 255

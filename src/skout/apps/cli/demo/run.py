@@ -20,8 +20,6 @@ from skout import KernelBasis, StructuredPredictor, iokr, metrics
 from skout.kernels import Gaussian
 from skout.sketches import SubSample
 
-__all__ = ["DemoRun", "Halves", "MethodRun", "Plan", "load_halves", "run_demo", "table"]
-
 
 class Halves(NamedTuple):
     """Digits cut in two; pixels are in [0, 1] and row i of every part is the same digit."""

@@ -7,8 +7,6 @@ from typer import Argument, Option
 
 from ..options import Candidates, Debug, Model, SkipInvalid, Text
 
-__all__ = ["report"]
-
 _DATA = "A table that the model has not seen, with the target."
 _BY = 'Columns of DATA whose groups errors are shown by: "country", "a,b".'
 _TRAIN = "The training table: adds a learning curve, which fits the model anew on parts of it."

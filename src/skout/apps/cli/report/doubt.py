@@ -12,8 +12,6 @@ from skout.dev import n_rows
 
 from .subject import Subject
 
-__all__ = ["Level", "ReportedCalibration", "calibration_of"]
-
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PARTS = 5  # of the rows, by the probability of their class
 Interval = tuple[np.ndarray, np.ndarray]

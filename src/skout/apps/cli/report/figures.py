@@ -6,8 +6,6 @@ from html import escape
 from .doubt import Level
 from .sources import Point
 
-__all__ = ["calibration_svg", "curve_svg"]
-
 _WIDTH, _HEIGHT = 560, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 540, 16, 204
 

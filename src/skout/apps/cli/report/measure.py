@@ -13,8 +13,6 @@ from .doubt import ReportedCalibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
 from .subject import Subject
 
-__all__ = ["Example", "Group", "Report", "measured"]
-
 # Rows that scores of single rows are computed of; groups of a column, and examples, that are shown.
 _MOST_ROWS, _MOST_GROUPS, _EXAMPLES = 5000, 12, 6
 _PARTS = 5  # of a column of many numbers

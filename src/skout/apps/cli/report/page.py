@@ -12,8 +12,6 @@ from .doubt import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 
-__all__ = ["page_of"]
-
 # Characters that are shown of a fact and of an output, and its words.
 _LONGEST, _LONGEST_TEXT, _MOST_WORDS = 600, 300, 60
 Words = Sequence[str]

@@ -15,8 +15,6 @@ from skout.dev import n_rows, no_frames, take
 from ...tables.frames import is_frame, names_in
 from .subject import Subject
 
-__all__ = ["Importance", "ImportanceLoss", "Point", "importances", "learning_curve"]
-
 # Rows and columns that are shuffled, how often, and seconds after which no further one is.
 _ROWS, _COLUMNS, _REPEATS, _SECONDS = 1000, 50, 3, 60.0
 # Parts of the training rows, of at most so many.

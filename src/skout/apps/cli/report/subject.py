@@ -20,8 +20,6 @@ from ..progress import opened
 from ..results import inside, size_text
 from ..using import Saved, join_truth, judged_parts, open_model
 
-__all__ = ["Subject", "subject_of_files", "subject_of_rows"]
-
 Facts = list[tuple[str, str]]
 
 

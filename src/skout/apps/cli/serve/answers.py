@@ -13,8 +13,6 @@ from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-__all__ = ["TableModel", "as_rankings"]
-
 # Rows between two looks at the clock.
 _AT_ONCE = 128
 

@@ -33,8 +33,6 @@ from .schemas import (
     parse,
 )
 
-__all__ = ["build_app"]
-
 # What a worker returns: the body, its type, and how many rows it answers.
 Answer = tuple[bytes, str, int]
 Work = Callable[..., Answer]

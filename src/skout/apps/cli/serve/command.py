@@ -9,8 +9,6 @@ from skout.dev import extra
 
 from ..options import Debug, Model, SkipInvalid, Text
 
-__all__ = ["serve"]
-
 _POOL = "What to choose from: a table, what `skout embed` wrote, or a pool of molecules."
 _HOST = "Where to listen; the default is this computer only. There is no password."
 _NAMES = "A name by which browsers may call the server; give it again for more."

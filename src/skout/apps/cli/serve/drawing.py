@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .limits import Deadline
 
-__all__ = ["Picture", "draw_all", "picture_of"]
-
 _SPEC = re.compile(r"(\d{1,4})x(\d{1,4})(?::([^,:]+),([^,:]+))?").fullmatch
 
 

@@ -12,8 +12,6 @@ from starlette.responses import Response
 from .limits import Deadline, Limits, Refused, Share
 from .metrics import Metrics
 
-__all__ = ["LOCAL", "Failed", "Guard", "JsonLines", "read_body"]
-
 log = logging.getLogger("skout.serve")
 
 Message = MutableMapping[str, Any]

@@ -15,8 +15,6 @@ from threadpoolctl import threadpool_limits
 
 from skout.dev import check_number
 
-__all__ = ["Bodies", "Deadline", "Gate", "Limits", "Refused", "Share"]
-
 T = TypeVar("T")
 # Bytes of a body up to which it does not count against the total of all, so that large ones cannot
 # keep it out; and bytes beyond which one body is worked on at a time.

@@ -5,8 +5,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import Any
 
-__all__ = ["Metrics"]
-
 # Upper ends of the histogram of seconds.
 _ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 

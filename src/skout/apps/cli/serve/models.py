@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Models", "digest"]
-
 log = logging.getLogger("skout.serve")
 Stamp = tuple[Any, ...]
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from .limits import Limits, Refused
 
-__all__ = ["Outline", "outline"]
-
 # Bytes that are looked at together, and cells of a row that are.
 _CHUNK, _CELLS = 2**18, 4096
 # The most fields of a request.

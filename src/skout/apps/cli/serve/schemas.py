@@ -7,17 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from .limits import Limits, Refused
 from .outline import outline
 
-__all__ = [
-    "Failure",
-    "Identifications",
-    "Predictions",
-    "RankRequest",
-    "Rankings",
-    "RowsRequest",
-    "SpectraRequest",
-    "parse",
-]
-
 _Row = dict[str, int | float | str | None]
 _ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
 

@@ -29,8 +29,6 @@ from .limits import Limits
 from .models import Models, digest
 from .spectra import SpectraModel
 
-__all__ = ["Impatient", "open_served", "prepare", "serve"]
-
 log = logging.getLogger("skout.serve")
 # Seconds in which the head of a request must have come, and after which a connection without a
 # request is closed.

@@ -14,8 +14,6 @@ from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp
 from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
 
-__all__ = ["SpectraModel"]
-
 # What tells the formats of spectra from each other, in capitals.
 _READERS: list[tuple[str, Callable[..., SpectraTable]]] = [
     ("BEGIN IONS", read_mgf),

@@ -6,8 +6,6 @@ from typing import Any
 
 from ...tables.files import Delimited, Table, strings
 
-__all__ = ["table_of_records", "table_of_text"]
-
 
 def table_of_text(text: str) -> Table:
     """Return the table that is the text of a CSV or TSV file."""

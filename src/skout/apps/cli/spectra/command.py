@@ -7,8 +7,6 @@ from typer import Argument, Option
 
 from ..options import AsJson, Debug, NewModel, Text
 
-__all__ = ["fit_spectra", "identify"]
-
 _LIBRARY = "Spectra with SMILES: .msp, .mgf, .mzML or MassBank .txt, also .gz; one file or several."
 _SPECTRA = "Spectra to identify: .mgf, .msp, .mzML or MassBank .txt, also .gz; one file or several."
 _POOL = "What `skout pool build` made."

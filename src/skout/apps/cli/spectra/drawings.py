@@ -6,8 +6,6 @@ import numpy as np
 
 from ...spectra.identify import Explanation
 
-__all__ = ["spectrum_svg"]
-
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _BOTTOM, _TOP = 8, 24, 34
 # Peaks that are drawn, and that are named.

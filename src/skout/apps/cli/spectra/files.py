@@ -12,8 +12,6 @@ from skout.persistence import FileError
 
 from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
 
-__all__ = ["open_identifier", "read_spectra_files"]
-
 _READERS: dict[str, Callable[..., SpectraTable]] = {
     ".mgf": read_mgf,
     ".msp": read_msp,

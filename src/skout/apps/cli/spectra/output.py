@@ -14,8 +14,6 @@ from ..results import FORMATS, check_format, check_place, write_rows
 from .page import write_page
 from .work import Found
 
-__all__ = ["check_form", "hit_columns", "write"]
-
 _WHOLE = ("json", "html")
 # Spectra whose rows are written at a time.
 _BLOCK = 1000

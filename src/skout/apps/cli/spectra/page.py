@@ -13,8 +13,6 @@ from ..pages import bar, page_in_one_file
 from .drawings import spectrum_svg
 from .work import Found
 
-__all__ = ["write_page"]
-
 # Candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
 _MARK = "<!-- here -->"

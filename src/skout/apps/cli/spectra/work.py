@@ -17,8 +17,6 @@ from ...spectra.readers import SpectraTable
 from ..progress import is_terminal, note
 from .files import for_the_shell, open_identifier, read_spectra_files
 
-__all__ = ["Found", "fit_library", "for_people", "identify_files"]
-
 # Reasons that are told.
 _SHOWN = 3
 

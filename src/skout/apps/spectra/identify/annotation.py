@@ -19,8 +19,6 @@ from ..readers import parse_adduct
 from ..readers.formulas import CODES, ELECTRON, MASSES, element_counts, hill
 from .results import Explanation
 
-__all__ = ["Annotation", "annotate", "explain_peaks"]
-
 _H = MASSES["H"]
 # Parts without hydrogen that are tried at most.
 _MOST_PARTS = 2**18

@@ -13,8 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from skout.decoding.search import TIE
 from skout.predictors.thresholds import cut, size_edges
 
-__all__ = ["Confidence", "Cuts", "calibration_error", "surprise", "truth_rank"]
-
 # Temperatures that are tried, in units of the spread of scores: from certainty to a guess.
 _COLDEST, _WARMEST = 1e-3, 1e2
 # Molecules that a curve is fitted on, at least; the smallest probability.

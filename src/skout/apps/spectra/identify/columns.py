@@ -16,8 +16,6 @@ from .fragments import CUTS, Fragments, bond_class, fragments_of
 from .search import Pairs, pair_scores
 from .ways import BothWays
 
-__all__ = ["WAYS", "Ions", "bond_classes", "scale_groups", "way_columns", "with_fragments"]
-
 #: Columns of `way_columns`.
 WAYS = ("both", "backward", "forward", "cosine")
 # Candidates of a spectrum that are broken into fragments: the best by both ways.

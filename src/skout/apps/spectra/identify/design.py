@@ -13,8 +13,6 @@ from skout.sketches import SubSample
 
 from .side_by_side import SideBySide
 
-__all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
-
 # Widths of the Gaussians of Tanimoto, and penalties, that were best for molecules of MassBank that
 # had no part in training (experiments/ours/two_way.py, choose and choose_forward).
 _GAMMA, _ALPHA = 0.25, 1e-4

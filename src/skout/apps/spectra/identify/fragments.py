@@ -13,8 +13,6 @@ import numpy as np
 
 from ..readers.formulas import CODES
 
-__all__ = ["CUTS", "Fragments", "bond_class", "fragments_of"]
-
 # Mean bond energies in kJ/mol, rounded: single, double, triple, aromatic. Those that textbooks do
 # not list, such as aromatic bonds with heteroatoms, are estimates between single and double.
 _ENERGIES = {

@@ -31,8 +31,6 @@ from .side_by_side import widths_of
 from .validation import Candidates, held_out
 from .ways import BothWays
 
-__all__ = ["SpectrumIdentifier"]
-
 
 class SpectrumIdentifier(PartsByName):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.

@@ -15,16 +15,6 @@ from ..pools.standard import entries
 from ..readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
 from .columns import Ions
 
-__all__ = [
-    "Library",
-    "formula_of",
-    "names_of",
-    "neutral_masses",
-    "read_library",
-    "with_adduct",
-    "with_precursors",
-]
-
 _SHOWN = 5
 
 

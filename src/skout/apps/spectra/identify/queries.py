@@ -15,8 +15,6 @@ from .inputs import names_of, neutral_masses, with_adduct, with_precursors
 from .results import Identification
 from .search import Pairs
 
-__all__ = ["Queries", "batches", "read_queries"]
-
 # Pairs of a spectrum and a candidate, and spectra, that are held at a time.
 _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
 

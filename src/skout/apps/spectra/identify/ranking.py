@@ -16,8 +16,6 @@ from skout.predictors.listwise import FeatureLists, chosen_alpha, linear
 
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 
-__all__ = ["CandidateRanking", "HeldOut", "learned", "random_order", "report_of"]
-
 # Candidates of a molecule that are learned from: the best.
 _MOST = 200
 _TOP = 25

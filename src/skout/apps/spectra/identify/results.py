@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Explanation", "Hit", "Identification"]
-
 
 @dataclass(frozen=True)
 class Hit:

@@ -15,8 +15,6 @@ from skout.dev import row_slices
 from .calibration import Confidence, Cuts
 from .results import Hit
 
-__all__ = ["Pairs", "described", "pair_scores", "ranked"]
-
 # Candidates that are embedded at a time.
 _BLOCK = 4096
 # Scores that agree so far are equal: rounding does not order candidates.

@@ -11,8 +11,6 @@ import numpy as np
 from skout.kernels import Kernel, PackedBits, Tanimoto
 from skout.molecules import fingerprints
 
-__all__ = ["SideBySide", "widths_of"]
-
 
 def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the bits of each fingerprint that settings of `skout.molecules.fingerprints` make."""

@@ -22,8 +22,6 @@ from .ranking import HeldOut
 from .search import Pairs
 from .ways import BothWays
 
-__all__ = ["Candidates", "held_out"]
-
 # Molecules of nearly equal mass that a spectrum chooses from where there is no pool.
 _NEAREST = 50
 

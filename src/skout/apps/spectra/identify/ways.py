@@ -11,8 +11,6 @@ from sklearn.base import BaseEstimator
 from skout import TwoWay
 from skout.decoding import CandidateSets
 
-__all__ = ["BothWays", "KernelMap"]
-
 
 class KernelMap(BaseEstimator):
     """From objects to vectors: k(objects, landmarks) @ matrix.

@@ -29,8 +29,6 @@ from ..readers.molecules import is_molecule_file, stream_molecules
 from .parts import SHOWN, is_whole, make_part, merge, told
 from .segments import Manifest, Segment, segment_name
 
-__all__ = ["Work", "add_segment", "build_folder"]
-
 #: Fingerprints of pools and of models, unless others are given.
 SETTINGS: dict[str, Any] = {
     "kind": ["morgan", "counts", "pairs", "rdkit", "maccs"],

@@ -19,8 +19,6 @@ from skout.molecules import fingerprints
 from .segments import sealed, spans
 from .standard import entries
 
-__all__ = ["Told", "is_whole", "make_part", "merge", "told"]
-
 #: Invalid SMILES that are shown.
 SHOWN = 5
 

@@ -17,8 +17,6 @@ from ..readers.formulas import hill
 from .building import Work, add_segment, build_folder
 from .segments import Manifest, Segment
 
-__all__ = ["MoleculePool"]
-
 
 class MoleculePool:
     """Molecules in a folder: masses, formulas, SMILES, names, and fingerprints computed once.

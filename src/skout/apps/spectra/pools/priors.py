@@ -14,8 +14,6 @@ from skout.dev import opened
 from ..readers.records import as_path, plain_number
 from .standard import entries
 
-__all__ = ["check_prior", "prior_column", "read_prior"]
-
 _KEYS, _NUMBERS = ("inchikey", "skeleton", "key"), ("prior", "count", "number")
 _LETTERS = 14  # of the skeleton of an InChIKey
 

@@ -21,8 +21,6 @@ import numpy as np
 
 from skout.dev import FileError, replacing
 
-__all__ = ["MANIFEST", "Manifest", "Segment", "sealed", "segment_name", "spans"]
-
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skout molecules", 1
 _SHA256 = re.compile("[0-9a-f]{64}")

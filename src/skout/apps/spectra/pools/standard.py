@@ -14,8 +14,6 @@ from skout.kernels.molecules import molecules
 
 from ..readers.formulas import hill
 
-__all__ = ["Entry", "entries"]
-
 # Letters of SMILES; RDKit takes seconds for as many atoms, and minutes for a few times as many.
 _MOST_LETTERS = 10_000
 

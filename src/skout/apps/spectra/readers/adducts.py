@@ -13,8 +13,6 @@ import numpy as np
 
 from .formulas import ELECTRON, formula_mass
 
-__all__ = ["Adduct", "neutral_mass", "parse_adduct", "precursor_mz", "written"]
-
 #: Names that are no formulas.
 NAMES = {
     "ACN": "C2H3N",

@@ -6,8 +6,6 @@ import math
 import re
 from collections import Counter
 
-__all__ = ["CODES", "ELECTRON", "MASSES", "element_counts", "formula_code", "formula_mass", "hill"]
-
 ELECTRON = 0.000548579909
 _ELEMENTS = """
 H 1.00782503207 He 4.002603254 Li 7.01600455 Be 9.0121822 B 11.0093054 C 12 N 14.0030740048

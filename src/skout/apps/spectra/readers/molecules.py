@@ -19,8 +19,6 @@ from skout.readers import LIMITS
 
 from .records import Faults, Problem, as_path, lines_of, read_all
 
-__all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
-
 _SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
 # Different fields of a file.

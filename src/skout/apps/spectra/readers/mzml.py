@@ -18,8 +18,6 @@ from skout.readers import LIMITS
 from .records import Faults, blocks_of, read_all, unpacked
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
-__all__ = ["read_mzml"]
-
 # Accessions of the controlled vocabulary of mass spectrometry.
 _LEVEL, _MZ, _INTENSITY = "MS:1000511", "MS:1000514", "MS:1000515"
 _SELECTED, _CHARGE, _ENERGY = "MS:1000744", "MS:1000041", "MS:1000045"

@@ -17,17 +17,6 @@ from typing import IO, Any, TypeVar
 from skout.dev import DAMAGED, LimitError, check_choice, check_number, opened
 from skout.readers import LIMITS
 
-__all__ = [
-    "Faults",
-    "Problem",
-    "as_path",
-    "blocks_of",
-    "lines_of",
-    "plain_number",
-    "read_all",
-    "unpacked",
-]
-
 # How text of other encodings than UTF-8 begins: with a mark, or with letters of two bytes. 32 bits
 # come before 16, which begin the same.
 _ENCODINGS = {

@@ -18,8 +18,6 @@ from skout.readers import LIMITS
 from .records import Faults, as_path, lines_of, plain_number, read_all
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
-__all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
-
 # Fields of a record.
 _MOST_FIELDS = 10_000
 _QUOTED = re.compile(r'"([^"]*)"')

@@ -17,16 +17,6 @@ from skout.kernels.spectra import read_spectra
 from .adducts import neutral_mass, parse_adduct, written
 from .records import Problem, plain_number
 
-__all__ = [
-    "FIELDS",
-    "SpectraTable",
-    "Spectrum",
-    "checked_peaks",
-    "normalised",
-    "spectra_table",
-    "table_of",
-]
-
 #: What is known about a spectrum, whatever a file calls it: names in lower case without signs.
 FIELDS: dict[str, tuple[str, ...]] = {
     "identifier": (

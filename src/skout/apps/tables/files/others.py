@@ -20,8 +20,6 @@ from .table import Table, load_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columnar", "Json", "read_npz", "read_workbook", "strings"]
-
 # Letters of a JSON file.
 _LONGEST = 2**26
 

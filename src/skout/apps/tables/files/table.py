@@ -24,8 +24,6 @@ from ..reading import OddCells
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Part", "Reading", "Table", "as_texts", "load_pyarrow", "select"]
-
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
 _PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16

@@ -26,8 +26,6 @@ from .table import Table, load_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LONGEST", "PACKED_TABLES", "Delimited", "Lines", "as_text", "open_bytes", "survey"]
-
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",

@@ -18,11 +18,6 @@ from ..given import weighed
 from ..inputs import ColumnScaler
 from ..samples import Inputs, Profile, Sample
 
-__all__ = [
-    *("CALL", "FLOPS", "KERNEL_VALUE", "SPLIT"),
-    *("ByOutput", "Map", "Path", "Regressor", "other_scalings"),
-]
-
 #: An estimator of scikit-learn, which has no types.
 Regressor: TypeAlias = Any
 #: Settings that are complete, and the coordinates that they predict for the held-out rows.

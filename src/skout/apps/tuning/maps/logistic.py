@@ -19,8 +19,6 @@ from skout.dev import take, unique_columns
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, Map, Path, Regressor
 
-__all__ = ["LogisticMap", "LogisticOutputs"]
-
 _STEPS = 100
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 

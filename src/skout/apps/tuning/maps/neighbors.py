@@ -13,8 +13,6 @@ from ..folds import Folds
 from ..samples import Profile, Sample
 from .base import Map, Path, Regressor
 
-__all__ = ["NeighborsMap"]
-
 _COUNTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 
 

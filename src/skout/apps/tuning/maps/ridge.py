@@ -23,8 +23,6 @@ from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
-__all__ = ["AlignedMap", "Centered", "KernelRidgeMap", "LearnedMetricMap", "LearnedRidge"]
-
 # What a fold predicts: its rows and columns, and predictions of shape (n_alphas, h, p), first of
 # the targets as they are, then of centered ones.
 Fold = tuple[slice, slice | np.ndarray, np.ndarray, np.ndarray]

@@ -19,8 +19,6 @@ from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import SPLIT, Map, Path, Regressor
 
-__all__ = ["BoostingMap", "ExtraTreesMap", "LeafForest", "PrincipalOutputs", "RandomForestMap"]
-
 # Outputs that the trees of a forest look at, when there are more: random combinations.
 _PROJECTIONS = 24
 # Rows that a thread predicts at a time.
