@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from skout import KernelClassifier, KernelRidge, iokr
-from skout._numerics.validation import check_alphas
 from skout.decoding import DECODERS
-from skout.dev import check_choice, check_number, resolve
+from skout.dev import check_alphas, check_choice, check_number, resolve
 from skout.kernels import (
     KERNELS,
     Gaussian,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skout import save
-from skout._numerics.estimators import column_names
-from skout.dev import join, n_rows, no_frames
+from skout.dev import column_names, join, n_rows, no_frames
 from skout.kinds import Kind, guess_kind
 from skout.persistence import describe
 

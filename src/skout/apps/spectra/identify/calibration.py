@@ -10,8 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from skout.decoding.search import TIE
-from skout.predictors.thresholds import cut, size_edges
+from skout.dev import cut, size_edges
 
 # Temperatures that are tried, in units of the spread of scores: from certainty to a guess.
 _COLDEST, _WARMEST = 1e-3, 1e2
@@ -19,6 +18,8 @@ _COLDEST, _WARMEST = 1e-3, 1e2
 _FEWEST, _TINY = 20, 1e-12
 # Strata of prediction sets, and molecules of each, at least; rounding of log probabilities.
 _STRATA, _STRATUM, _ROUNDING = 4, 50, 1e-7
+# Scores that differ by less, relative to the largest, tie: rounding is about 1e-12.
+_TIE = 1e-10
 # Bins of confidence that are compared with how often it is right.
 _BINS = 10
 
@@ -94,7 +95,7 @@ def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
     if not right.any():
         return np.inf
     own, others = scores[right].max(), scores[~right]
-    slack = TIE * np.abs(scores).max()
+    slack = _TIE * np.abs(scores).max()
     above = np.sum(others > own + slack)
     return float(1.0 + above + 0.5 * (np.sum(others >= own - slack) - above))
 

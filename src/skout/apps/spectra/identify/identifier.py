@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from skout._numerics.validation import check_level
-from skout.dev import PartsByName, check_choice, check_number, check_rng
+from skout.dev import PartsByName, check_choice, check_level, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
 
 from ..pools.building import SETTINGS

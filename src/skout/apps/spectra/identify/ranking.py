@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skout.predictors.listwise import FeatureLists, chosen_alpha, linear
+from skout.dev import FeatureLists, listwise_alpha, listwise_coefficients
 
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 
@@ -75,10 +75,10 @@ def learned(held: HeldOut, groups: np.ndarray) -> tuple[CandidateRanking, dict[s
         mean = np.bincount(groups, spreads**2) / np.maximum(np.bincount(groups), 1)
         scale = np.sqrt(mean)[groups]
         lists = lists.scaled(scale)
-        alpha = chosen_alpha(lists)[0]
-        coef = linear(lists, alpha) / scale
+        alpha = listwise_alpha(lists)[0]
+        coef = listwise_coefficients(lists, alpha) / scale
         by_fold = {
-            k: linear(lists.of(np.flatnonzero(lists.fold != k)), alpha) / scale
+            k: listwise_coefficients(lists.of(np.flatnonzero(lists.fold != k)), alpha) / scale
             for k in np.unique(held.fold)
             if (lists.fold != k).any()
         }

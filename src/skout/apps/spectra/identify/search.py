@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skout.decoding import CandidateSets
-from skout.decoding.sets import PerQuery
-from skout.dev import row_slices
+from skout.dev import PerQuery, row_slices
 
 from .calibration import Confidence, Cuts
 from .results import Hit

@@ -21,8 +21,7 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from tqdm.auto import tqdm
 
-from skout._numerics.files import only_one
-from skout.dev import check_choice, check_number, chemistry
+from skout.dev import check_choice, check_number, chemistry, only_one
 from skout.molecules import fingerprints
 
 from ..readers.molecules import is_molecule_file, stream_molecules

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skout._numerics.files import new_map
-from skout.dev import replacing
+from skout.dev import new_map, replacing
 from skout.molecules import fingerprints
 
 from .segments import sealed, spans

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from skout.dev import chemistry
-from skout.kernels.molecules import molecules
+from skout.dev import chemistry, molecules
 
 from ..readers.formulas import hill
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import Spectra, check_choice
-from skout.kernels.spectra import read_spectra
+from skout.dev import Spectra, check_choice, read_spectra
 
 from .adducts import neutral_mass, parse_adduct, written
 from .records import Problem, plain_number
