@@ -10,6 +10,8 @@ from skout.apps import cli
 @pytest.fixture
 def call(capsys):
     """Run the command line: its exit code, and what it wrote to both streams."""
+    pytest.importorskip("typer")
+    pytest.importorskip("pyarrow")
 
     def run(*words):
         with warnings.catch_warnings():

@@ -56,7 +56,7 @@ def extras() -> set[str]:
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     groups = project["optional-dependencies"]
     lines = [line for name in groups.keys() - {"test", "docs", "all"} for line in groups[name]]
-    return {Requirement(line).name for line in lines}
+    return {Requirement(line).name for line in lines} - {"skout"}  # some bring others
 
 
 @in_core
