@@ -313,7 +313,7 @@ def main() -> None:
     for name in words.data:
         known[name] = compare(name, words.budget) | {"budget": words.budget}
         results = [known[name] for name in TABLES if name in known]
-        write_record("mixed_tables", settings, results, SEED, time.perf_counter() - start)
+        write_record("mixed_tables", settings, results, SEED, seconds=time.perf_counter() - start)
         show(results)
 
 

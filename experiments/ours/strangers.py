@@ -276,7 +276,7 @@ def main() -> None:
         known[table, target] = compare(table, target, kind, drop, words.budget)
         results = [known[one[:2]] for one in TARGETS if one[:2] in known]
         settings = {"budget": words.budget}
-        write_record("strangers", settings, results, SEED, time.perf_counter() - start)
+        write_record("strangers", settings, results, SEED, seconds=time.perf_counter() - start)
         print(
             table,
             target[:30],
