@@ -239,7 +239,10 @@ class LabelFeatures(Coordinates):
         return self
 
     def transform(self, Y: Any) -> np.ndarray:
-        """Return y_j phi_r(s) of sets with s labels, shape (n, r L), and a column for the empty set if there is one."""
+        """Return y_j phi_r(s) of sets with s labels, shape (n, r L).
+
+        There is a column for the empty set if there is one.
+        """
         labels = label_matrix(Y)
         if labels.shape[1] != self.n_labels_:
             raise ValueError(
