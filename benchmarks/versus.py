@@ -171,7 +171,8 @@ class Version:
     """A process that works with the sources of one version."""
 
     def __init__(self, tree: Path, **variables: str) -> None:
-        surroundings = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONWARNINGS": "ignore"}
+        path = os.pathsep.join(map(str, (tree / "src", ROOT)))
+        surroundings = os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
         surroundings |= variables
         command = [sys.executable, __file__, "--work"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
