@@ -87,8 +87,7 @@ def machine(loss: str) -> Call:
 
 
 def _bibtex(method: str) -> tuple[Any, Any]:
-    from skout import iokr
-    from skout.datasets import load
+    from skout import datasets, iokr
     from skout.kernels import Gaussian
     from skout.sketches import PSparsified, SubSample
 
@@ -96,7 +95,9 @@ def _bibtex(method: str) -> tuple[Any, Any]:
     outputs = PSparsified(200, distribution="gaussian") if "SO" in method else None
     kernels = Gaussian(0.5e-2), Gaussian(0.5e-4)
     sketches = {"input_sketch": inputs.get(method), "output_sketch": outputs}
-    return iokr(*kernels, **sketches, alpha=1e-5, random_state=0), load("bibtex")
+    return iokr(*kernels, **sketches, alpha=1e-5, random_state=0), (
+        datasets.load("bibtex") if hasattr(datasets, "load") else datasets.load_bibtex()
+    )
 
 
 def bibtex_fit(method: str) -> Call:
