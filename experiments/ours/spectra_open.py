@@ -81,7 +81,7 @@ class Protocol:
         return some.drop_duplicates(["contributor", "key", "adduct"]).sort_index()
 
     @cached_property
-    def library(self) -> Any:
+    def training(self) -> Any:
         frame = self.frame
         theirs = frame.contributor.isin(self.held)
         return frame[~theirs & ~frame.key.isin(frame.key[theirs])]
@@ -150,7 +150,7 @@ def extend(part: str, results: Any) -> None:
 
 def prepare(protocol: Protocol) -> None:
     """Record the split, and what random order scores."""
-    queries, library = protocol.queries, protocol.library
+    queries, library = protocol.queries, protocol.training
     key = protocol.pool.by_key(list(queries.key))
     found: dict[str, Any] = {
         "held out": protocol.held,
@@ -204,7 +204,7 @@ class Listed:
 
 def fit(protocol: Protocol, **size: int) -> None:
     """Fit the model on the library, with the pool and the prior; its size is in the record."""
-    table, prior = as_table(protocol.library), protocol.prior
+    table, prior = as_table(protocol.training), protocol.prior
     start, cpu = time.perf_counter(), time.process_time()
     model = SpectrumIdentifier(**size, random_state=0, verbose=True)
     model.fit(table, pool=Listed(protocol.pool, prior), prior=prior, on_error="skip")

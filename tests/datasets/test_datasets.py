@@ -771,7 +771,7 @@ def test_command_lists_every_data_set(home, capsys):
     assert not code
     lines = out.splitlines()
     assert re.split("  +", lines[1].strip()) == [
-        *("name", "rows", "features", "outputs", "kind", "license", "at hand")
+        *("name", "rows", "features", "outputs", "kind", "license", "available")
     ]
     rows = [re.split("  +", line.strip()) for line in lines[3:] if line.strip()]
     marks = {(row[0], row[-1]) for row in rows}

@@ -176,7 +176,7 @@ def test_command_fetches(served, capsys):
     code, out, _ = command(capsys, "tiny")
     assert not code
     assert re.fullmatch(r"tiny: fetched [0-9a-f]{12}-tiny.txt\n", out)
-    assert command(capsys, "tiny")[1] == "tiny: at hand\n"
+    assert command(capsys, "tiny")[1] == "tiny: available\n"
 
 
 @pytest.mark.usefixtures("served")

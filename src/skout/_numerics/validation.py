@@ -168,7 +168,7 @@ def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
             total = np.einsum(f"{axes},{axes}->", values, values)
         if np.isfinite(total):  # then all parts of the sum are, too
             return
-    largest = float(np.fmax.reduce(np.abs(values), axis=None))  # NaN are holes
+    largest = float(np.fmax.reduce(np.abs(values), axis=None))  # NaN is missing
     limit = float(np.sqrt(np.finfo(values.dtype).max / (4.0 * max(1, *rows.shape))))
     if largest > limit:
         raise ValueError(

@@ -122,7 +122,7 @@ def object_score(
 
 
 class DecodedScore:
-    """Decodes predictions of held-out rows and scores the objects: the `score` of a judge.
+    """Decodes predictions of held-out rows and scores the objects: the `score` of a scorer.
 
     Without candidates, those of a split are the outputs of its training rows, of which up to
     20,000 are drawn at random where there are more.

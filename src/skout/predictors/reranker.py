@@ -1,4 +1,4 @@
-"""A learned last word: which of a query's best candidates is the true one, by all that is known."""
+"""Learned re-ranking: which of a query's best candidates is the true one, by all its features."""
 
 from __future__ import annotations
 

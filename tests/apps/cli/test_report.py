@@ -309,8 +309,8 @@ def rows_of_numbers(n=400):
 
 
 def promised(page):
-    """Return the shares of the table of doubt."""
-    part = page.partition("<h2>Doubt</h2>")[2].partition("</section>")[0]
+    """Return the shares of the table of calibration."""
+    part = page.partition("<h2>Calibration</h2>")[2].partition("</section>")[0]
     rows = re.findall(r"<tr><td>([\d.]+)%</td><td>([\d.]+)%", part)
     return np.array(rows, dtype=float)
 

@@ -94,7 +94,7 @@ def fetch(
         group = resolve(name, by_name, "data set")
         for source in [one for one in group if one.original] or group[:1]:
             if available(source):
-                print(f"{source.name}: at hand")
+                print(f"{source.name}: available")
             elif dry_run and source.original:
                 size = sum(file.size or 0 for file in source.original.files)
                 where = f"{source.original.repository} on GitHub"
@@ -134,13 +134,13 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
 
 def _show_datasets(rows: list[dict[str, object]]) -> None:
     """Print the table of data sets."""
-    names = ["name", "rows", "features", "outputs", "kind", "license", "at hand"]
+    names = ["name", "rows", "features", "outputs", "kind", "license", "available"]
     cells = []
     for row in rows:
         counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
         mark = "yes" if row["available"] else "fetch" if row["public_files"] else "no"
         cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["license"]), mark])
-    _print_table(names, cells, left=("name", "kind", "license", "at hand"))
+    _print_table(names, cells, left=("name", "kind", "license", "available"))
 
 
 def _show_demo(run: "DemoRun") -> None:

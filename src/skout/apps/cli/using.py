@@ -273,7 +273,7 @@ def rank_part(
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output."""
-    parts = [(one.truth, one.found) for one in judged_parts(saved, table, candidates)]
+    parts = [(one.truth, one.found) for one in predicted_parts(saved, table, candidates)]
     truth, found = zip(*parts, strict=True)
     return saved.evaluation(join_truth(truth), join(found))
 
@@ -298,7 +298,7 @@ class PredictedPart:
     seconds: float
 
 
-def judged_parts(
+def predicted_parts(
     saved: Saved, table: Table, candidates: Any = None, more: Sequence[str] = ()
 ) -> Iterator[PredictedPart]:
     """Yield rows with their target and the prediction, and `more` columns as text."""

@@ -26,7 +26,7 @@ class Halves(NamedTuple):
 
     upper: np.ndarray  # (n, 32) the inputs
     lower: np.ndarray  # (n, 32) the objects to predict
-    digit: np.ndarray  # (n,) which of 0..9; never shown to a method, only used to judge
+    digit: np.ndarray  # (n,) which of 0..9; never shown to a method, only used for scores
 
     def split(self, n: int) -> tuple[Halves, Halves]:
         """Return the first n digits and the others."""

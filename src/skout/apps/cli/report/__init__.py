@@ -1,7 +1,7 @@
 """`skout report` and `model_report`: one page on what a model is, and how good.
 
 `subject` gathers the model, its test rows and predictions, from files or from Python, `measure`
-makes numbers of them, with `doubt` (calibration) and `sources` (inputs that matter, more rows),
+makes numbers of them, with `calibration` and `sources` (inputs that matter, more rows),
 and `page` writes HTML.
 """
 

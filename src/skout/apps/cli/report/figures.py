@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from .doubt import Level
+from .calibration import Level
 from .sources import Point
 
 _WIDTH, _HEIGHT = 560, 240

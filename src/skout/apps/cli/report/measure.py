@@ -1,4 +1,4 @@
-"""The numbers of a report: scores with their doubt, groups, examples, and what they come from."""
+"""The numbers of a report: scores with errors, groups, examples, and what they come from."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from skout.dev import n_rows, take
 
 from ...tables.numerals import read_numbers
-from .doubt import ReportedCalibration, calibration_of
+from .calibration import ReportedCalibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
 from .subject import Subject
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from skout.kinds import Kind
 
 from ..pages import bar, page_in_one_file
-from .doubt import ReportedCalibration
+from .calibration import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 
@@ -37,7 +37,7 @@ def page_of(report: Report) -> str:
         _section("What it is", _facts(subject.facts)),
         _section("Where it errs", _groups(report)),
         _section("Wrong and right", _examples(report)),
-        _section("Doubt", _doubt(report.calibration)),
+        _section("Calibration", _calibration(report.calibration)),
         _section("More rows", _curve(report)),
         _section("What matters", _importance(report)),
         _section("What it costs", _facts(costs)),
@@ -156,7 +156,7 @@ def _card(one: Example, report: Report) -> str:
     )
 
 
-def _doubt(found: ReportedCalibration | None) -> str:
+def _calibration(found: ReportedCalibration | None) -> str:
     """Return a plot and a table of nominal levels and of what was found."""
     if found is None:
         return ""

@@ -17,7 +17,7 @@ from ..columns import Inputs, Outputs, known_kind
 from ..fitting import for_people, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
-from ..using import Saved, join_truth, judged_parts, open_model
+from ..using import Saved, join_truth, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
 
@@ -60,7 +60,7 @@ def subject_of_files(
     pool = saved.candidates(candidates, skip_invalid)
     blocks, shown = [], []
     groups: dict[str, list[str]] = {name: [] for name in columns}
-    for one in judged_parts(saved, table, pool, columns):
+    for one in predicted_parts(saved, table, pool, columns):
         blocks.append(one)
         cells = outputs.cells_of(one.part)  # with labels that the model may not know
         shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)

@@ -35,7 +35,7 @@ def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
 def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
     """Return the mass of each molecule by precursor and adduct, and why there is none, or "".
 
-    An adduct that cannot be read is no error here: it is told.
+    An adduct that cannot be read is no error here: it is returned.
     """
     masses, notes = np.full(len(table), np.nan), []
     for i in range(len(table)):

@@ -33,7 +33,7 @@ class Candidates:
     pool: Any  # MoleculePool or None
     ppm: float
     bits: Any  # fingerprints of the molecules of the library
-    library: Library
+    measured: Library
 
     @property
     def size(self) -> int:
@@ -42,15 +42,15 @@ class Candidates:
     def of(self, mass: float, molecule: int) -> np.ndarray:
         """Return the candidates of a spectrum, the truth among them."""
         if self.pool is None:
-            near = np.argsort(np.abs(self.library.exact - mass), kind="stable")[:_NEAREST]
+            near = np.argsort(np.abs(self.measured.exact - mass), kind="stable")[:_NEAREST]
             return np.union1d(near, molecule)
         found = np.asarray(self.pool.by_mass(mass, self.ppm), dtype=np.int64)
-        has_truth = (self.pool.keys(found) == self.library.keys[molecule]).any()
+        has_truth = (self.pool.keys(found) == self.measured.keys[molecule]).any()
         return found if has_truth else np.append(found, self.size + molecule)
 
     def reaches(self) -> np.ndarray:
         """Return whether the mass of each spectrum leads to its molecule; no pool needs it to."""
-        library = self.library
+        library = self.measured
         if self.pool is None:
             return np.ones(len(library.masses), dtype=bool)
         exact = library.exact[library.molecule]
@@ -68,7 +68,7 @@ class Candidates:
 
     def facts(self, held: np.ndarray) -> dict[str, Any]:
         """Return what to say of held-out spectra, their candidates and the library."""
-        library = self.library
+        library = self.measured
         return {
             "n_held_out": len(held),
             "n_molecules": len(np.unique(library.groups[held])),
@@ -85,13 +85,15 @@ class Candidates:
         return stack([part for part in parts if len(part)])
 
     def smiles(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate(self._parts(indices, "smiles", np.array(self.library.smiles, object)))
+        return np.concatenate(
+            self._parts(indices, "smiles", np.array(self.measured.smiles, object))
+        )
 
     def formulas(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate(self._parts(indices, "formulas", self.library.formulas))
+        return np.concatenate(self._parts(indices, "formulas", self.measured.formulas))
 
     def keys(self, indices: np.ndarray) -> np.ndarray:
-        return np.concatenate(self._parts(indices, "keys", self.library.keys))
+        return np.concatenate(self._parts(indices, "keys", self.measured.keys))
 
     def _parts(self, indices: np.ndarray, name: str, own: Any) -> list[Any]:
         """Return a column of candidates, in increasing order: of the pool, then of the library."""

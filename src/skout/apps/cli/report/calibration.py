@@ -88,7 +88,7 @@ def _of_intervals(
 
 
 def _of_deviations(subject: Subject) -> ReportedCalibration | None:
-    """Judge f +- z sqrt(std^2 + noise), the intervals of a Gaussian process."""
+    """Measure the coverage of f +- z sqrt(std^2 + noise), the intervals of a Gaussian process."""
     model = subject.saved.model
     try:
         F, std = (np.asarray(part) for part in model.predict(subject.X, return_std=True))
