@@ -9,8 +9,9 @@ import numpy as np
 from skout.dev import n_rows, take
 
 from ...tables.numerals import read_numbers
+from ..importance import Importance, importances
 from .calibration import ReportedCalibration, calibration_of
-from .sources import Importance, Point, importances, learning_curve
+from .sources import Point, learning_curve
 from .subject import Subject
 
 # Rows that scores of single rows are computed of; groups of a column, and examples, that are shown.
