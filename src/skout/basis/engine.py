@@ -300,9 +300,14 @@ class Span:
         return self._engine(self.landmarks, self.weights, C[:rank], **options)
 
     @functools.cached_property
-    def _factorized(self) -> tuple[Engine, Floats, Ints]:
-        """The engine by pivoted Cholesky, its factor L, and the independent rows of K~."""
-        gram, _, noise = self._sketched
+    def _factorized(self) -> tuple[Engine, KnownRows | None]:
+        """The engine by pivoted Cholesky, and the features of the landmarks where those serve.
+
+        Then K~ and its factor are let go: while the pass over the rows runs they would take as
+        much memory as the moments themselves.
+        """
+        gram, features, noise = self._sketched
+        del self.__dict__["_sketched"]
         L, kept = pivoted_cholesky(gram, noise)
         landmarks, W = self.landmarks, None if self.weights is None else self.weights[kept]
         if W is None:
@@ -310,18 +315,17 @@ class Span:
         elif sparse.issparse(W):  # only the landmarks that these rows touch
             used = np.unique(W.indices)
             landmarks, W = take(landmarks, used), W[:, used].tocsr()
-        return self._engine(landmarks, W, triangular_inverse(L)), L, kept
+        engine = self._engine(landmarks, W, triangular_inverse(L))
+        if features is None or self.rows.precision == np.float32 or not self.rows.has_shortcuts:
+            return engine, None
+        order = kept if W is None else kept[:0]  # rows of L: landmarks
+        number = np.full(len(features), -1)
+        number[order] = np.arange(len(order))
+        return engine, KnownRows(self.place, features, number, L, kept, gram)
 
     def known_rows(self) -> KnownRows | None:
         """Return the features of rows that are landmarks, for `Engine.moments` of the same rows."""
-        gram, features, _ = self._sketched
-        if features is None or self.rows.precision == np.float32 or not self.rows.has_shortcuts:
-            return None
-        engine, L, kept = self._factorized
-        order = kept if engine.weights is None else kept[:0]  # rows of L: landmarks
-        number = np.full(len(features), -1)
-        number[order] = np.arange(len(order))
-        return KnownRows(self.place, features, number, L, kept, gram)
+        return self._factorized[1]
 
 
 def span_of(
