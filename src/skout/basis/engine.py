@@ -250,9 +250,9 @@ class Span:
     kernel: Kernel  # its parameters resolved on the rows
     landmarks: Rows  # m' of them
     weights: Matrix | None  # W, (m, m'); None for pure sub-sampling
-    place: Ints  # the number of the landmark that each row is, -1 where it is none, (n,)
+    drawn: Ints | None  # positions of the rows that the sketch drew; None without a sketch: all
+    number: Ints  # the number of the landmark that each of these rows is
     rows: Source  # what the sketch was drawn from: the rows, or a sample of them
-    is_exact: bool = False  # whether there is no sketch: the landmarks are all distinct rows
     also: Any = None  # the result of another reduction that the same pass over the rows made
     n_jobs: int | None = None
     device: str | None = None
@@ -261,6 +261,20 @@ class Span:
     def m(self) -> int:
         """The number of features: of rows of W, or of landmarks."""
         return n_rows(self.landmarks) if self.weights is None else self.weights.shape[0]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no sketch: the landmarks are all distinct rows."""
+        return self.drawn is None
+
+    @property
+    def place(self) -> Ints:
+        """The number of the landmark that each row is, -1 where it is none, (n,)."""
+        if self.drawn is None:
+            return self.number
+        place = np.full(len(self.rows), -1)
+        place[self.drawn] = self.number
+        return place
 
     @functools.cached_property
     def _sketched(self) -> tuple[Floats, Floats | None, float]:
@@ -359,12 +373,11 @@ def span_of(
         if sketch is None:
             survey.run()
             everything = rows.load()
-            first, place = unique(everything)
-            landmarks, W = take(everything, first), None
+            first, number = unique(everything)
+            landmarks, W, drawn = take(everything, first), None, None
         else:
-            landmarks, W, place = _drawn(sketch, survey, rng, resolved, n_jobs)
-        is_exact = sketch is None
-        span = Span(resolved(), landmarks, W, place, rows, is_exact, result(), n_jobs, device)
+            landmarks, W, drawn, number = _drawn(sketch, survey, rng, resolved, n_jobs)
+        span = Span(resolved(), landmarks, W, drawn, number, rows, result(), n_jobs, device)
         if W is None or span.m >= _LARGE or span._sketched[0].any():
             break  # else random signs of W made equal rows cancel, and nothing is left
     return span
@@ -376,8 +389,8 @@ def _drawn(
     rng: np.random.Generator,
     kernel: Callable[[], Kernel],
     n_jobs: int | None,
-) -> tuple[Rows, Matrix | None, Ints]:
-    """Run a survey, and return landmarks, W, and the number of the landmark that each row is.
+) -> tuple[Rows, Matrix | None, Ints, Ints]:
+    """Run a survey, and return landmarks, W, the rows drawn and the landmark that each of them is.
 
     Landmarks that are equal are merged where W is sparse: its columns are added up. Sketches of
     users are checked.
@@ -410,12 +423,11 @@ def _drawn(
         drawn_rows = survey.take(draw.indices)
         survey.run()
         landmarks = drawn_rows()
-    place, number = np.full(n, -1), np.arange(len(indices))
+    number = np.arange(len(indices))
     if sparse.issparse(W):
         first, number = unique(landmarks)
         if len(first) < len(number):
             ones = (np.ones(len(number)), number, np.arange(len(number) + 1))
             copies = sparse.csr_matrix(ones, shape=(len(number), len(first)))
             landmarks, W = take(landmarks, first), (W @ copies).tocsr()
-    place[draw.indices] = number
-    return landmarks, W, place
+    return landmarks, W, indices, number
