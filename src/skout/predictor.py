@@ -6,7 +6,7 @@ START READING HERE. A structured predictor is an output basis, which turns objec
 coordinates; any regressor, which predicts them; and a decoder, which finds the object.
 The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
 
-    fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
+    fit      outputs: decoding/base.py, fit_outputs -> basis/engine.py, KernelBasis
              inputs: regressors/ridge.py -> basis/engine.py, moments
                      -> solvers/ridge/moments.py: coef = (Z'Z + n alpha I)^-1 Z'T      (4.10)
     predict  regressors/ridge.py, f(x) -> decoding/candidates.py, the best candidate
