@@ -13,7 +13,6 @@ from .regressors import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    PrivateRidge,
     graph_task_matrix,
     quantile_task_matrix,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
-    "PrivateRidge",
     "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",

@@ -50,7 +50,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         _check_streams(settings, data)
     for text in outputs.notes():
         note(text)
-    pairs = _Pairs(table, inputs, outputs, parts)
+    pairs = _Rereadable(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
     model = _fitted(model, pairs, settings, n, tune=why is None)
@@ -91,7 +91,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
-def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool) -> Any:
+def _fitted(model: Any, pairs: _Rereadable, settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
         for entry in entry_points(group="skout.maps"):  # those of installed packages
@@ -144,7 +144,7 @@ def survey(
     return n, kept, left_out
 
 
-class _Pairs:
+class _Rereadable:
     """Blocks (X, Y) of a table, read again at each call, or of its parts in memory."""
 
     def __init__(
@@ -163,7 +163,7 @@ class _Pairs:
             yield self.inputs.read(self.table, part), self.outputs.read(self.table, part)
 
 
-def _joined(pairs: _Pairs) -> tuple[Any, Any]:
+def _joined(pairs: _Rereadable) -> tuple[Any, Any]:
     """Return X and Y of all rows."""
     blocks, outputs = zip(*pairs(), strict=True)
     return join_inputs(list(blocks)), join(list(outputs))
@@ -178,7 +178,7 @@ def join_inputs(blocks: list[Any]) -> Any:
 
 def read_table(table: Table, inputs: Inputs, outputs: Outputs) -> tuple[Any, Any]:
     """Return X and Y of all rows, for columns that are known."""
-    return _joined(_Pairs(table, inputs, outputs, None))
+    return _joined(_Rereadable(table, inputs, outputs, None))
 
 
 def _check_streams(settings: Settings, data: Path) -> None:

@@ -26,7 +26,7 @@ from .schemas import (
     Failure,
     Identifications,
     Predictions,
-    Rankings,
+    RankedRows,
     RankRequest,
     RowsRequest,
     SpectraRequest,
@@ -114,7 +114,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
 
     for path, schema, answer, work in (
         ("/api/predict", RowsRequest, Predictions, _predict),
-        ("/api/rank", RankRequest, Rankings, _rank),
+        ("/api/rank", RankRequest, RankedRows, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
         endpoint = _endpoint(models, limits, bodies, gate, work)
