@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from . import datasets, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
-    from .apps.tuning import Tuned
+    from .apps.tuning import Tuned, TunedTargets
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -51,6 +51,7 @@ __all__ = [
     "StructuredPredictor",
     "TableEncoder",
     "Tuned",
+    "TunedTargets",
     "TwoWay",
     "correct_hubness",
     "datasets",
@@ -83,6 +84,7 @@ _IN_MODULES = {
     "SpectrumIdentifier": "apps.spectra.identify",
     "TableEncoder": "apps.tables",
     "Tuned": "apps.tuning",
+    "TunedTargets": "apps.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"

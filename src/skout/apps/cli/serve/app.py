@@ -185,7 +185,8 @@ def _predict(
     if wants_csv:
         return _csv(blocks)
     rows = list(as_records(blocks))
-    return _json(model, {"output": model.saved.outputs.kind.name, "rows": rows}), _JSON, len(rows)
+    kinds = ", ".join(target.outputs.kind.name for target in model.saved.targets)
+    return _json(model, {"output": kinds, "rows": rows}), _JSON, len(rows)
 
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
