@@ -19,7 +19,7 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, molecules, persistence, readers, theory
+    from . import datasets, formulas, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
     from .apps.tuning import Tuned, TunedTargets
@@ -57,6 +57,7 @@ __all__ = [
     "datasets",
     "decoding",
     "dsokr",
+    "formulas",
     "graph_task_matrix",
     "iokr",
     "kernels",
@@ -91,7 +92,7 @@ _IN_MODULES = {
     ),
     "correct_hubness": "predictors",
 }
-_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
+_MODULES = ("datasets", "formulas", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
 
 
