@@ -1,4 +1,4 @@
-"""KernelRidge on columns as they are and on standardized ones: where `fit` warns, and what it costs.
+"""KernelRidge on columns as they are and on standardized ones: where `fit` warns, what it costs.
 
     python -m experiments.ours.scales [--splits N]
     python -m experiments.ours.scales --page              the table of docs/regression.md
