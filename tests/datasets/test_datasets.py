@@ -46,7 +46,7 @@ def load(kind, name):
 
 
 def test_sources_are_complete():
-    assert len(CATALOG) == 99
+    assert len(CATALOG) == 100
     assert {name for _, name in PUBLIC} == {
         *("bookmarks", "mediamill", "rf2", "scm1d", "scm20d", "otoliths")
     }

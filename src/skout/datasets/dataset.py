@@ -158,7 +158,9 @@ def load(
     if download and not available(entry):
         fetch(entry)
     if entry.original and available(entry) and not packed(entry):
-        fields = parse(fetch(entry), entry, entry.original.parser)
+        rows = entry.original.rows
+        public = entry if rows is None else replace(entry, shape=(rows, *entry.shape[1:]))
+        fields = parse(fetch(entry), public, entry.original.parser)
     else:
         fields = parse(locate(entry), entry, entry.parser)
     if entry.n_train is not None:
