@@ -21,7 +21,7 @@ def build(
     out: NewModel,
     pool: Annotated[Path | None, Option(help=_POOL)] = None,
     share_alike: Annotated[bool, Option("--share-alike", help=_ALIKE)] = False,
-    landmarks: Annotated[int, Option(min=10, help="Spectra that are kept in the file.")] = 1000,
+    landmarks: Annotated[int, Option(min=10, help="Spectra that are kept in the file.")] = 800,
     seed: Annotated[int, Option(help="Seed of all draws.")] = 0,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -45,7 +45,7 @@ def build(
         out,
         open_pool(pool),
         share_alike=share_alike,
-        n_landmarks=(landmarks, 3 * landmarks // 5),
+        n_landmarks=(landmarks, 5 * landmarks // 8),
         random_state=seed,
         verbose=is_terminal(),
     )

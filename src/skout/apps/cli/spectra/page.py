@@ -8,7 +8,7 @@ from typing import Any
 from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
 
-from ...spectra.identify import Explanation, Hit, Identification
+from ...spectra.identify import Explanation, Fragment, Hit, Identification
 from ..pages import bar, page_in_one_file
 from .drawings import spectrum_svg
 from .work import Found
@@ -121,7 +121,7 @@ def _peaks(one: Identification, spectrum: Spectra, found: Found) -> str:
 
 def _fragments(explained: Explanation) -> str:
     """Return drawings of the first candidate with the fragments of the largest peaks colored."""
-    fragments = [(i, one) for i, one in enumerate(getattr(explained, "fragments", ())) if one]
+    fragments = [(i, one) for i, one in enumerate(explained.fragments) if one]
     largest = sorted(fragments, key=lambda pair: -explained.intensity[pair[0]])[:_FRAGMENTS]
     drawn = "".join(_fragment(explained, i, fragment) for i, fragment in largest)
     if not drawn:
@@ -129,7 +129,7 @@ def _fragments(explained: Explanation) -> str:
     return f'<details><summary>fragments</summary><ol class="hits">{drawn}</ol></details>'
 
 
-def _fragment(explained: Explanation, i: int, fragment: Any) -> str:
+def _fragment(explained: Explanation, i: int, fragment: Fragment) -> str:
     return (
         f"<li>{Smiles().picture(explained.smiles, fragment.atoms)}"
         f'<div class="name">m/z {explained.mz[i]:.4f}</div>'

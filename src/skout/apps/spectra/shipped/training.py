@@ -17,8 +17,8 @@ from ..identify import BothWays, KernelMap
 from ..pools import MoleculePool
 from ..readers import SpectraTable, spectra_table
 
-# Landmarks among spectra and among molecules.
-_LANDMARKS = (1000, 600)
+# Landmarks among spectra and among molecules: as many as a file of 12 MB holds.
+_LANDMARKS = (800, 500)
 _SHARE_ALIKE = "CC BY-SA"
 _SOURCE = (
     "MassBank (https://massbank.eu), repository MassBank/MassBank-data on GitHub, release "
@@ -51,7 +51,7 @@ def build_massbank_model(
     share_alike : bool, default False
         Whether records under CC BY-SA are learned from, too: whoever passes such a model on must
         use the same license.
-    n_landmarks : tuple of two int, default (1000, 600)
+    n_landmarks : tuple of two int, default (800, 500)
         Among spectra and among molecules.
     random_state : int, default 0
     verbose : bool, default False
@@ -91,14 +91,19 @@ def open_library(data: Dataset, rows: np.ndarray) -> SpectraTable:
 
 def in_half_precision(model: SpectrumIdentifier) -> SpectrumIdentifier:
     """Return a model whose matrices take half of the bytes; it computes as precisely as before."""
-    ways = model.ways_
-    maps = (ways.spectra, ways.backward, ways.forward)
     small = SpectrumIdentifier(**model.get_params(deep=False))
     vars(small).update(vars(model))
-    small.ways_ = BothWays(
+    small.ways_, small.formula_ways_ = map(_halved, (model.ways_, model.formula_ways_))
+    return small
+
+
+def _halved(ways: BothWays | None) -> BothWays | None:
+    if ways is None:
+        return None
+    maps = (ways.spectra, ways.backward, ways.forward)
+    return BothWays(
         *(KernelMap(one.kernel, one.landmarks, one.matrix.astype(np.float16)) for one in maps)
     )
-    return small
 
 
 def _attribution(data: Dataset, rows: np.ndarray) -> dict[str, Any]:
