@@ -168,9 +168,11 @@ def load(
         fetch(entry)
     if entry.original and available(entry) and not packed(entry):
         paths, parser = fetch(entry), entry.original.parser
+        n_public = entry.original.rows or entry.shape[0]  # a release may have more than the copy
+        expected = replace(entry, shape=(n_public, *entry.shape[1:]))
     else:
-        paths, parser = locate(entry), entry.parser
-    fields = parse(paths, entry, parser)
+        paths, parser, expected = locate(entry), entry.parser, entry
+    fields = parse(paths, expected, parser)
     if entry.n_train is not None:
         rows, n = entry.shape[0], entry.n_train
         split = {"train": slice(0, n), "test": slice(n, rows)}

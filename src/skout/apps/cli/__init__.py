@@ -67,6 +67,7 @@ def build_app() -> "typer.Typer":
     from .report.command import report
     from .serve.command import serve
     from .spectra.command import fit_spectra, identify
+    from .spectra.models import models
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -89,6 +90,7 @@ def build_app() -> "typer.Typer":
     app.command()(identify)
     app.add_typer(datasets, name="datasets")
     app.add_typer(pools, name="pool")
+    app.add_typer(models, name="models")
     return app
 
 
