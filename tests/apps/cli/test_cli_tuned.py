@@ -125,7 +125,7 @@ def test_people_read_the_score_the_error_and_the_baseline(table, call):
     code, out, err = call("fit", table, *words, "-o", table.parent / "m")
     assert (code, err) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in out.splitlines() if len(line.split()) > 1)
-    assert lines["tuned"] == "True"
+    assert not {"tuned", "in", "not"} & lines.keys()  # as usual
     assert "kernel ridge" in lines["chosen"]
     assert lines["validation"].startswith("R2 ")
     assert " +- " in lines["validation"]

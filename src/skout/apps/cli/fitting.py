@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from skout import TableEncoder, Tuned, save
@@ -19,14 +20,15 @@ from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
+from ..tables.numerals import is_missing
 from ..tuning import MAPS
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows, wanted
 from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
 
-# Rows of which some can be held out.
-_LEAST_ROWS = 10
+# Rows of which some can be held out, and inputs that a form may have.
+_LEAST_ROWS, _MOST_SHOWN = 10, 100
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
@@ -67,6 +69,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
         "baseline": outputs.baseline(first_rows(Y for _, Y in pairs())),
+        "example": typical_row(table, inputs),
         "settings": as_record(settings),
         "rows": n,
         "seconds": seconds,
@@ -82,6 +85,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "standardize": inputs.standardize,
         "not_used": list(unused),
         "output": outputs.kind.name,
+        "classes": n_classes(model, outputs),
         "target": outputs.columns,
         "tuned": bool(tuned),
         **alpha,
@@ -98,6 +102,7 @@ def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool
             MAPS.setdefault(entry.name, entry.load())
         tuned = Tuned(
             pairs.outputs.kind.name,
+            settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=TableEncoder(day_first=settings.day_first, strict=settings.strict),
@@ -107,6 +112,33 @@ def _fitted(model: Any, pairs: _Pairs, settings: Settings, n: int, *, tune: bool
     if pairs.parts is not None:
         return model.fit(*_joined(pairs))
     return model.fit(Blocks(pairs, n))
+
+
+def n_classes(model: Any, outputs: Outputs) -> int:
+    """Return how many classes or labels a model knows, 0 where there are none."""
+    names = getattr(outputs.kind, "labels", None)
+    if outputs.kind.estimator_type == "classifier":
+        names = model.classes_
+    return 0 if names is None else len(names)
+
+
+def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
+    """Return a row that nobody has: medians of numbers, and the most frequent words that recur."""
+    if len(inputs.columns) > _MOST_SHOWN:
+        return {}
+    part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
+    numbers = zip(inputs.numbers, part.numbers.T, strict=True)
+    row: dict[str, float | str] = {
+        name: float(f"{np.nanmedian(values):.4g}")
+        for name, values in numbers
+        if not np.isnan(values).all()
+    }
+    for name in inputs.texts:
+        cells = Counter(cell for cell in part.texts[name] if not is_missing(cell or ""))
+        for cell, n in cells.most_common(1):
+            if n > 1:
+                row[name] = cell
+    return row
 
 
 def _tell(unused: dict[str, str]) -> None:
@@ -208,7 +240,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
-        "metric": KINDS[model.kind_].metric,
+        "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},
@@ -228,15 +260,20 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def for_people(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what `skout fit` did, in few words."""
-    if "validation" not in found:
-        return found
-    shown = {name: found[name] for name in found if name not in ("standardize", "validation")}
+def for_people(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what `skout fit` did, in few words: without what is as usual."""
+    usual = {"rows_left_out": 0, "not_used": [], "tuned": True, "in_memory": True}
+    shown = {name: value for name, value in record.items() if usual.get(name, ...) != value}
+    if record.get("classes"):
+        shown["output"] = f"{record['output']} ({record['classes']:,} different)"
+    shown.pop("classes", None)
+    if "validation" not in record:
+        return shown
     weights: Counter[str] = Counter()
-    for one in found["validation"]["chosen"]:
-        kernel = f"{one['kernel']} " if one.get("kernel") is not None else ""
-        weights[f"{kernel}{one['map']}"] += one["weight"]
+    for member in record["validation"]["chosen"]:
+        kernel = f"{member['kernel']} " if member.get("kernel") is not None else ""
+        weights[f"{kernel}{member['map']}"] += member["weight"]
+    shown.pop("standardize", None)
     shown["chosen"] = [f"{name} {weight:.0%}" for name, weight in weights.most_common()]
-    shown["validation"] = found["validation"]["summary"]
+    shown["validation"] = record["validation"]["summary"]
     return shown

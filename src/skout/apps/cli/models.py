@@ -13,6 +13,7 @@ from .options import (
     Data,
     Debug,
     Format,
+    Keep,
     Model,
     NewModel,
     Rows,
@@ -38,6 +39,9 @@ _MISSING = 'Missing input numbers: "error", or "mean" fills them; default the mo
 _STRICT = "Refuse cells that are no numbers or dates in columns of them; default they are missing."
 _DAY_FIRST = "How 3/4/2024 is read where its column does not tell; default the month is first."
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
+_SCORING = "What the model is chosen by: accuracy, log_loss, roc_auc, f1 ...; default its kind's."
+_PROBA = "Add a column P(...) for each class or label: its probability."
+_ONE_SCORE = "Print this score alone: accuracy, log_loss, roc_auc, f1_macro, rmse ..."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
 
 
@@ -81,6 +85,7 @@ def fit(
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,
     tune: Annotated[Flag, Option(help=_TUNE)] = None,
     budget: Annotated[Text, Option(help=_BUDGET)] = None,
+    scoring: Annotated[Text, Option(help=_SCORING)] = None,
     config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -111,18 +116,19 @@ def predict(
     out: Rows = "-",
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
-    keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
+    keep: Keep = None,
+    proba: Annotated[bool, Option("--proba", help=_PROBA)] = False,
     form: Format = None,
     debug: Debug = False,
 ) -> None:
     """Predict the target of each row of a table.
 
-    Example: skout predict model.skout test.csv -o predictions.csv
+    Example: skout predict model.skout test.csv --proba -o predictions.csv
     """
     form = check_format(out, form, [model, data, candidates])
     from .using import opened_files, predict_table
 
-    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep)
+    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep, proba)
     tell(write_rows(rows, out, form), out)
 
 
@@ -133,6 +139,7 @@ def rank(
     skip_invalid: SkipInvalid = False,
     k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
     out: Rows = "-",
+    keep: Keep = None,
     form: Format = None,
     debug: Debug = False,
 ) -> None:
@@ -143,7 +150,7 @@ def rank(
     form = check_format(out, form, [model, data, candidates])
     from .using import opened_files, rank_table
 
-    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k)
+    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k, keep)
     tell(write_rows(rows, out, form), out)
 
 
@@ -170,14 +177,27 @@ def evaluate(
     data: Annotated[Path, Argument(help=f"{FORMATS}, with the target.")],
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
+    scoring: Annotated[Text, Option(help=_ONE_SCORE)] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Compare predictions with the target, by the metrics of its kind.
 
+    Of classes and labels, the scores of each are printed too, and the confusion table.
+
     Example: skout evaluate model.skout test.csv --json
     """
+    from .classes import one_score, tables_for_people
     from .using import evaluate_table, opened_files
 
-    found = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
-    show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
+    evaluation = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
+    classes = evaluation.get("classes", {})
+    if scoring is not None:
+        show({"rows": evaluation["rows"], **one_score(evaluation, scoring)}, as_json)
+    elif as_json:
+        show(evaluation, as_json)
+    else:
+        overall = {**evaluation["metrics"], **classes.get("overall", {})}
+        show({"rows": evaluation["rows"], **overall}, as_json)
+        if classes:
+            print(tables_for_people(classes))

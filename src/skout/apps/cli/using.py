@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +19,15 @@ from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
 from ..tables.files import Part, Table, is_table, listed, select
+from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, wanted
-from .progress import opened, progress
+from .progress import note, opened, progress
+from .unseen import Unseen, named, unseen_of
 
 # Samples of the rows that standard errors of what is no mean over rows come from.
 _SAMPLES = 200
+# Categories that were not in the training rows, of which each has a line.
+_MOST_NOTES = 10
 
 
 @dataclass(frozen=True)
@@ -31,17 +36,17 @@ class Scores:
 
     kind: Kind
     truth: Any
-    found: Any
+    predicted: Any
 
     @cached_property
     def each(self) -> dict[str, np.ndarray]:
         """The measures of each row; the first is the main one."""
-        return self.kind.measures(self.truth, self.found)
+        return self.kind.measures(self.truth, self.predicted)
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:
         """The measures of all rows together."""
-        return self.kind.evaluate(self.truth, self.found)
+        return self.kind.evaluate(self.truth, self.predicted)
 
     @property
     def main(self) -> str:
@@ -70,7 +75,7 @@ class Scores:
         draws: dict[str, list[float]] = {name: [] for name in self.metrics}
         for _ in range(_SAMPLES):
             rows = rng.integers(m, size=m)
-            drawn = self.kind.evaluate(take(self.truth, rows), take(self.found, rows))
+            drawn = self.kind.evaluate(take(self.truth, rows), take(self.predicted, rows))
             for name, value in drawn.items():
                 draws[name] += [] if value is None else [value]
         return {
@@ -97,6 +102,40 @@ class Saved:
         """The training outputs that are chosen from, None where there are none."""
         return getattr(getattr(self._chooser, "decoder_", self._chooser), "pool_", None)
 
+    @property
+    def levels(self) -> Mapping[str, Sequence[str]]:
+        """The values of columns of categories, of a model that takes a table."""
+        levels: Mapping[str, Sequence[str]] = getattr(
+            getattr(self.model, "encoder_", None), "levels_", {}
+        )
+        return levels
+
+    @property
+    def classes(self) -> list[str]:
+        """Classes or labels that the model has a probability for; none where it has none."""
+        kind = self.outputs.kind
+        if not (kind.has_probabilities and callable(getattr(self.model, "predict_proba", None))):
+            return []
+        labels = getattr(kind, "labels", None)
+        return list(map(str, self.model.classes_ if labels is None else labels))
+
+    def probabilities(self, X: Any) -> np.ndarray | None:
+        """Return the probability of each of the `classes`, (n, n_classes); None without them."""
+        return self.model.predict_proba(X) if self.classes else None
+
+    def check_proba(self) -> None:
+        """Raise where the model has no probabilities, and say why."""
+        kind = self.outputs.kind
+        if not kind.has_probabilities:
+            raise ValueError(
+                f"--proba is for classes and label sets, and the model predicts {kind.plural}."
+            )
+        if not self.classes:
+            raise ValueError(
+                "--proba: the model was fitted with settings of its own and has no probabilities. "
+                "Fit it without them (--input-kernel, --alpha ...), so that skout chooses it."
+            )
+
     def predict(self, X: Any, candidates: Any) -> Any:
         """Return the output of each row, among candidates if there are any."""
         more = {} if candidates is None else {"candidates": candidates}
@@ -117,14 +156,27 @@ class Saved:
             return n_rows(candidates.objects)
         return 0 if self.pool is None else n_rows(self.pool)
 
-    def scores(self, truth: Any, found: Any) -> Scores:
+    def scores(self, truth: Any, predicted: Any) -> Scores:
         """Return how good predictions are."""
-        return Scores(self.outputs.kind, truth, found)
+        return Scores(self.outputs.kind, truth, predicted)
 
-    def evaluation(self, truth: Any, found: Any) -> dict[str, Any]:
-        """Return what `skout evaluate` says."""
-        metrics = self.scores(truth, found).metrics
-        return {"rows": n_rows(truth), "output": self.outputs.kind.name, "metrics": metrics}
+    def evaluation(
+        self, truth: Any, predicted: Any, proba: np.ndarray | None = None
+    ) -> dict[str, Any]:
+        """Return what `skout evaluate` says; `proba` are the probabilities of the `classes`."""
+        kind = self.outputs.kind
+        record = {
+            "rows": n_rows(truth),
+            "output": kind.name,
+            "metrics": self.scores(truth, predicted).metrics,
+        }
+        if kind.estimator_type == "classifier":
+            names = self.classes or np.unique(predicted).astype(str).tolist()
+            record["classes"] = class_scores(truth, predicted, names, proba).record()
+        elif hasattr(kind, "labels"):
+            names = list(map(str, kind.labels))
+            record["classes"] = label_scores(truth, predicted, names, proba).record()
+        return record
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -222,33 +274,67 @@ def opened_files(
 
 
 def predict_table(
-    saved: Saved, table: Table, candidates: Any = None, keep: str | None = None
+    saved: Saved,
+    table: Table,
+    candidates: Any = None,
+    keep: str | None = None,
+    proba: bool = False,
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns of predictions, with some of the table's own before them."""
+    """Yield columns of predictions, with some of the table's own before them.
+
+    At the end, categories that the training rows did not have are named.
+    """
     inputs, outputs = saved.inputs, saved.outputs
+    if proba:
+        saved.check_proba()
+    copied = _kept(keep, table, outputs.columns)
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
+    unseen: Unseen = Counter()
+    for part in progress(parts, "predicting"):
+        columns, new = predict_part(saved, table, part, candidates, proba)
+        unseen += new
+        yield {**{name: part.texts[name] for name in copied}, **columns}
+    for value in list(named(unseen, saved.levels))[:_MOST_NOTES]:
+        note(f"{value}.")
+    if len(unseen) > _MOST_NOTES:
+        note(f"{len(unseen) - _MOST_NOTES:,} more values were not in the training rows.")
+
+
+def _kept(keep: str | None, table: Table, taken: Sequence[str]) -> list[str]:
+    """Return the columns of --keep, none of which may be one of those that are written."""
     copied = select(keep, table.names, "--keep") if keep else []
-    clash = [name for name in copied if name in set(outputs.columns)]
+    clash = [name for name in copied if name in set(taken)]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
-    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
-    for part in progress(parts, "predicting"):
-        found = predict_part(saved, table, part, candidates)
-        yield {**{name: part.texts[name] for name in copied}, **found}
+    return copied
 
 
-def predict_part(saved: Saved, table: Table, part: Part, candidates: Any) -> dict[str, list[Any]]:
-    """Return columns of predictions for some rows."""
-    return saved.outputs.cells(saved.predict(saved.inputs.read(table, part), candidates))
+def predict_part(
+    saved: Saved, table: Table, part: Part, candidates: Any, proba: bool = False
+) -> tuple[dict[str, list[Any]], Unseen]:
+    """Return columns of predictions for some rows, and the values that are new in them."""
+    X = saved.inputs.read(table, part)
+    columns = saved.outputs.cells(saved.predict(X, candidates))
+    probabilities = saved.probabilities(X) if proba else None
+    if probabilities is not None:
+        names = (f"P({name})" for name in saved.classes)
+        columns |= dict(zip(names, probabilities.T.tolist(), strict=True))
+    return columns, unseen_of(X, saved.levels)
 
 
 def rank_table(
-    saved: Saved, table: Table, candidates: Any, k: int
+    saved: Saved, table: Table, candidates: Any, k: int, keep: str | None = None
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns query, rank, candidate and score: one row a query and rank."""
+    """Yield columns query, rank, candidate and score, one row a query and rank, after columns of
+    the table that are to be kept."""
     check_number(k, "-k", low=1, integer=True)
     inputs = saved.inputs
-    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.reading), "ranking"):
-        yield rank_part(saved, table, part, candidates, k)
+    copied = _kept(keep, table, ("query", "rank", "candidate", "score"))
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
+    for part in progress(parts, "ranking"):
+        ranked = rank_part(saved, table, part, candidates, k)
+        at = [query - part.start for query in ranked["query"]]
+        yield {**{name: [part.texts[name][i] for i in at] for name in copied}, **ranked}
 
 
 def rank_part(
@@ -257,7 +343,8 @@ def rank_part(
     """Return columns query, rank, candidate and score for some rows."""
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
-        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
+        hint = "predict --proba" if saved.classes else "predict"
+        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use {hint}.")
     indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
     pool = saved.pool if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
@@ -273,9 +360,18 @@ def rank_part(
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output."""
-    parts = [(one.truth, one.found) for one in predicted_parts(saved, table, candidates)]
-    truth, found = zip(*parts, strict=True)
-    return saved.evaluation(join_truth(truth), join(found))
+    parts = list(predicted_parts(saved, table, candidates))
+    return saved.evaluation(*joined(parts))
+
+
+def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | None]:
+    """Return the truth, the predictions and the probabilities of several blocks as one."""
+    probas = [part.proba for part in parts if part.proba is not None]
+    return (
+        join_truth([part.truth for part in parts]),
+        join([part.predicted for part in parts]),
+        np.concatenate(probas) if probas else None,
+    )
 
 
 def join_truth(parts: Sequence[Any]) -> Any:
@@ -294,7 +390,8 @@ class PredictedPart:
     part: Part
     X: Any
     truth: Any
-    found: Any
+    predicted: Any
+    proba: np.ndarray | None
     seconds: float
 
 
@@ -308,5 +405,6 @@ def predicted_parts(
     for part in filter(len, map(outputs.observed, progress(parts, "evaluating"))):
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()
-        found = saved.predict(X, candidates)
-        yield PredictedPart(part, X, truth, found, time.perf_counter() - start)
+        predicted = saved.predict(X, candidates)
+        seconds = time.perf_counter() - start
+        yield PredictedPart(part, X, truth, predicted, saved.probabilities(X), seconds)

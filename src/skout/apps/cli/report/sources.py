@@ -56,7 +56,7 @@ def importances(subject: Subject) -> Importance:
     found = Importance(len(some), len(names))
     if len(some) < 2:
         return found
-    best = subject.saved.scores(truth, take(subject.found, some)).merit
+    best = subject.saved.scores(truth, take(subject.predicted, some)).merit
     rng, start = np.random.default_rng(0), time.perf_counter()
     orders = [rng.permutation(len(some)) for _ in range(_REPEATS)]
     for j in _chosen(X, len(names)):
@@ -141,4 +141,4 @@ def learning_curve(subject: Subject) -> list[Point]:
 
 def _targets(model: Any, Y: Any) -> Any:
     """Return targets of the shape that the model was fitted with."""
-    return Y[:, 0] if getattr(model, "_is_vector", False) else Y
+    return np.reshape(Y, (len(Y), -1))[:, 0] if getattr(model, "_is_vector", False) else Y

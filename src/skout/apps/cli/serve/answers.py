@@ -1,20 +1,22 @@
 """What a served model says to a request."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ...tables.files import Part, Table
 from ..results import Columns, as_records
+from ..unseen import Unseen, UnseenValue, named
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-# Rows between two looks at the clock.
-_AT_ONCE = 128
+# Rows between two looks at the clock, and values that the training rows did not have, at most.
+_AT_ONCE, _MOST_UNSEEN = 128, 50
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class TableModel:
     summary: str = ""  # what is known of how well it predicts
     input_image: Picture | None = None  # how columns of numbers lie in an image
     output_image: Picture | None = None
+    example: Mapping[str, float | str] = field(default_factory=dict)  # typical inputs
 
     kind = "table"
 
@@ -54,6 +57,7 @@ class TableModel:
                 "columns": inputs.columns,
                 "text": inputs.is_text,
                 "gaps": bool(inputs.gaps),
+                "fields": [self._field(name) for name in inputs.columns],
                 "image": self.input_image and asdict(self.input_image),
             },
             "outputs": {
@@ -64,8 +68,19 @@ class TableModel:
                 "text": outputs.is_text,
                 "separator": outputs.kind.separator,
                 "image": self.output_image and asdict(self.output_image),
+                "probabilities": bool(self.saved.classes),
             },
             "candidates": self.n_candidates,
+        }
+
+    def _field(self, name: str) -> dict[str, Any]:
+        """Return what a form needs to know of an input."""
+        levels = self.saved.levels.get(name, ())
+        return {
+            "name": name,
+            "number": name in set(self.saved.inputs.numbers),
+            "values": list(levels),
+            "example": self.example.get(name),
         }
 
     def warm(self) -> None:
@@ -77,10 +92,31 @@ class TableModel:
         for part in table.parts(inputs.numbers, inputs.texts):
             predict_part(self.saved, table, part, self.candidates)
 
-    def predict(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
-        """Yield predictions of the rows of a request."""
-        for table, part in self._parts(asked, limits, deadline):
-            yield predict_part(self.saved, table, part, self.candidates)
+    def predict(
+        self, request: Any, limits: Limits, deadline: Deadline
+    ) -> tuple[list[Columns], list[UnseenValue]]:
+        """Return predictions of the rows of a request, and the values in them that are new."""
+        if request.proba and not self.saved.classes:
+            what = self.saved.outputs.kind.plural
+            raise Refused(422, f"proba: the model predicts {what} without probabilities.")
+        blocks: list[Columns] = []
+        unseen: Unseen = Counter()
+        for table, part in self._parts(request, limits, deadline):
+            columns, new = predict_part(
+                self.saved, table, part, self.candidates, proba=request.proba
+            )
+            blocks.append(columns)
+            unseen += new
+        return blocks, list(named(unseen, self.saved.levels))[:_MOST_UNSEEN]
+
+    def as_rows(self, blocks: Iterable[Columns]) -> list[dict[str, Any]]:
+        """Return the columns of `predict` as one dict a row, its probabilities in one of theirs."""
+        rows = list(as_records(blocks))
+        names = {f"P({name})": name for name in self.saved.classes}
+        for row in rows:
+            if names and names.keys() <= row.keys():
+                row["probabilities"] = {name: row.pop(column) for column, name in names.items()}
+        return rows
 
     def rank(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
         """Yield the best candidates for the rows of a request."""
