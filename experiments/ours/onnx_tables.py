@@ -3,7 +3,7 @@
     python -m experiments.ours.onnx_tables [--tables movies ikea ...] [--budget 10]
 
 For each target of `experiments.ours.strangers`: `skout fit` without settings on three quarters of
-the rows, `to_onnx` of what it chose, and ONNX Runtime on the other rows beside `predict`. Equal is a
+the rows, `to_onnx` of what it chose, and ONNX Runtime on other rows beside `predict`. Equal is a
 difference of at most 1e-5 of the largest prediction or probability, and the same labels.
 """
 
