@@ -100,6 +100,10 @@ def compared(place: Path) -> dict[str, Any]:
     }
 
 
+def _said(result: dict[str, Any]) -> str:
+    return f"{result['worst']:.1e}" if "worst" in result else str(result["reason"])
+
+
 def main() -> None:
     """Fit, export and compare on all targets, and write a record."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -117,15 +121,12 @@ def main() -> None:
         results.append({"table": table, "target": target, **result})
         print(results[-1], flush=True)
     is_equal = [result.get("worst", np.inf) <= CLOSE for result in results]
+    columns = ["table", "target", "largest difference, or why not"]
     rows = [
-        [
-            one["table"],
-            one["target"][:30],
-            f"{one['worst']:.1e}" if "worst" in one else one["reason"],
-        ]
+        dict(zip(columns, (one["table"], one["target"][:30], _said(one)), strict=True))
         for one in results
     ]
-    print_table(["table", "target", "largest difference, or why not"], rows)
+    print_table(rows, columns)
     share = f"{sum(is_equal)} of {len(results)} exported and equal to {CLOSE:g}"
     print(share)
     if not words.tables:

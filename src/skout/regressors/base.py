@@ -20,7 +20,7 @@ from .._numerics.types import Array, Floats, Ints, Objects, Weights
 from .._numerics.validation import check_alphas, check_choice, check_number, check_rng, warn_user
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
-from ..basis.passes import TrainingSample
+from ..basis.moments import TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2

@@ -17,8 +17,7 @@ from .._numerics.objects import to_device
 from .._numerics.types import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
 from ..basis import span_of
-from ..basis.moments import Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import Moments, TrainingSample
 from ..kernels import Kernel, LearnedMetric, Mahalanobis
 from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample

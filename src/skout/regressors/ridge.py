@@ -22,8 +22,7 @@ from .._numerics.types import Floats, Objects, Table, Weights
 from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.moments import AnyMoments, Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import AnyMoments, Moments, TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..rows import (
     Memory,

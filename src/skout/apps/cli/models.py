@@ -25,7 +25,8 @@ from .results import check_format, check_place, show, tell, write_rows
 Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 
-_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
+_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Give it again for targets of other kinds.'
+_KIND = "What a column is: artist=category, tags=set, year=number, x=drop; give it again for more."
 _OUTPUT = "What they hold: label_sets, rankings, classes, numbers, strings, smiles ..., a kind."
 _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
@@ -67,6 +68,7 @@ def fit(
     out: NewModel,
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
+    kind: Annotated[Columns, Option(help=_KIND)] = None,
     inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
     drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
     input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
@@ -80,7 +82,7 @@ def fit(
     missing: Annotated[Text, Option(help=_MISSING)] = None,
     strict: Annotated[Flag, Option("--strict", help=_STRICT)] = None,
     day_first: Annotated[Flag, Option("--day-first/--month-first", help=_DAY_FIRST)] = None,
-    separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
+    separators: Annotated[Text, Option("--separators", "--separator", help=_SEPARATORS)] = None,
     seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,
     tune: Annotated[Flag, Option(help=_TUNE)] = None,
@@ -188,16 +190,19 @@ def evaluate(
     Example: skout evaluate model.skout test.csv --json
     """
     from .classes import one_score, tables_for_people
-    from .using import evaluate_table, opened_files
+    from .using import evaluate_table, metrics_by_target, opened_files
 
-    evaluation = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
-    classes = evaluation.get("classes", {})
+    done = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
+    by_target = done.get("targets", {"": done})
     if scoring is not None:
-        show({"rows": evaluation["rows"], **one_score(evaluation, scoring)}, as_json)
+        scores = {name: one_score(one, scoring) for name, one in by_target.items()}
+        show(
+            {"rows": done["rows"], **(scores if len(scores) > 1 else scores.popitem()[1])}, as_json
+        )
     elif as_json:
-        show(evaluation, as_json)
+        show(done, as_json)
     else:
-        overall = {**evaluation["metrics"], **classes.get("overall", {})}
-        show({"rows": evaluation["rows"], **overall}, as_json)
-        if classes:
-            print(tables_for_people(classes))
+        show({"rows": done["rows"], **metrics_by_target(by_target)}, as_json)
+        for name, one in by_target.items():
+            if "classes" in one:
+                print(f"\n{name}".rstrip() + tables_for_people(one["classes"]))

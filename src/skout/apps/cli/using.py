@@ -4,7 +4,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from skout.dev import check_number, join, n_rows, take
 from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
+from ..tables.encoder import EncodedRows
 from ..tables.files import Part, Table, is_table, listed, select
 from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, wanted
@@ -91,6 +92,18 @@ class Saved:
     model: Any
     inputs: Inputs
     outputs: Outputs
+    others: tuple["Saved", ...] = ()  # models of further targets, with the same inputs
+
+    @property
+    def targets(self) -> tuple["Saved", ...]:
+        """This model and those of further targets."""
+        return replace(self, others=()), *self.others
+
+    def check_one_target(self, what: str) -> None:
+        """Raise if there are several targets, of which `what` would have to name one."""
+        if self.others:
+            names = listed([one.outputs.name for one in self.targets])
+            raise ValueError(f"{what} is for models of one target, and this one has: {names}.")
 
     @property
     def _chooser(self) -> Any:
@@ -123,14 +136,19 @@ class Saved:
         """Return the probability of each of the `classes`, (n, n_classes); None without them."""
         return self.model.predict_proba(X) if self.classes else None
 
+    def names_of_probabilities(self, target: "Saved") -> list[str]:
+        """Return the columns of a target's probabilities, with its name where there are more."""
+        prefix = f"{target.outputs.name}=" if self.others else ""
+        return [f"P({prefix}{name})" for name in target.classes]
+
     def check_proba(self) -> None:
-        """Raise where the model has no probabilities, and say why."""
-        kind = self.outputs.kind
-        if not kind.has_probabilities:
+        """Raise where no target has probabilities, and say why."""
+        if not any(target.outputs.kind.has_probabilities for target in self.targets):
+            kinds = listed([target.outputs.kind.plural for target in self.targets])
             raise ValueError(
-                f"--proba is for classes and label sets, and the model predicts {kind.plural}."
+                f"--proba is for classes and label sets, and the model predicts {kinds}."
             )
-        if not self.classes:
+        if not any(target.classes for target in self.targets):
             raise ValueError(
                 "--proba: the model was fitted with settings of its own and has no probabilities. "
                 "Fit it without them (--input-kernel, --alpha ...), so that skout chooses it."
@@ -257,12 +275,20 @@ def open_model(path: Path) -> Saved:
             "`skout fit`. Use it with skout.load."
         )
     try:
-        inputs, outputs = Inputs(**record["inputs"]), Outputs.opened(record["outputs"])
-        if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
+        inputs = Inputs(**record["inputs"])
+        targets = [Outputs.opened(one["outputs"]) for one in record.get("targets") or [record]]
+        names = [name for outputs in targets for name in outputs.columns]
+        if not all(isinstance(name, str) for name in (*inputs.columns, *names)):
             raise TypeError("columns have names that are no text")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
-    return Saved(load(path, modules=outputs.kind.modules), inputs, outputs)
+    modules = [module for outputs in targets for module in outputs.kind.modules]
+    model = load(path, modules=modules)
+    models = [model] if len(targets) == 1 else [model.models_[one.name] for one in targets]
+    first, *others = (
+        Saved(one, inputs, outputs) for one, outputs in zip(models, targets, strict=True)
+    )
+    return replace(first, others=tuple(others))
 
 
 def opened_files(
@@ -270,6 +296,8 @@ def opened_files(
 ) -> tuple[Saved, Table, Any]:
     """Return the model, the table and the candidates that a command names."""
     saved, table = open_model(model), opened(data)
+    if candidates is not None:
+        saved.check_one_target("--candidates")
     return saved, table, saved.candidates(candidates, skip_invalid)
 
 
@@ -284,10 +312,10 @@ def predict_table(
 
     At the end, categories that the training rows did not have are named.
     """
-    inputs, outputs = saved.inputs, saved.outputs
+    inputs = saved.inputs
     if proba:
         saved.check_proba()
-    copied = _kept(keep, table, outputs.columns)
+    copied = _kept(keep, table, [name for one in saved.targets for name in one.outputs.columns])
     parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
     unseen: Unseen = Counter()
     for part in progress(parts, "predicting"):
@@ -314,12 +342,18 @@ def predict_part(
 ) -> tuple[dict[str, list[Any]], Unseen]:
     """Return columns of predictions for some rows, and the values that are new in them."""
     X = saved.inputs.read(table, part)
-    columns = saved.outputs.cells(saved.predict(X, candidates))
-    probabilities = saved.probabilities(X) if proba else None
-    if probabilities is not None:
-        names = (f"P({name})" for name in saved.classes)
-        columns |= dict(zip(names, probabilities.T.tolist(), strict=True))
-    return columns, unseen_of(X, saved.levels)
+    unseen = unseen_of(X, saved.levels)
+    encoder = getattr(saved.model, "encoder_", None)
+    if encoder is not None and (saved.others or proba):
+        X = EncodedRows.of(encoder.transform(X), encoder)  # once for all targets
+    cells: dict[str, list[Any]] = {}
+    for target in saved.targets:
+        cells |= target.outputs.cells(target.predict(X, candidates))
+        probabilities = target.probabilities(X) if proba else None
+        if probabilities is not None:
+            names = saved.names_of_probabilities(target)
+            cells |= dict(zip(names, probabilities.T.tolist(), strict=True))
+    return cells, unseen
 
 
 def rank_table(
@@ -341,6 +375,7 @@ def rank_part(
     saved: Saved, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
     """Return columns query, rank, candidate and score for some rows."""
+    saved.check_one_target("rank")
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
         hint = "predict --proba" if saved.classes else "predict"
@@ -359,9 +394,11 @@ def rank_part(
 
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
-    """Return the number of rows, and the metrics of the model's kind of output."""
-    parts = list(predicted_parts(saved, table, candidates))
-    return saved.evaluation(*joined(parts))
+    """Return the number of rows, and the metrics of the model's kind of output, by target."""
+    if saved.others:
+        scores = {one.outputs.name: evaluate_table(one, table) for one in saved.targets}
+        return {"rows": max(one["rows"] for one in scores.values()), "targets": scores}
+    return saved.evaluation(*joined(list(predicted_parts(saved, table, candidates))))
 
 
 def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | None]:
@@ -372,6 +409,18 @@ def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | Non
         join([part.predicted for part in parts]),
         np.concatenate(probas) if probas else None,
     )
+
+
+def metrics_by_target(evaluations: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the metrics of several targets, as people read them."""
+    return {
+        f"{name}: {metric.replace('_', ' ')}" if name else metric: value
+        for name, evaluation in evaluations.items()
+        for metric, value in {
+            **evaluation["metrics"],
+            **evaluation.get("classes", {}).get("overall", {}),
+        }.items()
+    }
 
 
 def join_truth(parts: Sequence[Any]) -> Any:

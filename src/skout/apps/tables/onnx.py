@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from skout.persistence.onnx import Graph, converts
+from skout.persistence.onnx import OnnxGraph, converts
 
 from .encoder import TableEncoder
 from .encoders import (
@@ -28,7 +28,7 @@ _ML, _RUNTIME = "ai.onnx.ml", "com.microsoft"
 
 
 @converts("skout.TableEncoder", has_inputs=True)
-def _table(graph: Graph, encoder: TableEncoder, X: str) -> str:
+def _table(graph: OnnxGraph, encoder: TableEncoder, X: str) -> str:
     """Add an input for each column, and return the matrix."""
     blocks = []
     for columns, part in encoder.parts_:
@@ -39,7 +39,7 @@ def _table(graph: Graph, encoder: TableEncoder, X: str) -> str:
     return blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1)
 
 
-def _add_column(graph: Graph, part: object, cells: str) -> str:
+def _add_column(graph: OnnxGraph, part: object, cells: str) -> str:
     if isinstance(part, NumberColumns):
         return _numbers(graph, part, cells)
     if isinstance(part, DateColumn):
@@ -63,7 +63,7 @@ def _add_column(graph: Graph, part: object, cells: str) -> str:
     )
 
 
-def _numbers(graph: Graph, part: NumberColumns, values: str) -> str:
+def _numbers(graph: OnnxGraph, part: NumberColumns, values: str) -> str:
     # z / sqrt(1 + (z/3)^2), 0 where missing, then 0 and 1 where some columns are missing
     bend = part.bend
     z = graph.node("Sub", values, graph.constant(part.center_))
@@ -81,7 +81,7 @@ def _numbers(graph: Graph, part: NumberColumns, values: str) -> str:
     return graph.node("Concat", bent, graph.cast(graph.node("IsNaN", some)), axis=1)
 
 
-def _dates(graph: Graph, part: DateColumn, seconds: str) -> str:
+def _dates(graph: OnnxGraph, part: DateColumn, seconds: str) -> str:
     # days since 1970; sin and cos of the season, the day of the week and the hour
     days = graph.node("Div", seconds, graph.constant(part.day))
     whole = graph.node("Floor", days)
@@ -102,7 +102,7 @@ def _dates(graph: Graph, part: DateColumn, seconds: str) -> str:
     return graph.node("Concat", *blocks, axis=1)
 
 
-def _category(graph: Graph, part: CategoryColumn, cells: str) -> str:
+def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
     """Add the row of a table for each cell: one for each level, for others and for none."""
     # what `transform` says of each level, of a new one, and of a missing one
     known: list[str | None] = [*part.levels_, _PAD, None]
@@ -119,7 +119,7 @@ def _category(graph: Graph, part: CategoryColumn, cells: str) -> str:
     return graph.node("Gather", graph.constant(table), at)
 
 
-def _lookup(graph: Graph, cells: str, table: dict[str, float], other: float) -> str:
+def _lookup(graph: OnnxGraph, cells: str, table: dict[str, float], other: float) -> str:
     """Add a column with the number of each text, `other` for new ones and 0 for none."""
     numbers = np.array([*table.values(), 0.0, other])
     at = graph.node(
@@ -141,7 +141,7 @@ def _count_table(part: ManyCategories) -> dict[str, float]:
     return {name: float(np.log1p(n)) / _most(part) for name, n in part.counts_.items() if name}
 
 
-def _set(graph: Graph, part: SetColumn, cells: str) -> str:
+def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     """Add 0 and 1 for each element, over the root of how many there are."""
     padded = graph.node(
         "StringConcat", cells, graph.texts([part.separator])
@@ -186,7 +186,7 @@ def _escaped(signs: str) -> str:
 # Texts: n-grams are hashed as scikit-learn does it, by operators of ONNX Runtime ------------------
 
 
-def _tokens(graph: Graph, cells: str, **how: object) -> str:
+def _tokens(graph: OnnxGraph, cells: str, **how: object) -> str:
     """Add the tokens of texts (n,), padded to (n, k)."""
     return graph.node(
         *("Tokenizer", cells), domain=_RUNTIME, mark=0, pad_value=_PAD, mincharnum=1, **how
@@ -201,7 +201,7 @@ def _lower() -> dict[str, str]:
     return {sign: to for sign, to in changed.items() if sign != to}
 
 
-def _letters(graph: Graph, cells: str) -> str:
+def _letters(graph: OnnxGraph, cells: str) -> str:
     """Add the characters of texts in lower case, (n, k)."""
     signs = _tokens(graph, cells, separators=[""])
     table = _lower()
@@ -216,7 +216,7 @@ def _letters(graph: Graph, cells: str) -> str:
     return graph.node("Where", is_same, signs, lower)
 
 
-def _text(graph: Graph, part: TextColumn, cells: str) -> str:
+def _text(graph: OnnxGraph, part: TextColumn, cells: str) -> str:
     blocks = [_hashed(graph, hashed, cells) for hashed in (part.words_, part.parts_)]
     halved = graph.node("Concat", *blocks, axis=1)
     halved = graph.node("Mul", halved, graph.constant(1.0 / np.sqrt(2.0)))
@@ -227,7 +227,7 @@ def _text(graph: Graph, part: TextColumn, cells: str) -> str:
     return graph.node("Concat", halved, graph.node("Div", logarithm, graph.constant(3.0)), axis=1)
 
 
-def _hashed(graph: Graph, part: HashedText, cells: str) -> str:
+def _hashed(graph: OnnxGraph, part: HashedText, cells: str) -> str:
     """Add TF-IDF of hashed n-grams, on singular vectors."""
     signs = _letters(graph, cells)
     grams, counted = (_word_grams if part.analyzer == "word" else _letter_grams)(
@@ -259,7 +259,7 @@ def _hashed(graph: Graph, part: HashedText, cells: str) -> str:
     return graph.node("Div", centered, graph.constant(part.scale_))
 
 
-def _windows(graph: Graph, tokens: str, size: int) -> list[str]:
+def _windows(graph: OnnxGraph, tokens: str, size: int) -> list[str]:
     """Return the names of tokens (n, k), and of those after each of them, each of shape (n, k)."""
     n = graph.node("Shape", tokens, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(size), axis=0)
@@ -273,18 +273,18 @@ def _windows(graph: Graph, tokens: str, size: int) -> list[str]:
     ]
 
 
-def _joined(graph: Graph, parts: Sequence[str]) -> str:
+def _joined(graph: OnnxGraph, parts: Sequence[str]) -> str:
     name = parts[0]
     for part in parts[1:]:
         name = graph.node("StringConcat", name, part)
     return name
 
 
-def _is(graph: Graph, tokens: str, sign: str) -> str:
+def _is(graph: OnnxGraph, tokens: str, sign: str) -> str:
     return graph.node("Equal", tokens, graph.texts([sign]))
 
 
-def _letter_grams(graph: Graph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
+def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
     """Add n-grams of letters inside of words, which have a blank on both sides, and which count.
 
     Of all n-grams of the text those count that have no blank inside.
@@ -316,7 +316,7 @@ def _letter_grams(graph: Graph, signs: str, sizes: tuple[int, int]) -> tuple[str
     return graph.node("Concat", *grams, axis=1), graph.node("Concat", *counted, axis=1)
 
 
-def _windows_before(graph: Graph, flags: str) -> str:
+def _windows_before(graph: OnnxGraph, flags: str) -> str:
     """Return whether the flag before each was set; before the first it was not."""
     numbers = graph.cast(flags, np.int64)
     n = graph.node("Shape", numbers, start=0, end=1)
@@ -328,7 +328,7 @@ def _windows_before(graph: Graph, flags: str) -> str:
     return graph.node("Greater", moved, graph.numbers(0))
 
 
-def _word_grams(graph: Graph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
+def _word_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
     """Add words of two letters and more, and neighbors of them with a blank between."""
     words = _tokens(graph, _lines(graph, signs), tokenexp="[\\p{L}\\p{N}_]{2,}")
     grams, counted = [], []
@@ -340,7 +340,7 @@ def _word_grams(graph: Graph, signs: str, sizes: tuple[int, int]) -> tuple[str, 
     return graph.node("Concat", *grams, axis=1), graph.node("Concat", *counted, axis=1)
 
 
-def _lines(graph: Graph, signs: str) -> str:
+def _lines(graph: OnnxGraph, signs: str) -> str:
     """Add the texts (n,) that characters (n, k) make; padding becomes blanks."""
     helper, kinds = graph.onnx.helper, graph.onnx.TensorProto
     signs = graph.node("Where", _is(graph, signs, _PAD), graph.texts([" "]), signs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skout.persistence.onnx import Graph, add_forest_leaves, add_leaf_sums, add_part, converts
+from skout.persistence.onnx import OnnxGraph, add_forest_leaves, add_leaf_sums, add_part, converts
 
 from .averages import Averaged
 from .inputs import ColumnScaler
@@ -41,7 +41,7 @@ _TAIL = (
 
 
 @converts("skout.Averaged")
-def _averaged(graph: Graph, model: Averaged, X: str) -> str:
+def _averaged(graph: OnnxGraph, model: Averaged, X: str) -> str:
     n = len(model.members_)
     weights = np.full(n, 1.0 / n) if model.weights is None else np.asarray(model.weights)
     X = X or graph.input("X", ["n", model.n_features_in_])
@@ -53,17 +53,17 @@ def _averaged(graph: Graph, model: Averaged, X: str) -> str:
 
 
 @converts("skout.Centered")
-def _centered(graph: Graph, model: Centered, X: str) -> str:
+def _centered(graph: OnnxGraph, model: Centered, X: str) -> str:
     return graph.node("Add", add_part(graph, model.regressor_, X), graph.constant(model.mean_))
 
 
 @converts("skout.LearnedRidge")
-def _learned(graph: Graph, model: LearnedRidge, X: str) -> str:
+def _learned(graph: OnnxGraph, model: LearnedRidge, X: str) -> str:
     return add_part(graph, model.ridge_, X)
 
 
 @converts("skout.ByOutput")
-def _by_output(graph: Graph, model: ByOutput, X: str) -> str:
+def _by_output(graph: OnnxGraph, model: ByOutput, X: str) -> str:
     parts = [add_part(graph, member, X) for member in model.members_]
     joined = graph.node("Concat", *parts, axis=1)
     order = np.argsort(np.concatenate(model.columns_))
@@ -71,7 +71,7 @@ def _by_output(graph: Graph, model: ByOutput, X: str) -> str:
 
 
 @converts("skout.LogisticOutputs")
-def _logistic(graph: Graph, model: LogisticOutputs, X: str) -> str:
+def _logistic(graph: OnnxGraph, model: LogisticOutputs, X: str) -> str:
     # base + P(yes | x) gain
     margins = graph.node("MatMul", X, graph.constant(model.coef_))
     yes = graph.node("Sigmoid", graph.node("Add", margins, graph.constant(model.intercept_)))
@@ -81,7 +81,7 @@ def _logistic(graph: Graph, model: LogisticOutputs, X: str) -> str:
 
 
 @converts("skout.PrincipalOutputs")
-def _principal(graph: Graph, model: PrincipalOutputs, X: str) -> str:
+def _principal(graph: OnnxGraph, model: PrincipalOutputs, X: str) -> str:
     parts = [add_part(graph, member, X) for member in model.members_]
     scores = graph.node("Concat", *parts, axis=1)
     values = graph.node("MatMul", scores, graph.constant(model.components_.T))
@@ -89,7 +89,7 @@ def _principal(graph: Graph, model: PrincipalOutputs, X: str) -> str:
 
 
 @converts("skout.LeafForest")
-def _leaf_forest(graph: Graph, model: LeafForest, X: str) -> str:
+def _leaf_forest(graph: OnnxGraph, model: LeafForest, X: str) -> str:
     means = model.leaf_means()
     if means is None:
         return add_part(graph, model.forest_, X)
@@ -97,7 +97,7 @@ def _leaf_forest(graph: Graph, model: LeafForest, X: str) -> str:
 
 
 @converts("skout.ColumnScaler")
-def _scaled(graph: Graph, model: ColumnScaler, X: str) -> str:
+def _scaled(graph: OnnxGraph, model: ColumnScaler, X: str) -> str:
     if model.method == "none":
         return X
     if model.method == "dense":
@@ -114,7 +114,7 @@ def _scaled(graph: Graph, model: ColumnScaler, X: str) -> str:
     return graph.node("Div", X, graph.node("Where", is_zero, graph.constant(1.0), norms))
 
 
-def _normal_scores(graph: Graph, X: str, quantiles: np.ndarray) -> str:
+def _normal_scores(graph: OnnxGraph, X: str, quantiles: np.ndarray) -> str:
     """Add normal scores: each value's share of smaller ones, the middle of equal ones."""
     q = len(quantiles)
     knots = graph.constant(quantiles.T[None])  # (1, d, q)
@@ -129,7 +129,7 @@ def _normal_scores(graph: Graph, X: str, quantiles: np.ndarray) -> str:
     return _inverse_normal(graph, graph.node("Min", share, graph.constant(1.0 - edge)))
 
 
-def _share(graph: Graph, X: str, is_below: str, quantiles: np.ndarray) -> str:
+def _share(graph: OnnxGraph, X: str, is_below: str, quantiles: np.ndarray) -> str:
     """Add where values lie among quantiles, between 0 and 1, by the count of those below them."""
     q, d = quantiles.shape
     count = graph.sum(graph.cast(is_below, np.int64), 2, keepdims=False)  # (n, d)
@@ -151,7 +151,7 @@ def _share(graph: Graph, X: str, is_below: str, quantiles: np.ndarray) -> str:
     return graph.node("Div", total, graph.constant(float(q - 1)))
 
 
-def _inverse_normal(graph: Graph, share: str) -> str:
+def _inverse_normal(graph: OnnxGraph, share: str) -> str:
     """Add the inverse of the normal distribution, for shares of at least 1e-14."""
     one = graph.constant(1.0)
     is_upper = graph.node("Greater", share, graph.constant(1.0 - np.exp(-2.0)))
@@ -170,7 +170,7 @@ def _inverse_normal(graph: Graph, share: str) -> str:
     return graph.node("Where", is_middle, middle, signed)
 
 
-def _ratio(graph: Graph, x: str, powers: tuple[tuple[float, ...], tuple[float, ...]]) -> str:
+def _ratio(graph: OnnxGraph, x: str, powers: tuple[tuple[float, ...], tuple[float, ...]]) -> str:
     names = []
     for coefs in powers:
         name = graph.constant(coefs[0])

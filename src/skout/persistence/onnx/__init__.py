@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..._numerics.files import check_place, replacing
 from ..._numerics.types import Candidates, Estimator, PathLike
 from ..._numerics.validation import check_choice
-from .graph import Graph, add_part, converts
+from .graph import OnnxGraph, add_part, converts
 from .outputs import add_numbers, add_outputs
 from .parts import add_forest_leaves, add_leaf_sums
 
-__all__ = ["Graph", "add_forest_leaves", "add_leaf_sums", "add_part", "converts", "to_onnx"]
+__all__ = ["OnnxGraph", "add_forest_leaves", "add_leaf_sums", "add_part", "converts", "to_onnx"]
 
 
 def to_onnx(
@@ -79,7 +79,7 @@ def to_onnx(
     ['prediction']
     """
     check_choice(dtype, "dtype", ("float64", "float32"))
-    graph = Graph(dtype)
+    graph = OnnxGraph(dtype)
     if path is not None:
         check_place(path, "path")
     check_is_fitted(model)
@@ -91,7 +91,7 @@ def to_onnx(
     return proto
 
 
-def _add_model(graph: Graph, model: Estimator, X: str, candidates: Candidates, k: int) -> None:
+def _add_model(graph: OnnxGraph, model: Estimator, X: str, candidates: Candidates, k: int) -> None:
     """Add a model with its outputs: of a pipeline its steps first, of a search its best model."""
     if hasattr(model, "steps"):
         *steps, (_, last) = model.steps

@@ -23,7 +23,7 @@ Shape = list[int | str]
 
 #: Adds a part of a model to a graph: of the graph, the part, and the name of its input, to the name
 #: of its result, of shape (n, p).
-Converter = Callable[["Graph", Any, str], str]
+Converter = Callable[["OnnxGraph", Any, str], str]
 _CONVERTERS: dict[str, tuple[Converter, bool]] = {}
 
 
@@ -58,12 +58,12 @@ def converts(*names: str, has_inputs: bool = False) -> Callable[[Converter], Con
     return register
 
 
-def add_part(graph: Graph, part: Estimator, X: str) -> str:
+def add_part(graph: OnnxGraph, part: Estimator, X: str) -> str:
     """Add a fitted part of a model to a graph.
 
     Parameters
     ----------
-    graph : Graph
+    graph : OnnxGraph
     part : estimator
         Of a class that has a form in ONNX, or whose parent class has.
     X : str
@@ -83,8 +83,8 @@ def add_part(graph: Graph, part: Estimator, X: str) -> str:
     --------
     >>> import numpy as np
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from skout.persistence.onnx import Graph, add_part
-    >>> graph = Graph("float64")
+    >>> from skout.persistence.onnx import OnnxGraph, add_part
+    >>> graph = OnnxGraph("float64")
     >>> X = graph.input("X", ["n", 2])
     >>> add_part(graph, StandardScaler().fit(np.eye(2)), X)
     'Div_1_0'
@@ -102,7 +102,7 @@ def add_part(graph: Graph, part: Estimator, X: str) -> str:
     )
 
 
-class Graph:
+class OnnxGraph:
     """Nodes, constants, inputs and outputs of an ONNX graph.
 
     Parameters
@@ -112,8 +112,8 @@ class Graph:
 
     Examples
     --------
-    >>> from skout.persistence.onnx import Graph
-    >>> graph = Graph("float64")
+    >>> from skout.persistence.onnx import OnnxGraph
+    >>> graph = OnnxGraph("float64")
     >>> doubled = graph.node("Mul", graph.input("X", ["n", 3]), graph.constant(2.0))
     >>> graph.output("prediction", doubled, ["n", 3])
     >>> [value.name for value in graph.model().graph.output]

@@ -25,7 +25,7 @@ from ...kernels import (
     Sum,
     as_kernel,
 )
-from .graph import ROWS, Graph, converts
+from .graph import ROWS, OnnxGraph, converts
 
 # Landmarks at which rounding errors are estimated, and the errors relative to the largest
 # prediction above which there is a warning and above which no graph is written.
@@ -33,7 +33,7 @@ _PROBED, _ROUNDING = 64, {"float64": (1e-9, 1e-5), "float32": (1e-3, 1e-1)}
 
 
 @converts("skout.KernelRidge")
-def _add_ridge(graph: Graph, model: Estimator, X: str) -> str:
+def _add_ridge(graph: OnnxGraph, model: Estimator, X: str) -> str:
     """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
     projection = model.projection_
     features = projection.features
@@ -81,7 +81,7 @@ def _dense(rows: Rows) -> np.ndarray:
     return dense.astype(np.float64)
 
 
-def _add_kernel(graph: Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
+def _add_kernel(graph: OnnxGraph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     """Add k(x, z) of all rows x and landmarks z."""
     formula = _FORMULAS.get(type(kernel))
     if formula is None:
@@ -90,23 +90,23 @@ def _add_kernel(graph: Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     return formula(graph, kernel, X, Z)
 
 
-def _linear(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _linear(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z
     return graph.node("MatMul", X, graph.constant(Z.T))
 
 
-def _polynomial(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _polynomial(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # (gamma x . z + coef0)^degree
     inner = graph.node("MatMul", X, graph.constant(kernel._width() * Z.T))
     shifted = graph.node("Add", inner, graph.constant(kernel.coef0))
     return graph.node("Pow", shifted, graph.constant(kernel.degree))
 
 
-def _squared_norms(graph: Graph, X: str) -> str:
+def _squared_norms(graph: OnnxGraph, X: str) -> str:
     return graph.sum(graph.node("Mul", X, X), 1)  # (n, 1)
 
 
-def squared_distances(graph: Graph, X: str, Z: np.ndarray) -> str:
+def squared_distances(graph: OnnxGraph, X: str, Z: np.ndarray) -> str:
     # ||x||^2 + ||z||^2 - 2 x . z, about the mean of the landmarks; what may be rounding is 0
     centre = Z.mean(axis=0)
     A, B = graph.node("Sub", X, graph.constant(centre)), Z - centre
@@ -118,16 +118,16 @@ def squared_distances(graph: Graph, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", near, graph.constant(0.0), distances)
 
 
-def _decay(graph: Graph, distances: str, gamma: float) -> str:
+def _decay(graph: OnnxGraph, distances: str, gamma: float) -> str:
     return graph.node("Exp", graph.node("Mul", distances, graph.constant(-gamma)))
 
 
-def _gaussian(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _gaussian(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||^2)
     return _decay(graph, squared_distances(graph, X, Z), kernel._width())
 
 
-def _matern(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _matern(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # u = sqrt(2 nu) gamma ||x - z||: exp(-u), times 1 + u for nu = 1.5, 1 + u + u^2/3 for 2.5
     factor = graph.constant(2.0 * kernel.nu * kernel._width() ** 2)
     squared = graph.node("Mul", squared_distances(graph, X, Z), factor)
@@ -141,7 +141,7 @@ def _matern(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", sums, decay)
 
 
-def _laplacian(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _laplacian(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||_1), the distance summed feature by feature: it never has n m d numbers
     m, helper = len(Z), graph.onnx.helper
     body = helper.make_graph(
@@ -165,7 +165,7 @@ def _laplacian(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return _decay(graph, graph.node("Scan", *inputs, body=body, num_scan_inputs=2), kernel._width())
 
 
-def _cosine(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _cosine(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
     norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
     unit = Z / np.where(norms == 0.0, 1.0, norms)
@@ -179,36 +179,36 @@ def _cosine(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", both, graph.constant(1.0), K)
 
 
-def _sum(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _sum(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Add", *_both(graph, kernel, X, Z))
 
 
-def _product(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _product(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", *_both(graph, kernel, X, Z))
 
 
-def _both(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
+def _both(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
     return [_add_kernel(graph, as_kernel(part), X, Z) for part in (kernel.left, kernel.right)]
 
 
-def _scaled(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _scaled(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     base = _add_kernel(graph, as_kernel(kernel.kernel), X, Z)
     return graph.node("Mul", base, graph.constant(kernel.factor))
 
 
-def _on_columns(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _on_columns(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     columns = kernel.transform(Z)
     ends = [[kernel.start], [kernel.start + columns.shape[1]], [1]]
     part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
     return _add_kernel(graph, as_kernel(kernel.kernel), part, columns)
 
 
-def _mahalanobis(graph: Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _mahalanobis(graph: OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     moved = graph.node("MatMul", X, graph.constant(kernel.transform(np.eye(Z.shape[1]))))
     return _add_kernel(graph, as_kernel(kernel.kernel), moved, kernel.transform(Z))
 
 
-_FORMULAS: dict[type, Callable[[Graph, Any, str, np.ndarray], str]] = {
+_FORMULAS: dict[type, Callable[[OnnxGraph, Any, str, np.ndarray], str]] = {
     Cosine: _cosine,
     Gaussian: _gaussian,
     Laplacian: _laplacian,

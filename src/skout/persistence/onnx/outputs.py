@@ -9,10 +9,12 @@ from ..._numerics.types import Candidates, Estimator, Objects
 from ..._numerics.validation import check_number
 from ...decoding.base import able
 from ...kinds import LabelFeatures
-from .graph import ROWS, Graph, Shape
+from .graph import ROWS, OnnxGraph, Shape
 
 
-def add_outputs(graph: Graph, F: str, decoder: Estimator, candidates: Candidates, k: int) -> None:
+def add_outputs(
+    graph: OnnxGraph, F: str, decoder: Estimator, candidates: Candidates, k: int
+) -> None:
     """Add what a decoder makes of coordinates as outputs of the graph."""
     basis, name = getattr(decoder, "basis_", None), type(decoder).__name__
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
@@ -34,19 +36,19 @@ def add_outputs(graph: Graph, F: str, decoder: Estimator, candidates: Candidates
         _add_search(graph, F, decoder, candidates, k)
 
 
-def add_numbers(graph: Graph, F: str, is_vector: bool, width: int) -> None:
+def add_numbers(graph: OnnxGraph, F: str, is_vector: bool, width: int) -> None:
     """Add the output "prediction", of shape (n,) or (n, width)."""
     if is_vector:
         F = graph.node("Squeeze", F, graph.numbers(1))
     graph.output("prediction", F, [ROWS] if is_vector else [ROWS, width])
 
 
-def _moved(graph: Graph, F: str, scale: np.ndarray, mean: np.ndarray) -> str:
+def _moved(graph: OnnxGraph, F: str, scale: np.ndarray, mean: np.ndarray) -> str:
     scaled = graph.node("Mul", F, graph.constant(scale))
     return graph.node("Add", scaled, graph.constant(mean))
 
 
-def _add_classes(graph: Graph, F: str, classes: np.ndarray) -> None:
+def _add_classes(graph: OnnxGraph, F: str, classes: np.ndarray) -> None:
     """Add the class of the largest coordinate, and the probabilities nearest to coordinates."""
     at = graph.node("ArgMax", F, axis=1, keepdims=0)
     if classes.dtype.kind in "biu":
@@ -59,7 +61,7 @@ def _add_classes(graph: Graph, F: str, classes: np.ndarray) -> None:
     graph.output("probabilities", _projected(graph, F, len(classes)), [ROWS, len(classes)])
 
 
-def _projected(graph: Graph, F: str, n: int) -> str:
+def _projected(graph: OnnxGraph, F: str, n: int) -> str:
     # max(f - t, 0), with the t that makes their sum 1
     ordered = graph.nodes_of("TopK", F, graph.numbers(n), count=2, axis=1)[0]
     sums = graph.node("CumSum", ordered, graph.constant(1, np.int64))
@@ -74,7 +76,7 @@ def _projected(graph: Graph, F: str, n: int) -> str:
 # Label sets ---------------------------------------------------------------------------------------
 
 
-def _add_sets(graph: Graph, F: str, decoder: Estimator) -> None:
+def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     """Add rows of 0 and 1 as "labels", and the probability of each label."""
     basis = decoder.basis_
     n = basis.n_labels_
@@ -96,19 +98,19 @@ def _add_sets(graph: Graph, F: str, decoder: Estimator) -> None:
     graph.output("probabilities", graph.node("Min", low, graph.constant(1.0)), [ROWS, n])
 
 
-def _cube(graph: Graph, F: str, basis: LabelFeatures) -> str:
+def _cube(graph: OnnxGraph, F: str, basis: LabelFeatures) -> str:
     """Add the coordinates of labels as (n, r, n_labels)."""
     r, n = basis.sizes_.shape[1], basis.n_labels_
     ends = [graph.numbers(0), graph.numbers(r * n), graph.numbers(1)]
     return graph.node("Reshape", graph.node("Slice", F, *ends), graph.numbers(-1, r, n))
 
 
-def _at_size(graph: Graph, cube: str, phi: np.ndarray) -> str:
+def _at_size(graph: OnnxGraph, cube: str, phi: np.ndarray) -> str:
     # w_j = sum_r phi_r f_rj
     return graph.sum(graph.node("Mul", cube, graph.constant(phi[:, None])), 1, keepdims=False)
 
 
-def _above(graph: Graph, expected: str, threshold: float, n: int, has_empty: bool) -> str:
+def _above(graph: OnnxGraph, expected: str, threshold: float, n: int, has_empty: bool) -> str:
     above = graph.node("Greater", expected, graph.constant(threshold))
     if has_empty:
         return above
@@ -118,7 +120,7 @@ def _above(graph: Graph, expected: str, threshold: float, n: int, has_empty: boo
     return graph.node("Or", above, graph.node("And", is_none, top))
 
 
-def _best_f1(graph: Graph, F: str, cube: str, expected: str, decoder: Estimator) -> str:
+def _best_f1(graph: OnnxGraph, F: str, cube: str, expected: str, decoder: Estimator) -> str:
     """Add the set of greatest expected F1: the best of each size, and the empty one."""
     basis, zeros = decoder.basis_, graph.node("Mul", expected, graph.constant(0.0))
     likely, width = "", basis.n_labels_
@@ -155,7 +157,7 @@ def _best_f1(graph: Graph, F: str, cube: str, expected: str, decoder: Estimator)
 # Rankings and candidates --------------------------------------------------------------------------
 
 
-def _add_rankings(graph: Graph, F: str, decoder: Estimator) -> None:
+def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     """Add "ranks": of each item how many have more votes, or as many and a lower number."""
     n = decoder.n_items_
     first, second = np.triu_indices(n, k=1)
@@ -175,7 +177,9 @@ def _add_rankings(graph: Graph, F: str, decoder: Estimator) -> None:
     graph.output("ranks", ranks, [ROWS, n], graph.onnx.TensorProto.INT64)
 
 
-def _add_search(graph: Graph, F: str, decoder: Estimator, candidates: Candidates, k: int) -> None:
+def _add_search(
+    graph: OnnxGraph, F: str, decoder: Estimator, candidates: Candidates, k: int
+) -> None:
     """Add the k candidates of the largest scores, ties to the lower position."""
     check_number(k, "k", low=1, integer=True)
     pool = able(decoder, "embed", "queries", by="to_onnx").embed(candidates)
@@ -206,7 +210,7 @@ def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np
     return embedding @ ahead.T, embedding @ origin[0]
 
 
-def _add_objects(graph: Graph, positions: str, objects: Objects, k: int) -> None:
+def _add_objects(graph: OnnxGraph, positions: str, objects: Objects, k: int) -> None:
     """Add the candidates themselves, where ONNX has such values."""
     if sparse.issparse(objects):
         return

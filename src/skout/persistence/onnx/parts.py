@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._numerics.types import Estimator
-from .graph import ROWS, Graph, add_part, converts
+from .graph import ROWS, OnnxGraph, add_part, converts
 from .kernels import squared_distances
 
 
 @converts("sklearn.Pipeline")
-def add_pipeline(graph: Graph, model: Estimator, X: str) -> str:
+def add_pipeline(graph: OnnxGraph, model: Estimator, X: str) -> str:
     """Add one step after the other."""
     for _, step in model.steps:
         if step is not None and step != "passthrough":
@@ -22,7 +22,7 @@ def add_pipeline(graph: Graph, model: Estimator, X: str) -> str:
 
 
 @converts("sklearn.StandardScaler")
-def _scaled(graph: Graph, model: Estimator, X: str) -> str:
+def _scaled(graph: OnnxGraph, model: Estimator, X: str) -> str:
     mean = np.zeros(1) if model.mean_ is None or not model.with_mean else model.mean_
     centered = graph.node("Sub", X, graph.constant(mean))
     scale = np.ones(1) if model.scale_ is None else model.scale_
@@ -42,7 +42,7 @@ class TreeArrays(NamedTuple):
     depth: int
 
 
-def add_leaves(graph: Graph, X: str, trees: Sequence[TreeArrays]) -> str:
+def add_leaves(graph: OnnxGraph, X: str, trees: Sequence[TreeArrays]) -> str:
     """Add the leaves that rows end in, (n, n_trees), numbered through all trees.
 
     All trees take one step down at a time, in operators that every runtime has. The operator for
@@ -83,13 +83,13 @@ def add_leaves(graph: Graph, X: str, trees: Sequence[TreeArrays]) -> str:
     return graph.node("Loop", depth, graph.constant(True, bool), roots, body=body)
 
 
-def add_leaf_sums(graph: Graph, leaves: str, values: np.ndarray) -> str:
+def add_leaf_sums(graph: OnnxGraph, leaves: str, values: np.ndarray) -> str:
     """Add the sums over trees of the values (nodes, p) of their leaves, (n, p)."""
     chosen = graph.node("Gather", graph.constant(values, np.float64), leaves)  # (n, trees, p)
     return graph.cast(graph.sum(chosen, 1, keepdims=False))
 
 
-def add_forest_leaves(graph: Graph, forest: Estimator, X: str) -> str:
+def add_forest_leaves(graph: OnnxGraph, forest: Estimator, X: str) -> str:
     """Add the leaves of a forest of scikit-learn, (n, n_trees), which looks at float32."""
     single = graph.cast(graph.cast(X, np.float32), np.float64)
     return add_leaves(graph, single, [_arrays(tree) for tree in np.ravel(forest.estimators_)])
@@ -110,13 +110,13 @@ def _leaf_values(forest: Estimator) -> np.ndarray:
 
 
 @converts("sklearn.ForestRegressor")
-def _forest(graph: Graph, model: Estimator, X: str) -> str:
+def _forest(graph: OnnxGraph, model: Estimator, X: str) -> str:
     values = _leaf_values(model) / len(model.estimators_)
     return add_leaf_sums(graph, add_forest_leaves(graph, model, X), values)
 
 
 @converts("sklearn.GradientBoostingRegressor")
-def _boosting(graph: Graph, model: Estimator, X: str) -> str:
+def _boosting(graph: OnnxGraph, model: Estimator, X: str) -> str:
     start = 0.0 if model.init_ == "zero" else np.ravel(model.init_.constant_)[0]
     values = model.learning_rate * _leaf_values(model)
     total = add_leaf_sums(graph, add_forest_leaves(graph, model, X), values)
@@ -124,7 +124,7 @@ def _boosting(graph: Graph, model: Estimator, X: str) -> str:
 
 
 @converts("sklearn.HistGradientBoostingRegressor")
-def _histograms(graph: Graph, model: Estimator, X: str) -> str:
+def _histograms(graph: OnnxGraph, model: Estimator, X: str) -> str:
     trees = [predictor.nodes for stage in model._predictors for predictor in stage]
     arrays = []
     for nodes in trees:
@@ -141,7 +141,7 @@ def _histograms(graph: Graph, model: Estimator, X: str) -> str:
 
 
 @converts("sklearn.KNeighborsRegressor")
-def _neighbors(graph: Graph, model: Estimator, X: str) -> str:
+def _neighbors(graph: OnnxGraph, model: Estimator, X: str) -> str:
     if model.effective_metric_ != "euclidean":
         raise TypeError("KNeighborsRegressor has a form in ONNX with the Euclidean metric alone.")
     rows: Any = model._fit_X.toarray() if hasattr(model._fit_X, "toarray") else model._fit_X

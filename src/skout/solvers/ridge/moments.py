@@ -19,8 +19,7 @@ from scipy.linalg import LinAlgError
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.types import Floats, Ints
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, sum_moments
-from ...basis.passes import TrainingSample
+from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
 from ..folds import (
     TEST,

@@ -36,9 +36,8 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.types import Array, Floats, Ints
-from ...basis.features import KernelMatrix
-from ...basis.moments import PartlyWhitened, check_outputs_observed
-from ...basis.passes import WhitenedFeatures, Whitening
+from ...basis.features import KernelMatrix, PartlyWhitened, WhitenedFeatures, Whitening
+from ...basis.moments import check_outputs_observed
 from ..cg import refined
 from ..design import DesignMatrix, coordinates_of
 from ..folds import ChosenAlpha

@@ -38,8 +38,7 @@ from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows, T
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
 from ...basis.features import Projection
-from ...basis.moments import AnyMoments
-from ...basis.passes import TrainingSample
+from ...basis.moments import AnyMoments, TrainingSample
 from ...kernels import Kernel
 from ...rows import Memory, Source, block_rows, limits
 from ..folds import CV, AlphaSearch, ChosenAlpha, choose, groups_of_splits, mean_square

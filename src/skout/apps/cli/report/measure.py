@@ -83,7 +83,7 @@ def measured(subject: Subject) -> Report:
     saved, n = subject.saved, subject.evaluation["rows"]
     sampled = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
     score = saved.scores(take(subject.truth, sampled), take(subject.predicted, sampled))
-    importance = importances(subject)
+    importance = importances(saved, subject.X, subject.truth, subject.predicted, subject.candidates)
     shown = [loss.column for loss in importance.losses if loss.loss > 0.0][:_CELLS]
     if subject.has_classes:
         wrong, right = _closest(subject, shown)

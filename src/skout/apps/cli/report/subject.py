@@ -16,7 +16,7 @@ from skout.persistence import describe
 
 from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
-from ..fitting import for_people, join_inputs, read_table
+from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
 from ..using import Saved, joined, open_model, predicted_parts
@@ -52,7 +52,31 @@ class Subject:
         return self.saved.outputs.kind.estimator_type == "classifier" and self.proba is not None
 
 
-def subject_of_files(
+def subjects_of_files(
+    model: Path,
+    data: Path,
+    candidates: Path | None,
+    skip_invalid: bool,
+    by: str | None,
+    train: Path | None,
+) -> list[Subject]:
+    """Return what is reported on, from the files that the command names, for each target."""
+    saved = open_model(model)
+    if candidates is not None:
+        saved.check_one_target("--candidates")
+    targets = saved.targets
+    record, about = _record(model)
+    records = record.get("targets") or [record]
+    return [
+        _subject(one, {**record, **own}, about, model, data, candidates, skip_invalid, by, train)
+        for one, own in zip(targets, records, strict=True)
+    ]
+
+
+def _subject(
+    saved: Saved,
+    record: dict[str, Any],
+    about: dict[str, Any],
     model: Path,
     data: Path,
     candidates: Path | None,
@@ -60,8 +84,8 @@ def subject_of_files(
     by: str | None,
     train: Path | None,
 ) -> Subject:
-    """Return what is reported on, from the files that the command names."""
-    saved, table = open_model(model), opened(data)
+    """Return what is reported on one target."""
+    table = opened(data)
     inputs, outputs = saved.inputs, saved.outputs
     columns = select(by, table.names, "--by") if by else []
     rows = None if train is None else read_table(opened(train), inputs, outputs)
@@ -74,7 +98,6 @@ def subject_of_files(
         shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)
         for name in columns:
             groups[name] += one.part.texts[name]
-    record, about = _record(model)
     kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
     truth, predicted, proba = joined(blocks)
     if outputs.kind.estimator_type == "regressor":
@@ -110,7 +133,7 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
     chosen = ""
     if isinstance(record.get("validation"), dict):
         try:
-            chosen = ", ".join(for_people(record)["chosen"])
+            chosen = ", ".join(chosen_models(record))
         except (KeyError, TypeError):  # a file of another version
             chosen = ""
     versions = about.get("versions")

@@ -42,13 +42,14 @@ class TableModel:
     @cached_property
     def n_candidates(self) -> int:
         """How many candidates there are to rank; 0 if the model does not rank."""
-        if not self.saved.outputs.kind.has_candidates:
+        if self.saved.others or not self.saved.outputs.kind.has_candidates:
             return 0
         return self.saved.n_candidates(self.candidates)
 
     def about(self) -> dict[str, Any]:
         """Return what a page needs to know."""
-        inputs, outputs = self.saved.inputs, self.saved.outputs
+        inputs = self.saved.inputs
+        targets = [self._described(one) for one in self.saved.targets]
         return {
             "model": self.id,
             "kind": self.kind,
@@ -60,16 +61,8 @@ class TableModel:
                 "fields": [self._field(name) for name in inputs.columns],
                 "image": self.input_image and asdict(self.input_image),
             },
-            "outputs": {
-                "kind": outputs.kind.name,
-                "name": outputs.kind.plural,
-                "style": outputs.kind.style,
-                "columns": outputs.columns,
-                "text": outputs.is_text,
-                "separator": outputs.kind.separator,
-                "image": self.output_image and asdict(self.output_image),
-                "probabilities": bool(self.saved.classes),
-            },
+            "outputs": targets[0],
+            "targets": targets,
             "candidates": self.n_candidates,
         }
 
@@ -81,6 +74,21 @@ class TableModel:
             "number": name in set(self.saved.inputs.numbers),
             "values": list(levels),
             "example": self.example.get(name),
+        }
+
+    def _described(self, saved: Saved) -> dict[str, Any]:
+        """Return what a page needs to know of a target."""
+        outputs = saved.outputs
+        return {
+            "target": outputs.name,
+            "kind": outputs.kind.name,
+            "name": outputs.kind.plural,
+            "style": outputs.kind.style,
+            "columns": outputs.columns,
+            "text": outputs.is_text,
+            "separator": outputs.kind.separator,
+            "image": self.output_image and asdict(self.output_image),
+            "probabilities": bool(saved.classes),
         }
 
     def warm(self) -> None:
@@ -96,9 +104,8 @@ class TableModel:
         self, request: Any, limits: Limits, deadline: Deadline
     ) -> tuple[list[Columns], list[UnseenValue]]:
         """Return predictions of the rows of a request, and the values in them that are new."""
-        if request.proba and not self.saved.classes:
-            what = self.saved.outputs.kind.plural
-            raise Refused(422, f"proba: the model predicts {what} without probabilities.")
+        if request.proba:
+            self.saved.check_proba()
         blocks: list[Columns] = []
         unseen: Unseen = Counter()
         for table, part in self._parts(request, limits, deadline):
@@ -112,10 +119,15 @@ class TableModel:
     def as_rows(self, blocks: Iterable[Columns]) -> list[dict[str, Any]]:
         """Return the columns of `predict` as one dict a row, its probabilities in one of theirs."""
         rows = list(as_records(blocks))
-        names = {f"P({name})": name for name in self.saved.classes}
-        for row in rows:
-            if names and names.keys() <= row.keys():
-                row["probabilities"] = {name: row.pop(column) for column, name in names.items()}
+        for target in self.saved.targets:
+            columns = dict(
+                zip(self.saved.names_of_probabilities(target), target.classes, strict=True)
+            )
+            for row in rows:
+                if columns and columns.keys() <= row.keys():
+                    chances = {name: row.pop(column) for column, name in columns.items()}
+                    by_target = row.setdefault("probabilities", {})
+                    by_target |= {target.outputs.name: chances} if self.saved.others else chances
         return rows
 
     def rank(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:

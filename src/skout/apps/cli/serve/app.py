@@ -27,7 +27,7 @@ from .schemas import (
     Identifications,
     Predictions,
     PredictRequest,
-    Rankings,
+    RankedRows,
     RankRequest,
     SpectraRequest,
     parse,
@@ -114,7 +114,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
 
     for path, schema, answer, work in (
         ("/api/predict", PredictRequest, Predictions, _predict),
-        ("/api/rank", RankRequest, Rankings, _rank),
+        ("/api/rank", RankRequest, RankedRows, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
         endpoint = _endpoint(models, limits, bodies, gate, work)
@@ -187,7 +187,7 @@ def _predict(
         return _csv(blocks)
     rows = model.as_rows(blocks)
     record = {
-        "output": model.saved.outputs.kind.name,
+        "output": ", ".join(target.outputs.kind.name for target in model.saved.targets),
         "rows": rows,
         "unseen": [{**vars(value), "note": f"{value}."} for value in unseen],
     }

@@ -302,16 +302,23 @@ function order(names) {
 }
 
 // A candidate, or a predicted cell, in the style of its kind.
-function shown(text, drawing) {
-  const { style, separator } = about.outputs;
+function shown(text, drawing, { style, separator } = about.outputs) {
   const words = text.split(separator).filter(Boolean);
   return style === "chips" ? chips(words) : style === "order" ? order(words) : molecule(text, drawing);
 }
 
 function prediction(row) {
-  const { style, columns, text, image } = about.outputs;
+  if (about.targets.length === 1) return predictionOf(about.targets[0], row);
+  return about.targets.flatMap((target) => [
+    el("h3", {}, target.target), ...predictionOf(target, row),
+    ...(target.probabilities ? probabilityBars(row.probabilities[target.target]) : []),
+  ]);
+}
+
+function predictionOf(target, row) {
+  const { style, columns, text, image } = target;
   if (image) return [pictureOf(image, columns.map((name) => row[name]))];
-  if (text) return [shown(String(row[columns[0]]), null)];
+  if (text) return [shown(String(row[columns[0]]), null, target)];
   if (style === "chips") return [chips(columns.filter((name) => row[name]))];
   if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
   return signedBars(columns.map((name) => [name, row[name]]));
@@ -347,7 +354,7 @@ function showRows(predicted, ranked) {
   const cards = predicted.rows.slice(0, MOST_SHOWN).map((row, i) => {
     const card = el("article", {}, el("h2", {}, total > 1 ? `Row ${i + 1}` : "Prediction"));
     card.append(...prediction(row));
-    if (row.probabilities) card.append(...probabilityBars(row.probabilities));
+    if (row.probabilities && about.targets.length === 1) card.append(...probabilityBars(row.probabilities));
     if (ranked) card.append(el("h3", {}, "Best candidates"), candidateList(ranked.rows[i].candidates));
     return card;
   });
@@ -486,7 +493,7 @@ async function predict(body) {
     showSpectra(found);
     return;
   }
-  const wanted = about.outputs.probabilities ? { ...body, proba: true } : body;
+  const wanted = about.targets.some((target) => target.probabilities) ? { ...body, proba: true } : body;
   const predicted = await ask("api/predict", wanted);
   last = ["api/predict", wanted];
   await follow(predicted);
