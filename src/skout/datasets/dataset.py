@@ -168,7 +168,8 @@ def load(
         fetch(entry)
     if entry.original and available(entry) and not packed(entry):
         paths, parser = fetch(entry), entry.original.parser
-        n_public = entry.original.rows or entry.shape[0]  # a release may have more than the copy
+        public_rows = entry.original.rows  # a release may have others than the copy
+        n_public = entry.shape[0] if public_rows is None else public_rows
         expected = replace(entry, shape=(n_public, *entry.shape[1:]))
     else:
         paths, parser, expected = locate(entry), entry.parser, entry

@@ -24,6 +24,12 @@ class RowsRequest(_Strict):
     table: str | None = Field(None, description="The text of a CSV or TSV file with a header.")
 
 
+class PredictRequest(RowsRequest):
+    """Rows to predict, with probabilities of classes or labels if they are asked for."""
+
+    proba: bool = Field(False, description="Whether each row has the probability of each class.")
+
+
 class RankRequest(RowsRequest):
     """Rows to rank candidates for."""
 
@@ -46,12 +52,25 @@ class SpectraRequest(_Strict):
     explain: int = Field(0, ge=0, le=10, description="Hits whose peaks are explained, of these.")
 
 
+class UnseenCategory(BaseModel):
+    """A value of a category that the training rows did not have."""
+
+    column: str
+    value: str
+    rows: int = Field(description="How many rows have it.")
+    nearest: str | None = Field(description="The value that is spelled most alike, if one is.")
+    note: str
+
+
 class Predictions(BaseModel):
     """What the model predicts: the columns that `skout predict` writes."""
 
     model: str = Field(description="Stands for the file of the model that answered.")
     output: str
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]] = Field(
+        description="Predicted columns; `probabilities` by class, where `proba` was true."
+    )
+    unseen: list[UnseenCategory]
 
 
 class Candidate(BaseModel):
