@@ -86,8 +86,8 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
-    for command in (demo, inspect, card, *models):
+    of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
+    for command in (demo, inspect, card, *of_models):
         app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
