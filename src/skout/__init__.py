@@ -13,14 +13,13 @@ from .regressors import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    PrivateRidge,
     graph_task_matrix,
     quantile_task_matrix,
 )
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, molecules, persistence, readers, theory
+    from . import datasets, formulas, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
     from .apps.tuning import Tuned, TunedTargets
@@ -47,7 +46,6 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
-    "PrivateRidge",
     "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",
@@ -59,6 +57,7 @@ __all__ = [
     "datasets",
     "decoding",
     "dsokr",
+    "formulas",
     "graph_task_matrix",
     "iokr",
     "kernels",
@@ -93,7 +92,7 @@ _IN_MODULES = {
     ),
     "correct_hubness": "predictors",
 }
-_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
+_MODULES = ("datasets", "formulas", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
 
 

@@ -74,7 +74,7 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {
 
 
 @dataclass
-class Limits:
+class UnpackLimits:
     """How much of a file readers take at a time, so that a small one cannot fill the memory.
 
     `skout.readers.LIMITS` are those of all readers. Who has larger data, of a source that can be
@@ -111,11 +111,11 @@ class Limits:
 
 
 #: Those of all readers.
-LIMITS = Limits()
+LIMITS = UnpackLimits()
 
 
 class LimitError(ValueError):
-    """What a file has is larger than a reader takes: see `Limits`."""
+    """What a file has is larger than a reader takes: see `UnpackLimits`."""
 
 
 #: What is raised where a compressed file is damaged, or larger than it may be.
@@ -123,7 +123,7 @@ DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, Li
 
 
 @contextmanager
-def opened(path: Path | IO[bytes], limits: Limits = LIMITS) -> Iterator[Any]:
+def opened(path: Path | IO[bytes], limits: UnpackLimits = LIMITS) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it begins as compressed files do.
 
     A file that is open already is read as it is. Where one unpacks to far more than its size, a
@@ -147,7 +147,7 @@ def opened(path: Path | IO[bytes], limits: Limits = LIMITS) -> Iterator[Any]:
 class _Bounded(io.RawIOBase):
     """A stream that is unpacked, up to a multiple of the bytes of its file."""
 
-    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: Limits) -> None:
+    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__()
         self._stream, self._packed, self._size, self._limits = stream, packed, 0, limits
 

@@ -21,6 +21,7 @@ from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
+from ..tables.numerals import is_missing
 from ..tuning import MAPS, Target
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows, wanted
@@ -29,8 +30,8 @@ from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
 from .using import Saved
 
-# Rows of which some can be held out.
-_LEAST_ROWS = 10
+# Rows of which some can be held out, and inputs that a form may have.
+_LEAST_ROWS, _MOST_SHOWN = 10, 100
 # Rows whose columns are shuffled to tell which matter most, how many are named, and the seconds
 # that there are for it: each shuffled column costs a prediction of these rows.
 _SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
@@ -60,7 +61,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
             note(f"{target.name}: {of_all} have no value and are left out")
     for text in (text for target in outputs for text in target.notes(len(outputs) > 1)):
         note(text)
-    pairs = [_Pairs(table, inputs, target, rows.parts) for target in outputs]
+    pairs = [_Rereadable(table, inputs, target, rows.parts) for target in outputs]
     fitted = _fitted(plan.model, pairs, settings, rows.n, tune=why is None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
@@ -82,6 +83,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
+        "example": typical_row(table, inputs),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
@@ -136,7 +138,7 @@ def _planned(table: Table, settings: Settings) -> _FitPlan:
 
 
 def _described(
-    model: Any, pair: _Pairs, left_out: int, record: Mapping[str, Any]
+    model: Any, pair: _Rereadable, left_out: int, record: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what was done for a target, as JSON has it."""
     outputs, is_tuned = pair.outputs, "validation" in record
@@ -153,7 +155,7 @@ def _described(
     }
 
 
-def _fitted(model: Any, pairs: list[_Pairs], settings: Settings, n: int, *, tune: bool) -> Any:
+def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *, tune: bool) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     first = pairs[0]
     if tune:
@@ -164,6 +166,7 @@ def _fitted(model: Any, pairs: list[_Pairs], settings: Settings, n: int, *, tune
         )
         tuned = Tuned(
             first.outputs.kind.name,
+            settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=encoder,
@@ -178,7 +181,7 @@ def _fitted(model: Any, pairs: list[_Pairs], settings: Settings, n: int, *, tune
     return model.fit(Blocks(first, n))
 
 
-def _that_matter(model: Any, pair: _Pairs) -> list[str]:
+def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
     """Return the columns without which the model would lose most, by shuffling each."""
     X, Y = (take(rows, slice(_SHUFFLED)) for rows in _joined(pair))
     saved = Saved(model, pair.inputs, pair.outputs)
@@ -186,6 +189,25 @@ def _that_matter(model: Any, pair: _Pairs) -> list[str]:
         warnings.simplefilter("ignore")  # which `fit` gave already
         losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
     return [one.column for one in losses[:_MOST_COLUMNS] if one.loss > 0.0]
+
+
+def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
+    """Return a row that nobody has: medians of numbers, and the most frequent words that recur."""
+    if len(inputs.columns) > _MOST_SHOWN:
+        return {}
+    part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
+    numbers = zip(inputs.numbers, part.columns(inputs.numbers).T, strict=True)
+    row: dict[str, float | str] = {
+        name: float(f"{np.nanmedian(values):.4g}")
+        for name, values in numbers
+        if not np.isnan(values).all()
+    }
+    for name in inputs.texts:
+        cells = Counter(cell for cell in part.texts[name] if not is_missing(cell or ""))
+        for cell, n in cells.most_common(1):
+            if n > 1:
+                row[name] = cell
+    return row
 
 
 def _tell(unused: dict[str, str]) -> None:
@@ -235,7 +257,7 @@ def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: flo
     return SurveyedRows(n, kept, without, left_out)
 
 
-class _Pairs:
+class _Rereadable:
     """Blocks (X, Y) of a table, read again at each call, or of its parts in memory."""
 
     def __init__(
@@ -263,7 +285,7 @@ class _Pairs:
         return Target(self.outputs.kind, outputs, np.concatenate(rows))
 
 
-def _joined(pairs: _Pairs) -> tuple[Any, Any]:
+def _joined(pairs: _Rereadable) -> tuple[Any, Any]:
     """Return X and Y of all rows."""
     blocks, outputs = zip(*pairs(), strict=True)
     return join_inputs(list(blocks)), join(list(outputs))
@@ -278,7 +300,7 @@ def join_inputs(blocks: list[Any]) -> Any:
 
 def read_table(table: Table, inputs: Inputs, outputs: Outputs) -> tuple[Any, Any]:
     """Return X and Y of all rows, for columns that are known."""
-    return _joined(_Pairs(table, inputs, outputs, None))
+    return _joined(_Rereadable(table, inputs, outputs, None))
 
 
 def _check_streams(settings: Settings, data: Path) -> None:
@@ -308,7 +330,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
-        "metric": KINDS[model.kind_].metric,
+        "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 
 from skout.dev import DAMAGED, ending, opened
-from skout.readers import Limits
+from skout.readers import UnpackLimits
 
 from ..numerals import is_missing, is_plain, is_unknown
 from .table import Table, load_pyarrow
@@ -35,7 +35,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Characters and records that are looked at, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
 #: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
-PACKED_TABLES = Limits(unpacked=2**28, ratio=200)
+PACKED_TABLES = UnpackLimits(unpacked=2**28, ratio=200)
 #: Letters of a row.
 LONGEST = 2**24
 # Bytes that pyarrow reads at a time, and rows of them where there are many columns, since it works
