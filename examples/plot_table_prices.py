@@ -44,7 +44,7 @@ print(run("look", "train.csv", "--target", "price")[0])
 # -----------------------
 # ``old_price`` says the price again, so it is dropped. Notes say what was not used, and why.
 
-words = ["--target", "price", "--drop", "old_price", "--budget", "10 fits", "-o", "prices.skout"]
+words = ["--target", "price", "--drop", "old_price", "--budget", "4 fits", "-o", "prices.skout"]
 summary, notes = run("fit", "train.csv", *words)
 print(notes)
 print(summary)
