@@ -7,7 +7,7 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -24,20 +24,16 @@ from .._numerics.types import Array, Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
-from ..kernels import Kernel, as_kernel
+from ..kernels import as_kernel
 from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import Sketch, as_sketch, sketch_size
+from ..sketches import as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-#: Accepted wherever a kernel is: a kernel, the name of one, or a function (A, B) -> matrix.
-KernelLike: TypeAlias = Kernel | str | Callable[..., Array]
-#: A sketch, the name of one, or None: exact.
-SketchLike: TypeAlias = Sketch | str | None
 #: A decoder, the name of one, or None: the best candidate.
 DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
