@@ -4,9 +4,9 @@
     python -m experiments.ours.scales --page              the table of docs/regression.md
 
 All sets `reg_*` and `mtr_*` as in `intercept.py`: at most 2,000 random rows, half of them to test,
-random splits with fixed seeds; missing inputs are the mean of training rows. The model has a Gaussian kernel of the default width, 400 landmarks,
-an intercept, and alpha chosen among five by five folds. The score is R2 on test rows, the mean over
-outputs.
+random splits with fixed seeds; missing inputs are the mean of training rows. The model has a
+Gaussian kernel of the default width, 400 landmarks, an intercept, and alpha chosen among five by
+five folds. The score is R2 on test rows, the mean over outputs.
 """
 
 from __future__ import annotations
