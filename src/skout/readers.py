@@ -1,5 +1,6 @@
-"""Files that chemists have: spectra as MGF, MSP, MassBank records, mzML; molecules as SDF, SMILES.
-And tables of all kinds of columns, from any library: `TableEncoder` makes numbers of them.
+"""Files that chemists have: spectra as MGF, MSP, MassBank records, mzML, mzXML, JSON and .ms;
+molecules as SDF and SMILES. And tables of all kinds of columns, from any library: `TableEncoder`
+makes numbers of them.
 
 A damaged record is reported with its number: refused, or with ``on_error="skip"`` left out. The
 code is in `skout.apps`, and is imported when a name is first asked for.
@@ -15,14 +16,18 @@ if TYPE_CHECKING:
         MoleculeTable,
         Problem,
         SpectraTable,
+        compound_labels,
         neutral_mass,
         parse_adduct,
         precursor_mz,
+        read_json,
         read_massbank,
         read_mgf,
         read_msp,
         read_mzml,
+        read_mzxml,
         read_sdf,
+        read_sirius,
         read_smiles,
         spectra_table,
         write_mgf,
@@ -36,14 +41,18 @@ __all__ = [
     "SpectraTable",
     "TableEncoder",
     "UnpackLimits",
+    "compound_labels",
     "neutral_mass",
     "parse_adduct",
     "precursor_mz",
+    "read_json",
     "read_massbank",
     "read_mgf",
     "read_msp",
     "read_mzml",
+    "read_mzxml",
     "read_sdf",
+    "read_sirius",
     "read_smiles",
     "spectra_table",
     "write_mgf",
