@@ -221,9 +221,9 @@ class Engine:
         known_rows = known_rows if of_landmarks is None else None
         whitening = Whitening(C, plan, mean, self.spectrum is not None)
         parts: list[Any] = sample.rows.reduce(
-            BlockMoments(self.features, whitening, sample, known_rows), sample.targets, sample.weights,
-            sample.groups, None if known_rows is None else known_rows.place, progress=progress,
-            n_jobs=self.n_jobs,
+            BlockMoments(self.features, whitening, sample, known_rows), sample.targets,
+            sample.weights, sample.groups, None if known_rows is None else known_rows.place,
+            progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]

@@ -451,9 +451,8 @@ class TrainingSample:
         rows, targets = self.rows.reordered(order), self.targets.reordered(order)
         if rows is None or targets is None or not isinstance(self.weights, np.ndarray | None):
             return self, known_rows
-        known_rows = (
-            None if known_rows is None else replace(known_rows, place=known_rows.place[order])
-        )
+        if known_rows is not None:
+            known_rows = replace(known_rows, place=known_rows.place[order])
         weights = None if self.weights is None else self.weights[order]
         groups = self.groups[order]
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known_rows

@@ -238,9 +238,8 @@ class MomentSystem(System):
             problem.span, problem.sample, problem.options, problem.search
         )  # fmt: skip
         (engine, known_rows), roles, checkpoint = span.factorized, None, options.checkpoint
-        known_rows = (
-            known_rows if span.rows is sample.rows else None
-        )  # else it was drawn from other rows
+        if span.rows is not sample.rows:  # landmarks that were given are no rows of the sample
+            known_rows = None
         if search.splits:
             groups, roles = groups_of_splits(search.splits, len(sample.rows))
             sample = replace(sample, groups=groups, n_groups=len(roles))
