@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from tqdm import tqdm
 
 from experiments.common import Scaler, clock, read_record, write_record
@@ -45,7 +46,7 @@ def compared(name: str, n_splits: int) -> dict[str, Any]:
         train, test = np.array_split(rows, 2)
         X = np.where(np.isnan(X), np.nanmean(X[train], axis=0), X)
         scaled = Scaler(X[train])
-        warned.append(warns(X[train]))
+        warned.append(warns(X[train], f"{name}, split {seed}"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             raw = score(X[train], Y[train], (X[test], Y[test]), seed)
@@ -56,15 +57,13 @@ def compared(name: str, n_splits: int) -> dict[str, Any]:
     return {"set": name, "warns": most, "r2_raw": float(raw), "r2_scaled": float(standardized)}
 
 
-def warns(X: np.ndarray) -> bool:
-    """Whether `fit` warns of the scales of columns: as an error, which is raised each time."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*very different scale")
-        try:
-            KernelRidge("gaussian", SubSample(2), random_state=0).fit(X, np.zeros(len(X)))
-        except UserWarning:
-            return True
-    return False
+def warns(X: np.ndarray, name: str) -> bool:
+    """Whether `fit` warns of the scales of columns; with new names, since it says the same once."""
+    frame = pd.DataFrame(X, columns=[f"{name}, {j}" for j in range(X.shape[1])])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        KernelRidge("gaussian", SubSample(2), random_state=0).fit(frame, np.zeros(len(X)))
+    return any("very different scale" in str(warning.message) for warning in caught)
 
 
 def page(results: list[dict[str, Any]]) -> list[str]:
