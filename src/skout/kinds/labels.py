@@ -32,6 +32,8 @@ _MISSED = 1e-4
 _BLOCK_NUMBERS = 2**23
 _LIKELY = 64  # labels that a set of greatest expected F1 is looked for among, at least
 _LARGE = 2**25  # coordinates are float32 from then on
+# The word that may separate labels, as a part of `LabelSets.separators`.
+_AND = " and "
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,13 @@ class LabelSets(Kind):
     style, part = "chips", "label "
 
     labels: Sequence[str] = ()
+    #: Characters that may stand between labels; " and ", with its blanks, is a word that may, too.
     separators: str = ";|"
 
     @property
     def separator(self) -> str:  # type: ignore[override]
-        return ", " if self.separators[0] == "," else self.separators[0]
+        first = self.separators.replace(_AND, "")[:1] or _AND
+        return ", " if first == "," else first
 
     def recognizes(self, Y: Objects) -> bool:
         if _are_names(super().check(Y)):  # `check` says how to make rows of them
@@ -142,7 +146,9 @@ class LabelSets(Kind):
         return [[self.labels[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
 
     def split(self, cells: Cells) -> list[list[str]]:
-        split = re.compile(f"[{re.escape(self.separators)}]").split
+        signs = self.separators.replace(_AND, "")
+        words = [r"\s+(?:and|&)\s+"] if _AND in self.separators else []
+        split = re.compile("|".join([*([f"[{re.escape(signs)}]"] if signs else []), *words])).split
         return [list(dict.fromkeys(filter(None, map(_bare, split(_inside(c)))))) for c in cells]
 
     def notice(self) -> str:

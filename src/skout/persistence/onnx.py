@@ -98,7 +98,7 @@ def to_onnx(
     ['prediction']
     """
     check_choice(dtype, "dtype", ("float64", "float32"))
-    graph = _Graph(dtype)
+    graph = _OnnxGraph(dtype)
     if path is not None:
         check_place(path, "path")
     check_is_fitted(model)
@@ -122,7 +122,7 @@ def to_onnx(
 _N = "n"  # rows: a dimension whose size is known when the graph runs
 
 
-class _Graph:
+class _OnnxGraph:
     """Nodes and constants of a graph; `node` returns the name of its result."""
 
     def __init__(self, dtype: str) -> None:
@@ -189,7 +189,7 @@ class _Graph:
 # The map ------------------------------------------------------------------------------------------
 
 
-def _add_regressor(graph: _Graph, model: Estimator) -> str:
+def _add_regressor(graph: _OnnxGraph, model: Estimator) -> str:
     """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
     projection = getattr(model, "projection_", None)
     if projection is None:
@@ -239,7 +239,7 @@ def _dense(rows: Rows) -> np.ndarray:
     return dense.astype(np.float64)
 
 
-def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
+def _add_kernel(graph: _OnnxGraph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     """Add k(x, z) of all rows x and landmarks z."""
     formula = _FORMULAS.get(type(kernel))
     if formula is None:
@@ -248,24 +248,24 @@ def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
     return formula(graph, kernel, X, Z)
 
 
-def _linear(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _linear(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z
     return graph.node("MatMul", X, graph.constant(Z.T))
 
 
-def _polynomial(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _polynomial(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # (gamma x . z + coef0)^degree
     inner = graph.node("MatMul", X, graph.constant(kernel._width() * Z.T))
     shifted = graph.node("Add", inner, graph.constant(kernel.coef0))
     return graph.node("Pow", shifted, graph.constant(kernel.degree))
 
 
-def _squared_norms(graph: _Graph, X: str) -> str:
+def _squared_norms(graph: _OnnxGraph, X: str) -> str:
     squares = graph.node("Mul", X, X)
     return graph.node("ReduceSum", squares, graph.constant([1], np.int64))  # (n, 1)
 
 
-def _squared_distances(graph: _Graph, X: str, Z: np.ndarray) -> str:
+def _squared_distances(graph: _OnnxGraph, X: str, Z: np.ndarray) -> str:
     # ||x||^2 + ||z||^2 - 2 x . z, about the mean of the landmarks; what may be rounding is 0
     centre = Z.mean(axis=0)
     A, B = graph.node("Sub", X, graph.constant(centre)), Z - centre
@@ -277,16 +277,16 @@ def _squared_distances(graph: _Graph, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", near, graph.constant(0.0), distances)
 
 
-def _decay(graph: _Graph, distances: str, gamma: float) -> str:
+def _decay(graph: _OnnxGraph, distances: str, gamma: float) -> str:
     return graph.node("Exp", graph.node("Mul", distances, graph.constant(-gamma)))
 
 
-def _gaussian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _gaussian(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||^2)
     return _decay(graph, _squared_distances(graph, X, Z), kernel._width())
 
 
-def _matern(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _matern(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # u = sqrt(2 nu) gamma ||x - z||: exp(-u), times 1 + u for nu = 1.5, 1 + u + u^2/3 for 2.5
     factor = graph.constant(2.0 * kernel.nu * kernel._width() ** 2)
     squared = graph.node("Mul", _squared_distances(graph, X, Z), factor)
@@ -300,7 +300,7 @@ def _matern(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", sums, decay)
 
 
-def _laplacian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _laplacian(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # exp(-gamma ||x - z||_1), the distance summed feature by feature: it never has n m d numbers
     m, helper = len(Z), graph.onnx.helper
     body = helper.make_graph(
@@ -324,7 +324,7 @@ def _laplacian(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return _decay(graph, graph.node("Scan", *inputs, body=body, num_scan_inputs=2), kernel._width())
 
 
-def _cosine(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _cosine(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
     norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
     unit = Z / np.where(norms == 0.0, 1.0, norms)
@@ -338,36 +338,36 @@ def _cosine(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Where", both, graph.constant(1.0), K)
 
 
-def _sum(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _sum(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Add", *_both(graph, kernel, X, Z))
 
 
-def _product(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _product(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     return graph.node("Mul", *_both(graph, kernel, X, Z))
 
 
-def _both(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
+def _both(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> list[str]:
     return [_add_kernel(graph, as_kernel(part), X, Z) for part in (kernel.left, kernel.right)]
 
 
-def _scaled(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _scaled(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     base = _add_kernel(graph, as_kernel(kernel.kernel), X, Z)
     return graph.node("Mul", base, graph.constant(kernel.factor))
 
 
-def _on_columns(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _on_columns(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     columns = kernel.transform(Z)
     ends = [[kernel.start], [kernel.start + columns.shape[1]], [1]]
     part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
     return _add_kernel(graph, as_kernel(kernel.kernel), part, columns)
 
 
-def _mahalanobis(graph: _Graph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
+def _mahalanobis(graph: _OnnxGraph, kernel: Estimator, X: str, Z: np.ndarray) -> str:
     moved = graph.node("MatMul", X, graph.constant(kernel.transform(np.eye(Z.shape[1]))))
     return _add_kernel(graph, as_kernel(kernel.kernel), moved, kernel.transform(Z))
 
 
-_FORMULAS: dict[type, Callable[[_Graph, Any, str, np.ndarray], str]] = {
+_FORMULAS: dict[type, Callable[[_OnnxGraph, Any, str, np.ndarray], str]] = {
     Cosine: _cosine,
     Gaussian: _gaussian,
     Laplacian: _laplacian,
@@ -385,7 +385,9 @@ _FORMULAS: dict[type, Callable[[_Graph, Any, str, np.ndarray], str]] = {
 # The search ---------------------------------------------------------------------------------------
 
 
-def _add_search(graph: _Graph, F: str, decoder: Estimator, candidates: Candidates, k: int) -> None:
+def _add_search(
+    graph: _OnnxGraph, F: str, decoder: Estimator, candidates: Candidates, k: int
+) -> None:
     """Add the k candidates of the largest scores, ties to the lower position."""
     check_number(k, "k", low=1, integer=True)
     pool = able(decoder, "embed", "queries", by="to_onnx").embed(candidates)
@@ -416,7 +418,7 @@ def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np
     return embedding @ ahead.T, embedding @ origin[0]
 
 
-def _add_objects(graph: _Graph, positions: str, objects: Objects, k: int) -> None:
+def _add_objects(graph: _OnnxGraph, positions: str, objects: Objects, k: int) -> None:
     """Add the candidates themselves, where ONNX has such values."""
     if sparse.issparse(objects):
         return

@@ -22,7 +22,7 @@ class Jaccard(Kernel[Sets]):
         return rows
 
     def against(self, B: Sets) -> Block:
-        def block(A: Sets, out: Array | None = None) -> Array:
+        def block(A: Sets, out: Array | None = None) -> Array:  # noqa: ARG001
             common = [(1 + len(a & b)) / (1 + len(a | b)) for a in A for b in B]
             return np.array(common).reshape(len(A), len(B))
 
@@ -42,7 +42,8 @@ class Nearest(Decoder):
 
     def decode(self, F: Array, candidates: Candidates = None) -> Targets:
         self._refuse(candidates)
-        return self.Y_[np.argmax(F @ self.Z_.T, axis=1)]
+        nearest: Array = self.Y_[np.argmax(F @ self.Z_.T, axis=1)]
+        return nearest
 
 
 def fitted(baskets: Sequence[frozenset[int]], sizes: Array) -> KernelRidge:

@@ -24,7 +24,8 @@ from .results import check_format, check_place, show, tell, write_rows
 Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 
-_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
+_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Give it again for targets of other kinds.'
+_KIND = "What a column is: artist=category, tags=set, year=number, x=drop; give it again for more."
 _OUTPUT = "What they hold: label_sets, rankings, classes, numbers, strings, smiles ..., a kind."
 _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
@@ -63,6 +64,7 @@ def fit(
     out: NewModel,
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
+    kind: Annotated[Columns, Option(help=_KIND)] = None,
     inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
     drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
     input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
@@ -76,7 +78,7 @@ def fit(
     missing: Annotated[Text, Option(help=_MISSING)] = None,
     strict: Annotated[Flag, Option("--strict", help=_STRICT)] = None,
     day_first: Annotated[Flag, Option("--day-first/--month-first", help=_DAY_FIRST)] = None,
-    separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
+    separators: Annotated[Text, Option("--separators", "--separator", help=_SEPARATORS)] = None,
     seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,
     tune: Annotated[Flag, Option(help=_TUNE)] = None,
@@ -177,7 +179,8 @@ def evaluate(
 
     Example: skout evaluate model.skout test.csv --json
     """
-    from .using import evaluate_table, opened_files
+    from .using import evaluate_table, metrics_by_target, opened_files
 
-    found = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
-    show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
+    done = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
+    metrics = metrics_by_target(done["targets"]) if "targets" in done else done.get("metrics", {})
+    show(done if as_json else {"rows": done["rows"], **metrics}, as_json)

@@ -135,11 +135,13 @@ def show(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
+    width = max([18, *(len(name) + 2 for name in found)])
     for name, value in found.items():
         if isinstance(value, list):
             value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-        print(f"{name.replace('_', ' '):18}{shown}")
+        words = name if ":" in name else name.replace("_", " ")  # a target keeps its name
+        print(f"{words:{width}}{shown}")
 
 
 def tell(n: int, out: str) -> None:

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from skout.dev import check_number, join, n_rows, take
 from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
+from ..tables.encoder import EncodedRows
 from ..tables.files import Part, Table, is_table, listed, select
 from .columns import Inputs, Outputs, wanted
 from .progress import opened, progress
@@ -86,6 +87,18 @@ class Saved:
     model: Any
     inputs: Inputs
     outputs: Outputs
+    others: tuple["Saved", ...] = ()  # models of further targets, with the same inputs
+
+    @property
+    def targets(self) -> tuple["Saved", ...]:
+        """This model and those of further targets."""
+        return replace(self, others=()), *self.others
+
+    def check_one_target(self, what: str) -> None:
+        """Raise if there are several targets, of which `what` would have to name one."""
+        if self.others:
+            names = listed([one.outputs.name for one in self.targets])
+            raise ValueError(f"{what} is for models of one target, and this one has: {names}.")
 
     @property
     def _chooser(self) -> Any:
@@ -205,12 +218,20 @@ def open_model(path: Path) -> Saved:
             "`skout fit`. Use it with skout.load."
         )
     try:
-        inputs, outputs = Inputs(**record["inputs"]), Outputs.opened(record["outputs"])
-        if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
+        inputs = Inputs(**record["inputs"])
+        targets = [Outputs.opened(one["outputs"]) for one in record.get("targets") or [record]]
+        names = [name for outputs in targets for name in outputs.columns]
+        if not all(isinstance(name, str) for name in (*inputs.columns, *names)):
             raise TypeError("columns have names that are no text")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
-    return Saved(load(path, modules=outputs.kind.modules), inputs, outputs)
+    modules = [module for outputs in targets for module in outputs.kind.modules]
+    model = load(path, modules=modules)
+    models = [model] if len(targets) == 1 else [model.models_[one.name] for one in targets]
+    first, *others = (
+        Saved(one, inputs, outputs) for one, outputs in zip(models, targets, strict=True)
+    )
+    return replace(first, others=tuple(others))
 
 
 def opened_files(
@@ -218,6 +239,8 @@ def opened_files(
 ) -> tuple[Saved, Table, Any]:
     """Return the model, the table and the candidates that a command names."""
     saved, table = open_model(model), opened(data)
+    if candidates is not None:
+        saved.check_one_target("--candidates")
     return saved, table, saved.candidates(candidates, skip_invalid)
 
 
@@ -225,9 +248,10 @@ def predict_table(
     saved: Saved, table: Table, candidates: Any = None, keep: str | None = None
 ) -> Iterator[dict[str, list[Any]]]:
     """Yield columns of predictions, with some of the table's own before them."""
-    inputs, outputs = saved.inputs, saved.outputs
+    inputs = saved.inputs
     copied = select(keep, table.names, "--keep") if keep else []
-    clash = [name for name in copied if name in set(outputs.columns)]
+    predicted = {name for one in saved.targets for name in one.outputs.columns}
+    clash = [name for name in copied if name in predicted]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
     parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
@@ -238,7 +262,14 @@ def predict_table(
 
 def predict_part(saved: Saved, table: Table, part: Part, candidates: Any) -> dict[str, list[Any]]:
     """Return columns of predictions for some rows."""
-    return saved.outputs.cells(saved.predict(saved.inputs.read(table, part), candidates))
+    X = saved.inputs.read(table, part)
+    encoder = getattr(saved.model, "encoder_", None)
+    if saved.others and encoder is not None:
+        X = EncodedRows.of(encoder.transform(X), encoder)  # once for all targets
+    cells = {}
+    for one in saved.targets:
+        cells |= one.outputs.cells(one.predict(X, candidates))
+    return cells
 
 
 def rank_table(
@@ -255,6 +286,7 @@ def rank_part(
     saved: Saved, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
     """Return columns query, rank, candidate and score for some rows."""
+    saved.check_one_target("rank")
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
         raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
@@ -272,10 +304,22 @@ def rank_part(
 
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
-    """Return the number of rows, and the metrics of the model's kind of output."""
+    """Return the number of rows, and the metrics of the model's kind of output, by target."""
+    if saved.others:
+        found = {one.outputs.name: evaluate_table(one, table) for one in saved.targets}
+        return {"rows": max(one["rows"] for one in found.values()), "targets": found}
     parts = [(one.truth, one.found) for one in predicted_parts(saved, table, candidates)]
     truth, found = zip(*parts, strict=True)
     return saved.evaluation(join_truth(truth), join(found))
+
+
+def metrics_by_target(evaluations: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the metrics of several targets, as people read them."""
+    return {
+        f"{name}: {metric.replace('_', ' ')}": value
+        for name, evaluation in evaluations.items()
+        for metric, value in evaluation["metrics"].items()
+    }
 
 
 def join_truth(parts: Sequence[Any]) -> Any:

@@ -320,5 +320,32 @@ class TableEncoder(TransformerMixin, PartsByName):
         return tags
 
 
+class EncodedRows(np.ndarray):
+    """The matrix that an encoder made of the rows of a table, which models then do not read again.
+
+    Examples
+    --------
+    >>> from skout import TableEncoder
+    >>> from skout.apps.tables.encoder import EncodedRows
+    >>> encoder = TableEncoder()
+    >>> rows = EncodedRows.of(encoder.fit_transform({"a": [1.0, 2.0], "b": ["x", "y"]}), encoder)
+    >>> rows[1:].encoder is encoder
+    True
+    """
+
+    encoder: TableEncoder
+
+    @classmethod
+    def of(cls, matrix: np.ndarray, encoder: TableEncoder) -> EncodedRows:
+        """Return a view of a matrix that knows its encoder."""
+        rows = matrix.view(cls)
+        rows.encoder = encoder
+        return rows
+
+    def __array_finalize__(self, made_of: np.ndarray | None) -> None:
+        if isinstance(made_of, EncodedRows):
+            self.encoder = made_of.encoder
+
+
 def _plural(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n:,} {what}s"

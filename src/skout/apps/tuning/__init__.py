@@ -9,6 +9,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
+from .targets import Target, TunedTargets
 
 __all__ = [
     "MAPS",
@@ -23,5 +24,7 @@ __all__ = [
     "PrincipalOutputs",
     "Profile",
     "Sample",
+    "Target",
     "Tuned",
+    "TunedTargets",
 ]

@@ -86,7 +86,9 @@ def measured(subject: Subject) -> Report:
         right=right,
         calibration=calibration_of(subject),
         curve=learning_curve(subject),
-        importance=importances(subject),
+        importance=importances(
+            subject.saved, subject.X, subject.truth, subject.found, subject.candidates
+        ),
     )
 
 

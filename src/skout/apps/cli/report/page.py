@@ -27,8 +27,23 @@ _NAMES = {
 }
 
 
-def page_of(report: Report) -> str:
-    """Return the HTML of a report."""
+def page_of(*reports: Report) -> str:
+    """Return the HTML of a report; of several targets, one after the other."""
+    subject = reports[0].subject
+    n = max(one.subject.evaluation["rows"] for one in reports)
+    header = (
+        f'<p class="dim">skout report</p>\n<h1>{escape(subject.title)}</h1>\n<p class="dim">'
+        f"{n:,} test rows, which the model should not have seen.</p>"
+    )
+    titles = [f"<h2>{escape(one.subject.saved.outputs.name)}</h2>" for one in reports]
+    parts = [_body(one) for one in reports]
+    if len(reports) > 1:
+        parts = [f"{title}\n{part}" for title, part in zip(titles, parts, strict=True)]
+    return page_in_one_file(__package__, subject.title, header, "\n".join(parts))
+
+
+def _body(report: Report) -> str:
+    """Return all sections on one target."""
     subject = report.subject
     n = subject.evaluation["rows"]
     costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
@@ -42,12 +57,7 @@ def page_of(report: Report) -> str:
         _section("What matters", _importance(report)),
         _section("What it costs", _facts(costs)),
     ]
-    header = (
-        f'<p class="dim">skout report</p>\n<h1>{escape(subject.title)}</h1>\n<p class="dim">'
-        f"{n:,} test rows, which the model should not have seen.</p>"
-    )
-    body = "\n".join(one for one in sections if one)
-    return page_in_one_file(__package__, subject.title, header, body)
+    return "\n".join(one for one in sections if one)
 
 
 def _section(title: str, body: str) -> str:

@@ -14,7 +14,7 @@ from skout.persistence import describe
 
 from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
-from ..fitting import for_people, join_inputs, read_table
+from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
 from ..using import Saved, join_truth, open_model, predicted_parts
@@ -44,7 +44,31 @@ class Subject:
     costs: Facts = field(default_factory=list)
 
 
-def subject_of_files(
+def subjects_of_files(
+    model: Path,
+    data: Path,
+    candidates: Path | None,
+    skip_invalid: bool,
+    by: str | None,
+    train: Path | None,
+) -> list[Subject]:
+    """Return what is reported on, from the files that the command names, for each target."""
+    saved = open_model(model)
+    if candidates is not None:
+        saved.check_one_target("--candidates")
+    targets = saved.targets
+    record, about = _record(model)
+    records = record.get("targets") or [record]
+    return [
+        _subject(one, {**record, **own}, about, model, data, candidates, skip_invalid, by, train)
+        for one, own in zip(targets, records, strict=True)
+    ]
+
+
+def _subject(
+    saved: Saved,
+    record: dict[str, Any],
+    about: dict[str, Any],
     model: Path,
     data: Path,
     candidates: Path | None,
@@ -52,8 +76,8 @@ def subject_of_files(
     by: str | None,
     train: Path | None,
 ) -> Subject:
-    """Return what is reported on, from the files that the command names."""
-    saved, table = open_model(model), opened(data)
+    """Return what is reported on one target."""
+    table = opened(data)
     inputs, outputs = saved.inputs, saved.outputs
     columns = select(by, table.names, "--by") if by else []
     rows = None if train is None else read_table(opened(train), inputs, outputs)
@@ -66,7 +90,6 @@ def subject_of_files(
         shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)
         for name in columns:
             groups[name] += one.part.texts[name]
-    record, about = _record(model)
     kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
     truth = join_truth([one.truth for one in blocks])
     found = join([one.found for one in blocks])
@@ -100,7 +123,7 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
     chosen = ""
     if isinstance(record.get("validation"), dict):
         try:
-            chosen = ", ".join(for_people(record)["chosen"])
+            chosen = ", ".join(chosen_models(record))
         except (KeyError, TypeError):  # a file of another version
             chosen = ""
     versions = about.get("versions")

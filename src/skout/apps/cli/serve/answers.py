@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ...tables.files import Part, Table
+from ..columns import Outputs
 from ..results import Columns, as_records
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_all
@@ -39,13 +40,14 @@ class TableModel:
     @cached_property
     def n_candidates(self) -> int:
         """How many candidates there are to rank; 0 if the model does not rank."""
-        if not self.saved.outputs.kind.has_candidates:
+        if self.saved.others or not self.saved.outputs.kind.has_candidates:
             return 0
         return self.saved.n_candidates(self.candidates)
 
     def about(self) -> dict[str, Any]:
         """Return what a page needs to know."""
-        inputs, outputs = self.saved.inputs, self.saved.outputs
+        inputs = self.saved.inputs
+        targets = [self._described(one.outputs) for one in self.saved.targets]
         return {
             "model": self.id,
             "kind": self.kind,
@@ -56,16 +58,22 @@ class TableModel:
                 "gaps": bool(inputs.gaps),
                 "image": self.input_image and asdict(self.input_image),
             },
-            "outputs": {
-                "kind": outputs.kind.name,
-                "name": outputs.kind.plural,
-                "style": outputs.kind.style,
-                "columns": outputs.columns,
-                "text": outputs.is_text,
-                "separator": outputs.kind.separator,
-                "image": self.output_image and asdict(self.output_image),
-            },
+            "outputs": targets[0],
+            "targets": targets,
             "candidates": self.n_candidates,
+        }
+
+    def _described(self, outputs: Outputs) -> dict[str, Any]:
+        """Return what a page needs to know of a target."""
+        return {
+            "target": outputs.name,
+            "kind": outputs.kind.name,
+            "name": outputs.kind.plural,
+            "style": outputs.kind.style,
+            "columns": outputs.columns,
+            "text": outputs.is_text,
+            "separator": outputs.kind.separator,
+            "image": self.output_image and asdict(self.output_image),
         }
 
     def warm(self) -> None:

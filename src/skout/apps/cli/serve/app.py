@@ -26,7 +26,7 @@ from .schemas import (
     Failure,
     Identifications,
     Predictions,
-    Rankings,
+    RankedRows,
     RankRequest,
     RowsRequest,
     SpectraRequest,
@@ -114,7 +114,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
 
     for path, schema, answer, work in (
         ("/api/predict", RowsRequest, Predictions, _predict),
-        ("/api/rank", RankRequest, Rankings, _rank),
+        ("/api/rank", RankRequest, RankedRows, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
         endpoint = _endpoint(models, limits, bodies, gate, work)
@@ -185,7 +185,8 @@ def _predict(
     if wants_csv:
         return _csv(blocks)
     rows = list(as_records(blocks))
-    return _json(model, {"output": model.saved.outputs.kind.name, "rows": rows}), _JSON, len(rows)
+    kinds = ", ".join(target.outputs.kind.name for target in model.saved.targets)
+    return _json(model, {"output": kinds, "rows": rows}), _JSON, len(rows)
 
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:

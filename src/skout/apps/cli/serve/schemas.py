@@ -68,7 +68,7 @@ class Ranking(BaseModel):
     candidates: list[Candidate]
 
 
-class Rankings(BaseModel):
+class RankedRows(BaseModel):
     """The best candidates of each row, as `skout rank` finds them."""
 
     model: str
@@ -76,7 +76,7 @@ class Rankings(BaseModel):
     rows: list[Ranking]
 
 
-class Hit(BaseModel):
+class IdentifiedMolecule(BaseModel):
     """A molecule that a spectrum may be of."""
 
     rank: int
@@ -91,7 +91,7 @@ class Hit(BaseModel):
     svg: str | None = None
 
 
-class Spectrum(BaseModel):
+class IdentifiedSpectrum(BaseModel):
     """The candidates of a spectrum, best first."""
 
     query: str
@@ -99,7 +99,7 @@ class Spectrum(BaseModel):
     precursor_mz: float | None
     adduct: str
     mass: float | None
-    hits: list[Hit]
+    hits: list[IdentifiedMolecule]
     n_candidates: int
     n_in_set: int
     seconds: float
@@ -111,7 +111,7 @@ class Identifications(BaseModel):
     """The best candidates of each spectrum, as `skout identify` finds them."""
 
     model: str
-    spectra: list[Spectrum]
+    spectra: list[IdentifiedSpectrum]
 
 
 class Reason(BaseModel):

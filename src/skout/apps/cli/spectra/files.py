@@ -1,23 +1,16 @@
 """Open files of spectra by their ending, models and pools."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skout import SpectrumIdentifier, load
-from skout.dev import PACKED, ending, stack
+from skout.dev import stack
 from skout.persistence import FileError
 
-from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
-
-_READERS: dict[str, Callable[..., SpectraTable]] = {
-    ".mgf": read_mgf,
-    ".msp": read_msp,
-    ".mzml": read_mzml,
-    ".txt": read_massbank,
-}
+from ...spectra.readers import SpectraTable, read_spectra_file
 
 
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
@@ -36,14 +29,8 @@ def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTabl
 
 
 def _read(path: Path, skip_invalid: bool) -> SpectraTable:
-    read = _READERS.get(ending(path))
-    if read is None:
-        raise ValueError(
-            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and "
-            f"{', '.join(PACKED)}."
-        )
     try:
-        return read(path, on_error="skip" if skip_invalid else "raise")
+        return read_spectra_file(path, "skip" if skip_invalid else "raise")
     except ValueError as error:
         raise for_the_shell(error) from error
 

@@ -279,16 +279,20 @@ function order(names) {
 }
 
 // A candidate, or a predicted cell, in the style of its kind.
-function shown(text, drawing) {
-  const { style, separator } = about.outputs;
+function shown(text, drawing, { style, separator } = about.outputs) {
   const words = text.split(separator).filter(Boolean);
   return style === "chips" ? chips(words) : style === "order" ? order(words) : molecule(text, drawing);
 }
 
 function prediction(row) {
-  const { style, columns, text, image } = about.outputs;
+  if (about.targets.length === 1) return predictionOf(about.targets[0], row);
+  return about.targets.flatMap((target) => [el("h3", {}, target.target), ...predictionOf(target, row)]);
+}
+
+function predictionOf(target, row) {
+  const { style, columns, text, image } = target;
   if (image) return [pictureOf(image, columns.map((name) => row[name]))];
-  if (text) return [shown(String(row[columns[0]]), null)];
+  if (text) return [shown(String(row[columns[0]]), null, target)];
   if (style === "chips") return [chips(columns.filter((name) => row[name]))];
   if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
   return signedBars(columns.map((name) => [name, row[name]]));
