@@ -15,9 +15,8 @@ The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -49,8 +48,6 @@ from .decoding import EmbeddedPool
 from .decoding.base import (
     DecoderLike,
     FittedOutputs,
-    KernelLike,
-    SketchLike,
     able,
     as_decoder,
     fit_outputs,
@@ -61,16 +58,14 @@ from .decoding.base import (
 from .decoding.search import Found
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
+from .kernels.base import KernelLike
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
-from .losses import LOSSES, Loss, Squared
+from .losses import LOSSES, LossLike, Squared
 from .regressors import InducedMachine, KernelRidge
 from .rows import Source, check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
-from .sketches import as_sketch, least_rows
-from .solvers.folds import CV, Scorer, Splits, held_rows, squared_error
-
-#: A loss, or the name of one.
-LossLike: TypeAlias = Loss | str
+from .sketches import SketchLike, as_sketch, least_rows
+from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 
 
 def as_basis(spec: Estimator) -> Estimator:
@@ -468,7 +463,7 @@ def iokr(
     *,
     input_sketch: SketchLike = None,
     output_sketch: SketchLike = None,
-    alpha: float | Sequence[float] = 1e-3,
+    alpha: Alphas = 1e-3,
     loss: LossLike = "squared",
     scoring: Scoring = None,
     cv: CV = 5,
@@ -551,7 +546,7 @@ def sisokr(
     *,
     input_sketch: SketchLike = "subsample",
     output_sketch: SketchLike = "p_sparsified",
-    alpha: float | Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2),
+    alpha: Alphas = (1e-5, 1e-4, 1e-3, 1e-2),
     loss: LossLike = "squared",
     scoring: Scoring = None,
     cv: CV = 5,

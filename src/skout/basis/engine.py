@@ -29,11 +29,12 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
+from .._numerics.types import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
 from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
-from ..sketches import Sketch, as_sketch, least_rows
+from ..sketches import Sketch, SketchLike, as_sketch, least_rows
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
@@ -504,12 +505,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
         whiten: str = "cholesky",
         rank: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
@@ -522,7 +523,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None) -> KernelBasis:
+    def fit(self, X: Objects, y: Objects = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
 
         Parameters
@@ -539,7 +540,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._fitted_on(X)
         return self
 
-    def _fitted_on(self, X: Any) -> Source:
+    def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
         self._check()
         size = least_rows(self.sketch)
@@ -557,7 +558,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: Objects, y: Objects = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -594,7 +595,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return span.also
 
     @classmethod
-    def of(cls, engine: Engine, kernel: Any = "gaussian", sketch: Any = None) -> KernelBasis:
+    def of(
+        cls, engine: Engine, kernel: KernelLike = "gaussian", sketch: SketchLike = None
+    ) -> KernelBasis:
         """Return the fitted basis of an engine, given the parameters that this was made by."""
         basis = cls(
             kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
@@ -636,7 +639,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
         return self.engine_.eigenvalues()
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Objects) -> np.ndarray:
         """Return the coordinates of X.
 
         Parameters
@@ -659,7 +662,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "engine_"}
 
-    def combine(self, values: Any) -> np.ndarray:
+    def combine(self, values: Matrix) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
 
         With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,
@@ -684,7 +687,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def residual(self, X: Any) -> np.ndarray:
+    def residual(self, X: Objects) -> np.ndarray:
         """Return k(x, x) - ||z(x)||^2 >= 0, what the basis cannot see of each object.
 
         Parameters

@@ -436,7 +436,7 @@ class _Squares(Reduction):
     def most_rows(self, n: int) -> int | None:
         return self.projection.most_rows(n)
 
-    def __call__(self, rows: Rows, *beside: Any) -> Array:
+    def __call__(self, rows: Rows, *beside: object) -> Array:
         Z = cast(self.projection(rows), np.float64)
         return Z.T @ Z
 

@@ -415,7 +415,8 @@ class TrainingSample:
             return
         observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
         mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
-        far = (spread > 0.0) & (np.abs(mean) > far_from * spread)
+        varies = spread > 1e-12 * np.abs(mean)  # else it is constant but for rounding
+        far = varies & (np.abs(mean) > far_from * spread)
         if not far.any():
             return
         rows = Memory(self.rows.take(index))

@@ -7,7 +7,7 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -26,10 +26,8 @@ from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
-from ..kernels.base import KernelLike as KernelLike
 from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import SketchLike as SketchLike
 from ..sketches import as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
