@@ -176,7 +176,13 @@ def label_matrix(Y: Objects) -> sparse.csr_matrix:
     with numbers_in(Y, "Y"):
         Y = Y if sparse.issparse(Y) else np.asarray(Y)
         if Y.ndim != 2:
-            raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
+            are_texts = Y.ndim == 1 and Y.dtype.kind in "OUS"
+            hint = (
+                ' Of texts "a;b", pandas.Series(Y).str.get_dummies(";") are.' if are_texts else ""
+            )
+            raise ValueError(
+                f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.{hint}"
+            )
         labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)  # Y keeps its zeros
     labels.sum_duplicates()
     labels.eliminate_zeros()

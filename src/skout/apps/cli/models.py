@@ -65,7 +65,7 @@ def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
 
 def fit(
     data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
-    out: NewModel,
+    out: NewModel = Path("model.skout"),
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,

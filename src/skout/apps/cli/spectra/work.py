@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout import SpectrumIdentifier, save
 
