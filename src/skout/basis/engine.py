@@ -49,8 +49,6 @@ from .moments import AnyMoments, BlockMoments, KnownRows, TrainingSample
 
 # If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
-_COPIES = 8.0
 # From so many landmarks on, K~ is not computed before it is needed.
 _LARGE = 2000
 # Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
@@ -94,8 +92,7 @@ class Engine:
 
         Else those of `pivoted_cholesky`, with zeros for the landmarks that depend on others.
         """
-        gram, rounding = self.gram()
-        noise = _pivot_noise(gram, rounding, self.is_single)
+        gram, noise = self.gram()
         noise = max(noise, len(gram) * np.finfo(np.float64).eps)
         factor = cholesky(gram.copy())
         if factor is not None and factor.smallest() ** 2 > noise:
@@ -104,11 +101,6 @@ class Engine:
         components = np.zeros((len(L), len(gram)))
         components[:, kept] = triangular_inverse(L)
         return components
-
-    @property
-    def has_components(self) -> bool:
-        """Whether the components are known already."""
-        return "components" in self.__dict__
 
     @property
     def rank(self) -> int:
@@ -122,10 +114,10 @@ class Engine:
         return self.spectrum is None and is_square and bandwidth(self.components)[1] == 0
 
     def gram(self) -> tuple[Floats, float]:
-        """Return K~ = W K W', and the rounding of its values."""
+        """Return K~ = W K W', and how large a pivot of it may be by rounding alone."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
-        gram, _, rounding = matrix.sketched(self.weights)
-        return gram, rounding
+        gram, _, noise = matrix.sketched(self.weights, self.is_single)
+        return gram, noise
 
     def eigenvalues(self) -> Floats:
         """Return the eigenvalues of K~, with "kpca" mean squares of the coordinates."""
@@ -250,13 +242,6 @@ class Engine:
         return parts
 
 
-def _pivot_noise(gram: Floats, rounding: float, is_single: bool) -> float:
-    """Return how large a pivot of K~ may be by rounding alone."""
-    # smaller pivots cannot be distinguished from the rounding of float32 kernel values
-    noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if is_single else 0.0
-    return max(noise, _COPIES * rounding)
-
-
 # From a kernel, a sketch and rows to an engine ----------------------------------------------------
 
 
@@ -284,22 +269,11 @@ class Span:
         """Whether there is no sketch: the landmarks are all distinct rows."""
         return self.drawn is None
 
-    @property
-    def place(self) -> Ints:
-        """The number of the landmark that each row is, -1 where it is none, (n,)."""
-        if self.drawn is None:
-            return self.number
-        place = np.full(len(self.rows), -1)
-        place[self.drawn] = self.number
-        return place
-
     @functools.cached_property
     def _sketched(self) -> tuple[Floats, Floats | None, float]:
         """K~ = W K W', K W' where that is not too large, and how large a pivot rounding makes."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
-        gram, features, rounding = matrix.sketched(self.weights)
-        is_single = self.rows.precision == np.float32
-        return gram, features, _pivot_noise(gram, rounding, is_single)
+        return matrix.sketched(self.weights, self.rows.precision == np.float32)
 
     def _engine(
         self, landmarks: Rows, W: Matrix | None, C: Floats | None, **options: Any
@@ -321,7 +295,7 @@ class Span:
     def engine(self, whiten: str = "cholesky", rank: int | None = None) -> Engine:
         """Return the engine with its components, of the landmarks that they need."""
         if whiten == "cholesky":
-            return self._factorized[0]
+            return self.factorized[0]
         gram, _, noise = self._sketched
         C, spectrum = eigen_whitening(gram, len(gram) * noise)
         if whiten == "kpca":
@@ -331,11 +305,12 @@ class Span:
         return self._engine(self.landmarks, self.weights, C[:rank], **options)
 
     @functools.cached_property
-    def _factorized(self) -> tuple[Engine, KnownRows | None]:
-        """The engine by pivoted Cholesky, and the features of the landmarks where those serve.
+    def factorized(self) -> tuple[Engine, KnownRows | None]:
+        """The engine by pivoted Cholesky, and the features of rows that are landmarks.
 
-        Then K~ and its factor are let go: while the pass over the rows runs they would take as
-        much memory as the moments themselves.
+        `Engine.moments` of the same rows takes these; None where they would be of no use. Then K~
+        and its factor are let go: while the pass over the rows runs, they would take as much memory
+        as the moments themselves.
         """
         gram, features, noise = self._sketched
         del self.__dict__["_sketched"]
@@ -350,13 +325,10 @@ class Span:
         if features is None or self.rows.precision == np.float32 or not self.rows.has_shortcuts:
             return engine, None
         order = kept if W is None else kept[:0]  # rows of L: landmarks
-        number = np.full(len(features), -1)
-        number[order] = np.arange(len(order))
-        return engine, KnownRows(self.place, features, number, L, kept, gram)
-
-    def known_rows(self) -> KnownRows | None:
-        """Return the features of rows that are landmarks, for `Engine.moments` of the same rows."""
-        return self._factorized[1]
+        landmark, place = np.full(len(features), -1), np.full(len(self.rows), -1)
+        landmark[order] = np.arange(len(order))
+        place[slice(None) if self.drawn is None else self.drawn] = self.number
+        return engine, KnownRows(place, features, landmark, L, kept, gram)
 
 
 def span_of(
@@ -640,7 +612,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._spectrum, self._single = engine.spectrum, engine.is_single
         self._n_effective = engine.n_effective
         self.engine_ = engine
-        if engine.has_components:  # else they are computed when somebody asks for them
+        if "components" in vars(engine):  # else they are computed when somebody asks for them
             self.components_ = engine.components
             self.rank_ = self._n_features_out = engine.rank
 

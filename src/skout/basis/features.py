@@ -55,6 +55,8 @@ _CACHE_BYTES = 2**21
 _SPARSE_FACTOR = 4
 # Most bytes of K W', the features of the landmarks, that are kept.
 _KEPT_BYTES = 2**28
+# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
+_COPIES = 8.0
 # Rows of a block of W K W': few, since a row costs many kernel values.
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K.
@@ -263,14 +265,18 @@ class KernelMatrix:
         np.fill_diagonal(K, diagonal)  # exact: rounding on the diagonal would show in the pivots
         return K, rounding
 
-    def sketched(self, weights: Matrix | None) -> tuple[Floats, Floats | None, float]:
-        """Return W K W'; K W', None if it is too large; and the rounding that a pivot may show.
+    def sketched(
+        self, weights: Matrix | None, is_single: bool = False
+    ) -> tuple[Floats, Floats | None, float]:
+        """Return W K W'; K W', None if it is too large; how large a pivot rounding alone may make.
 
-        All are in float64; K and K when W is None.
+        All are in float64; K and K when W is None. The rows of the fit may be `is_single`, float32.
         """
+        # smaller pivots cannot be distinguished from the rounding of float32 kernel values
+        eps = float(np.finfo(np.float32).eps) if is_single else 0.0
         if weights is None:
             K, rounding = self.measured()
-            return K, K, rounding
+            return K, K, max(eps * np.diagonal(K).max(), _COPIES * rounding)
         # W K W' from K, where that is small; from K W'; or as a sum over blocks of rows of K W'
         rows = astype(self.source.load(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
@@ -302,7 +308,8 @@ class KernelMatrix:
             gram = weights @ mixed
         check_values(self.kernel, gram)
         squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
-        return gram, mixed, rounding * float(squares.sum(axis=1).max())
+        rounding *= float(squares.sum(axis=1).max())
+        return gram, mixed, max(eps * np.diagonal(gram).max(), _COPIES * rounding)
 
 
 class Projection(RowMap):

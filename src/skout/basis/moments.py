@@ -38,8 +38,8 @@ from .._numerics.arrays import (
 )
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
 from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
-from .._numerics.validation import check_total_weight
-from ..rows import Memory, Place, Reduction, Source, limits
+from .._numerics.validation import check_total_weight, warn_user
+from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 from .features import LandmarkFeatures, PartlyWhitened, Whitening, check_values
 
 
@@ -366,6 +366,9 @@ _SUM_COST = 150
 _LARGE_BYTES = 2**24
 # Targets on disk or on a cluster: a value near them is the mean of so many.
 _ORIGIN_ROWS = 8192
+# Training rows by which a model is compared with the mean of the targets, and how few of them say
+# too little about their spread.
+_SAMPLED, _FEWEST = 200, 30
 
 
 @dataclass(frozen=True)
@@ -394,6 +397,39 @@ class TrainingSample:
         if sparse.issparse(self.targets.like):
             return None
         return mean_of_observed(self.targets.first_rows(_ORIGIN_ROWS))
+
+    def warn_of_far_mean(self, projection: RowMap, n_jobs: int | None, *, far_from: float) -> None:
+        """Warn where a model without intercept is worse than the mean of targets far from zero.
+
+        `projection` maps rows to predictions; outputs are far whose mean is more than `far_from`
+        standard deviations from zero. Errors are compared to the variance of all outputs, so that
+        one of many coordinates does not count, on a sample of the training rows. Targets that are
+        not in memory are not read again.
+        """
+        T = self.targets.resident
+        if T is None:
+            return
+        index = np.arange(len(T)) if self.weights is None else np.flatnonzero(self.weights)
+        index = index[np.linspace(0, len(index) - 1, min(len(index), _SAMPLED)).astype(int)]
+        if len(index) < _FEWEST:
+            return
+        observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
+        mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
+        far = (spread > 0.0) & (np.abs(mean) > far_from * spread)
+        if not far.any():
+            return
+        rows = Memory(self.rows.take(index))
+        F = rows.map(projection, observed.shape[1:], np.float64, n_jobs=n_jobs)
+        errors = np.sqrt(((observed - F) ** 2).mean(axis=0).filled(0.0))
+        relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
+        worst = int(np.argmax(relative))
+        if (errors[far] ** 2).sum() > (spread**2).sum():
+            warn_user(
+                f"y has the mean {mean[worst]:.4g} and the standard deviation "
+                f"{spread[worst]:.4g}, and without an intercept the predictions of training rows "
+                f"are {relative[worst]:.2g} standard deviations off (root mean square), further "
+                "than the mean is: give fit_intercept=True, or subtract the mean.",
+            )
 
     def take(self, index: Ints) -> TrainingSample:
         """Return some of the rows."""
@@ -511,6 +547,7 @@ class BlockMoments(Reduction):
         known: KnownRows | None = None,
     ) -> None:
         self.features, self.whitening, self.known = features, whitening, known
+        self._memory = threading.local()  # a buffer of each thread: fresh memory costs page faults
         self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
         self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
         self.n_groups, self.origin = sample.n_groups, sample.origin
@@ -535,14 +572,12 @@ class BlockMoments(Reduction):
         moved.origin = None if self.origin is None else place.moved(self.origin, np.float64)
         return moved
 
-    @functools.cached_property
-    def _memory(self) -> threading.local:
-        """A buffer of each thread: fresh memory for each block costs page faults."""
-        return threading.local()
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the buffers of threads, which cannot be sent to workers."""
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _memory=threading.local())
 
     def __call__(
         self, rows: Rows, targets: Matrix, weights: Array, groups: Array, place: Array

@@ -69,6 +69,7 @@ def build_app() -> "typer.Typer":
     from .report.command import report
     from .serve.command import serve
     from .spectra.command import fit_spectra, identify
+    from .spectra.models import models
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -85,13 +86,14 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
-    for command in (demo, inspect, card, *models):
+    of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
+    for command in (demo, inspect, card, *of_models):
         app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
     app.add_typer(datasets, name="datasets")
     app.add_typer(pools, name="pool")
+    app.add_typer(models, name="models")
     return app
 
 

@@ -40,11 +40,13 @@ class RankRequest(RowsRequest):
 class SpectraRequest(_Strict):
     """Spectra to identify."""
 
-    spectra: str = Field(description="The text of an MGF or MSP file, or of MassBank records.")
+    spectra: str = Field(description="Text of MGF, MSP, MassBank, .ms or JSON of GNPS.")
     ppm: float = Field(10.0, gt=0, le=100, description="Largest error of a candidate's mass.")
     top: int = Field(10, description="How many candidates for each spectrum.")
     adduct: str | None = Field(
-        None, max_length=40, description="Of spectra that do not say theirs, such as [M+H]+."
+        None,
+        max_length=40,
+        description="Of spectra that do not say theirs: [M+H]+, or by polarity [M+H]+,[M-H]-.",
     )
     draw: bool = Field(False, description="Whether molecules are drawn, of the first 25 spectra.")
     explain: int = Field(0, ge=0, le=10, description="Hits whose peaks are explained, of these.")

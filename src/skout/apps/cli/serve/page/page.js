@@ -3,6 +3,7 @@
 
 const MOST_FIELDS = 30; // columns that have a field each
 const MOST_SHOWN = 25; // rows that are shown; the CSV has all
+const FEW = 3; // spectra that are shown without an overview
 const MOST_OPTIONS = 60; // values of a column that are in a list; of more, some are suggested
 const MOST_BARS = 12; // classes or labels whose probability is drawn
 const EXPLAINED = 3; // hits whose peaks are explained
@@ -157,14 +158,14 @@ function buildTableForm() {
 
 function buildSpectraForm() {
   byId("fields").append(
-    textArea("spectra", "Spectra", "MGF or MSP", ".mgf,.msp,.txt", "or a file, here or dropped"),
+    textArea("spectra", "Spectra", "MGF, MSP, MassBank, .ms or JSON of GNPS", ".mgf,.msp,.txt,.ms,.json", "or a file, here or dropped"),
   );
   const most = about.limits.candidates;
   byId("options").append(
     numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }),
     numberOption("ppm", "Mass error (ppm)", 10, { min: 0.1, max: 100, step: "any" }),
     el("label", { for: "adduct" }, "Adduct ", el("span", { class: "hint" }, "if not given"),
-      el("input", { id: "adduct", type: "text", placeholder: "[M+H]+" })),
+      el("input", { id: "adduct", type: "text", placeholder: "[M+H]+,[M-H]-" })),
   );
 }
 
@@ -405,8 +406,9 @@ function peaksPlot({ peaks, share }, width) {
   const plot = svg("svg", {
     class: "peaks", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
   });
-  const line = (kind, { mz, intensity, formula, error_ppm: error }, way) => {
-    const name = formula ? `${formula}, ${error.toFixed(1)} ppm, ` : "";
+  const line = (kind, { mz, intensity, formula, error_ppm: error, fragment }, way) => {
+    const part = fragment ? `${fragment.smiles}, ` : "";
+    const name = formula ? `${formula}, ${error.toFixed(1)} ppm, ${part}` : "";
     const end = middle + way * tall(intensity);
     const ends = { x1: x(mz), x2: x(mz), y1: middle, y2: end };
     const title = svg("title", {}, `${name}m/z ${mz.toFixed(4)}`);
@@ -438,9 +440,42 @@ function labels(named, x, middle, width) {
   return made;
 }
 
-function spectrumCard(found) {
-  const title = /^\d+$/.test(found.query) ? `Spectrum ${found.query}` : found.query;
-  const card = el("article", {}, el("h2", {}, title));
+function titleOf(found) {
+  return /^\d+$/.test(found.query) ? `Spectrum ${found.query}` : found.query;
+}
+
+function best(found) {
+  const [hit] = found.hits;
+  return hit ? hit.name || hit.formula || hit.smiles : found.note;
+}
+
+// All spectra, the surest first, with links to those that are shown.
+function overview(all) {
+  const sure = (found) => (found.hits.length ? found.hits[0].confidence : -1);
+  const order = all.map((found, i) => [found, i]).sort((a, b) => sure(b[0]) - sure(a[0]));
+  const head = ["spectrum", "best candidate", "confidence", "candidates"];
+  const rows = order.map(([found, i]) => {
+    const link = el("a", { href: `#spectrum-${i}` }, titleOf(found));
+    link.addEventListener("click", () => { byId(`spectrum-${i}`).querySelector("details").open = true; });
+    return el("tr", {},
+      el("td", {}, i < MOST_SHOWN ? link : titleOf(found)),
+      el("td", {}, best(found)),
+      el("td", {}, found.hits.length ? bar(sure(found), 0, 1) : ""),
+      el("td", { class: "wide" }, String(found.n_candidates)));
+  });
+  const names = head.map((name) => el("th", { class: name === "candidates" ? "wide" : null }, name));
+  return el("article", {}, el("h2", {}, "Overview"),
+    el("table", { class: "overview" }, el("thead", {}, el("tr", {}, ...names)), el("tbody", {}, ...rows)));
+}
+
+// Among many spectra a card is folded up, and its peaks are drawn when it is opened.
+function spectrumCard(found, number, all) {
+  const card = all.length > FEW ? el("details", {},
+    el("summary", {}, el("h2", {}, titleOf(found)), el("span", { class: "soft" }, best(found)))) :
+    el("div", {}, el("h2", {}, titleOf(found)));
+  card.addEventListener("toggle", () => {
+    if (card.open && !place.hasChildNodes()) list.querySelector("button")?.click();
+  });
   const facts = [
     found.precursor_mz === null ? null : `m/z ${found.precursor_mz.toFixed(4)}`,
     found.adduct, `${found.n_candidates} candidates`,
@@ -462,13 +497,14 @@ function spectrumCard(found) {
     list.append(hitCard(hit, show));
   });
   card.append(place, list);
-  return card;
+  return el("article", { id: `spectrum-${number}` }, card);
 }
 
 function showSpectra(answer) {
   const all = answer.spectra;
-  byId("results").replaceChildren(...all.slice(0, MOST_SHOWN).map(spectrumCard));
-  for (const list of byId("results").querySelectorAll(".candidates")) {
+  const cards = all.slice(0, MOST_SHOWN).map((found, i) => spectrumCard(found, i, all));
+  byId("results").replaceChildren(...(all.length > FEW ? [overview(all)] : []), ...cards);
+  for (const list of all.length > FEW ? [] : byId("results").querySelectorAll(".candidates")) {
     list.querySelector("button")?.click(); // now that it has a width
   }
   say(all.length > MOST_SHOWN
