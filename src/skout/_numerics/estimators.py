@@ -104,6 +104,19 @@ def _declared() -> str:
     return next((url for name, url in urls.items() if name.lower() == "documentation"), "")
 
 
+# Parameters that estimators of scikit-learn have, and what says the same here.
+_ELSEWHERE = {
+    "gamma": "the width belongs to the kernel, as in Gaussian(gamma=0.1) of skout.kernels, or "
+    "kernel__gamma in set_params",
+    "degree": "it belongs to the kernel, as in Polynomial(degree=3) of skout.kernels",
+    "coef0": "it belongs to the kernel, as in Polynomial(degree=3, coef0=1.0) of skout.kernels",
+    "n_components": "a model of so many landmarks has a sketch, as in sketch=SubSample(100) of "
+    "skout.sketches",
+    "C": "the penalty is alpha = 1 / (n C), of n rows",
+    "epsilon": "it belongs to the loss, as in loss=EpsilonInsensitive(0.1) of skout.losses",
+}
+
+
 class PartsByName(BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
@@ -114,6 +127,12 @@ class PartsByName(BaseEstimator):
 
     #: From the parameters that may be names to what makes the objects.
     _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        for name in params.keys() & _ELSEWHERE.keys():
+            if name not in inspect.signature(cls).parameters:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
+        return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, with those of the parts, also of parts given by name.
