@@ -13,17 +13,16 @@ from .regressors import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    PrivateRidge,
     graph_task_matrix,
     quantile_task_matrix,
 )
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, molecules, persistence, readers, theory
+    from . import datasets, formulas, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
-    from .apps.tuning import Tuned
+    from .apps.tuning import Tuned, TunedTargets
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -47,17 +46,18 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
-    "PrivateRidge",
     "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",
     "TableEncoder",
     "Tuned",
+    "TunedTargets",
     "TwoWay",
     "correct_hubness",
     "datasets",
     "decoding",
     "dsokr",
+    "formulas",
     "graph_task_matrix",
     "iokr",
     "kernels",
@@ -85,13 +85,14 @@ _IN_MODULES = {
     "SpectrumIdentifier": "apps.spectra.identify",
     "TableEncoder": "apps.tables",
     "Tuned": "apps.tuning",
+    "TunedTargets": "apps.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
     ),
     "correct_hubness": "predictors",
 }
-_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
+_MODULES = ("datasets", "formulas", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
 
 

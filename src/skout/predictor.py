@@ -6,7 +6,7 @@ START READING HERE. A structured predictor is an output basis, which turns objec
 coordinates; any regressor, which predicts them; and a decoder, which finds the object.
 The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
 
-    fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
+    fit      outputs: decoding/base.py, fit_outputs -> basis/engine.py, KernelBasis
              inputs: regressors/ridge.py -> basis/engine.py, moments
                      -> solvers/ridge/moments.py: coef = (Z'Z + n alpha I)^-1 Z'T      (4.10)
     predict  regressors/ridge.py, f(x) -> decoding/candidates.py, the best candidate
@@ -64,7 +64,6 @@ from .kernels import as_kernel
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
 from .losses import LOSSES, Loss, Squared
 from .regressors import InducedMachine, KernelRidge
-from .regressors.private import check_not_private
 from .rows import Source, check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
@@ -316,8 +315,6 @@ class StructuredPredictor(ObjectPredictor):
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
         if self.scoring is not None:
             check_scoring(self.scoring)
-        if not isinstance(self.regressor, KernelRidge):
-            check_not_private(self.regressor)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         if chooses := hasattr(decoder, "basis_for"):  # it wants other coordinates
             basis = decoder.basis_for(basis, self.regressor)

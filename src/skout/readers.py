@@ -9,7 +9,7 @@ code is in `skout.apps`, and is imported when a name is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._numerics.unpacking import LIMITS, Limits
+from ._numerics.unpacking import LIMITS, UnpackLimits
 
 if TYPE_CHECKING:
     from .apps.spectra.readers import (
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIMITS",
-    "Limits",
     "MoleculeTable",
     "Problem",
     "SpectraTable",
     "TableEncoder",
+    "UnpackLimits",
     "compound_labels",
     "neutral_mass",
     "parse_adduct",

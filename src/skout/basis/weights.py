@@ -12,7 +12,7 @@ from .._numerics.arrays import match, n_rows
 from .._numerics.validation import check_rng
 from ..kernels import as_kernel
 from ..rows import Memory, Reduction, RowMap, Source, Survey, limits
-from .basis import KernelBasis
+from .engine import KernelBasis
 
 
 class OutputWeights(KernelBasis):

@@ -43,7 +43,8 @@ class Original:
 class DatasetEntry:
     """Where a data set comes from, what it should hold and which parser reads it."""
 
-    #: the family: multilabel, multioutput, regression, ranking, molecules, text, spectra or images
+    #: the family: multilabel, multioutput, regression, ranking, molecules, text, spectra, images or
+    #: tables
     kind: str
     name: str  # unique in its family
     files: tuple[File, ...]

@@ -45,6 +45,8 @@ def parse(paths: list[Path], entry: DatasetEntry, parser: str) -> Fields:
 
 
 def _width(rows: Rows) -> int:
+    if isinstance(rows, dict):
+        return len(rows)
     shape: tuple[int, ...] = rows.shape
     return int(shape[1]) if len(shape) > 1 else 1
 
@@ -226,6 +228,17 @@ def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
     if len(paths) > 1:
         fields["candidates"] = _columns(paths[1])["smiles"]
     return fields
+
+
+def label_sets_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """A table as it is written, a dict of columns; in its last column are label sets, "a, b"."""
+    table = _columns(paths[0])
+    _, cells = table.popitem()
+    sets = [cell.split(", ") for cell in cells]
+    labels = sorted({label for names in sets for label in names})
+    Y = np.array([[int(label in names) for label in labels] for names in sets])
+    features = np.array(list(table), dtype=object)
+    return {"X": table, "Y": Y, "names": {"features": features, "outputs": np.array(labels)}}
 
 
 def iupac_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
@@ -425,6 +438,6 @@ PARSERS: dict[str, Parser] = {
         *(multioutput_npz, multioutput_arff, regression_npz, regression_csv),
         *(ranking_npz, tied_rankings_csv, vectors_npz, usps_npz, otoliths_zip),
         *(qm9_csv, qm9_parquet, properties_parquet, pairs_csv, iupac_csv, massbank_parquet),
-        *(msms_parquet, massbank_msp),
+        *(msms_parquet, massbank_msp, label_sets_csv),
     )
 }

@@ -28,7 +28,7 @@ from .graph_balls import ball_hashes
 from .graph_rows import (
     Graph,
     Graphs,
-    Pairs,
+    NodePairs,
     core_numbers,
     pair_distances,
     reached_work,
@@ -374,7 +374,7 @@ class NeighborhoodSubgraph(GraphKernel):
         source, target, d = (np.concatenate(column) for column in zip(*met, strict=True))
         return source, target, d, [np.concatenate(each) for each in zip(*balls, strict=True)]
 
-    def _warn_if_slow(self, graphs: Graphs, pairs: Pairs) -> None:
+    def _warn_if_slow(self, graphs: Graphs, pairs: NodePairs) -> None:
         """Warn if the balls of all nodes, as those of the first ones tell, have very many edges."""
         inside = pairs.distance <= self.radius
         degree = np.diff(graphs.edge_indptr)

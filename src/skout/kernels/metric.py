@@ -421,8 +421,8 @@ class Fourier(Wrapper):
     """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
 
     The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
-    unbiased estimate. It has m features, so any sketch of more rows loses nothing, and they do not
-    depend on the data, which `PrivateRidge` needs.
+    unbiased estimate. It has m features, which do not depend on the data, so any sketch of more
+    rows loses nothing.
 
     Parameters
     ----------

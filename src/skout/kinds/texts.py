@@ -91,7 +91,7 @@ class Smiles(Strings):
 
 
 @dataclass(frozen=True)
-class Graphs(Kind):
+class GraphObjects(Kind):
     """Graphs, as `skout.kernels.read_graphs` reads them: of networkx, RDKit, SMILES or triples."""
 
     name = "graphs"

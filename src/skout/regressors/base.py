@@ -17,11 +17,19 @@ from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import EPS, square_root
 from .._numerics.types import Array, Floats, Ints, Objects, Weights
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng, warn_user
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+    warn_of_scales,
+    warn_user,
+)
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
-from ..basis.passes import TrainingSample
+from ..basis.moments import TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
@@ -173,11 +181,14 @@ class KernelMachineBase(PartsByName):
         visit = targets.append
         X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
         y = np.concatenate(targets) if targets else y
-        rows = encoded(self, as_kernel(self.kernel), X, reset=True, device=self.device)
+        kernel = as_kernel(self.kernel)
+        rows = encoded(self, kernel, X, reset=True, device=self.device)
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
+        if rows.is_array and isinstance(kernel, DistanceKernel):
+            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:

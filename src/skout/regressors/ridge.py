@@ -19,12 +19,18 @@ from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
 from .._numerics.types import Floats, Objects, Table, Weights
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+    warn_of_scales,
+)
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.moments import AnyMoments, Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import AnyMoments, Moments, TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.vectors import DistanceKernel
 from ..rows import (
     Memory,
     Source,
@@ -48,7 +54,6 @@ from ..solvers.ridge import (
     decide,
     fit_best,
     open_checkpoint,
-    warn_of_far_mean,
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
@@ -59,6 +64,10 @@ from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_we
 # What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 _COMPUTED = ("coef_", "projection_", "_variances")
+# Targets whose mean is more than so many standard deviations from zero are far: `fit` then compares
+# the predictions with that mean. A round number, not a measured one: nearer targets a ridge reaches
+# with the default penalty.
+_FAR = 10.0
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
 
@@ -294,7 +303,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
-            warn_of_far_mean(self.projection_, sample, self.n_jobs)
+            sample.warn_of_far_mean(self.projection_, self.n_jobs, far_from=_FAR)
         return self
 
     def _check(self, landmarks: Objects, X: Objects) -> list[float]:
@@ -335,6 +344,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows = encoded(self, kernel, X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
+        if not adds and rows.is_array and isinstance(kernel, DistanceKernel):
+            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
         targets = encoded_targets(y, rows, missing=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(weights, rows, alone=not adds)

@@ -117,10 +117,24 @@ def encoded(
     over them run on the device; None is where they are.
     """
     rows = source(X)
-    if isinstance(rows, Memory):
-        rows = Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
-    else:
+    if not isinstance(rows, Memory):
         rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
+        return rows if device is None else on_device(rows, device)
+    objects = numpy_of(rows.rows)
+    checked = kernel.takes_vectors and not _are_fingerprints(objects)
+    if checked:
+        with numbers_in(objects, "X"):
+            kinds = [np.float64, np.float32]
+            objects = validate_data(
+                estimator, objects, reset=reset, accept_sparse="csr", dtype=kinds
+            )
+    elif not kernel.takes_vectors:
+        objects = column_of(objects)
+    with config_context(assume_finite=checked), named("X"):  # checked above
+        encoded_rows = kernel.encode(objects)
+    if kernel.takes_vectors and not checked and getattr(encoded_rows, "ndim", 1) == 2:
+        _check_n_features(estimator, encoded_rows, reset=reset)
+    rows = Memory(encoded_rows)
     return rows if device is None else on_device(rows, device)
 
 
@@ -166,24 +180,6 @@ class _Encode:
             block = check_matrix(block) if self.kernel.takes_vectors else block
             with config_context(assume_finite=self.kernel.takes_vectors):  # checked above
                 return self.kernel.encode(block)
-
-
-def rows_in_memory(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool) -> Matrix:
-    """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
-    X = numpy_of(X)
-    checked = kernel.takes_vectors and not _are_fingerprints(X)
-    if checked:
-        with numbers_in(X, "X"):
-            X = validate_data(
-                estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-            )
-    elif not kernel.takes_vectors:
-        X = column_of(X)
-    with config_context(assume_finite=checked), named("X"):  # checked above
-        rows = kernel.encode(X)
-    if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
-        _check_n_features(estimator, rows, reset=reset)
-    return rows
 
 
 def _are_fingerprints(X: Objects) -> bool:

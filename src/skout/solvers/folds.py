@@ -323,9 +323,10 @@ def greatest_score(
         "fold_score": scores,
         "scoring": name,
     }
-    equals = [j for j in range(len(alphas)) if mean[j] == mean.max()]
-    best = min(equals, key=lambda j: _from_default(alphas[j]))
-    usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
+    with np.errstate(divide="ignore"):  # 0, and nan where there is no alpha, are infinitely far
+        steps = np.nan_to_num(np.abs(np.log10(np.array(alphas) / _DEFAULT)), nan=np.inf).round(9)
+    near = sorted(range(len(alphas)), key=lambda j: (steps[j], -alphas[j]))  # to the default
+    usual, best = near[0], next(j for j in near if mean[j] == mean.max())
     ahead = scores[:, [best]] - scores[:, [usual]]
     is_clear = ahead.mean() > _AHEAD * _standard_error(ahead)[0]
     return ChosenAlpha(alphas[best if is_clear else usual], results)
@@ -336,12 +337,6 @@ def _standard_error(scores: Floats) -> Floats:
     if len(scores) < 2:
         return np.zeros(scores.shape[1])
     return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
-
-
-def _from_default(alpha: float) -> tuple[float, float]:
-    """Return how far an alpha is from the default, the larger of two first."""
-    steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
-    return round(float(steps), 9), -alpha
 
 
 def squared_error(y: Any, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:

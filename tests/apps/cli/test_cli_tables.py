@@ -26,7 +26,7 @@ import skout
 from skout.apps import cli
 from skout.apps.tables.files import open_table, select
 from skout.persistence import describe
-from skout.readers import Limits
+from skout.readers import UnpackLimits
 
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
@@ -717,7 +717,7 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
     monkeypatch.setattr("skout.apps.tables.files.others._LONGEST", 2**25 if is_deep else 2**20)
     if name.startswith("rows"):
         monkeypatch.setattr(
-            "skout.apps.tables.files.text.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
+            "skout.apps.tables.files.text.PACKED_TABLES", UnpackLimits(unpacked=2**20, ratio=200)
         )
     path = tmp_path / name
     path.write_bytes(pack(head + piece * (2**24 // len(piece))))
@@ -735,7 +735,7 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
 def test_archives_of_files_say_what_they_unpack_to(tmp_path, call, monkeypatch):
     pytest.importorskip("openpyxl")
     monkeypatch.setattr(
-        "skout.apps.tables.files.text.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
+        "skout.apps.tables.files.text.PACKED_TABLES", UnpackLimits(unpacked=10**6, ratio=200)
     )
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((300_000, 1)), Y=np.zeros(300_000))
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,5 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler
@@ -9,6 +10,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
+from .targets import Target, TunedTargets
 
 __all__ = [
     "MAPS",
@@ -23,5 +25,7 @@ __all__ = [
     "PrincipalOutputs",
     "Profile",
     "Sample",
+    "Target",
     "Tuned",
+    "TunedTargets",
 ]

@@ -14,8 +14,7 @@ from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
 from ..._numerics.types import Objects, Table
 from ...basis import Engine
-from ...basis.moments import MaskedMoments, Moments
-from ...basis.passes import TrainingSample
+from ...basis.moments import MaskedMoments, Moments, TrainingSample
 from ...rows import Progress, is_lazy, reads_once
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")

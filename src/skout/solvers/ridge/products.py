@@ -38,9 +38,8 @@ from ..._numerics.factors import add_gram, cholesky, inverse_corner
 from ..._numerics.types import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
-from ...basis.features import LandmarkFeatures, Projection, check_values
-from ...basis.moments import Moments
-from ...basis.passes import TrainingSample, allowed_square
+from ...basis.features import LandmarkFeatures, Projection, allowed_square, check_values
+from ...basis.moments import Moments, TrainingSample
 from ...rows import Place, Reduction
 from ..cg import CGState, Run, largest_of, refined
 from ..folds import AlphaSearch, ChosenAlpha

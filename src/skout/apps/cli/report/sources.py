@@ -13,6 +13,7 @@ from sklearn.base import clone
 from skout.dev import n_rows, no_frames, take
 
 from ...tables.frames import is_frame, names_in
+from ..using import Saved
 from .subject import Subject
 
 # Rows and columns that are shuffled, how often, and seconds after which no further one is.
@@ -47,28 +48,35 @@ class Point:
     score: float
 
 
-def importances(subject: Subject) -> Importance:
+def importances(
+    saved: Saved,
+    X: Any,
+    truth: Any,
+    predicted: Any,
+    candidates: Any = None,
+    seconds: float = _SECONDS,
+) -> Importance:
     """Return what the main metric loses if a column of the inputs is shuffled."""
-    n = n_rows(subject.truth)
+    n = n_rows(truth)
     some = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
-    X, truth = take(subject.X, some), take(subject.truth, some)
-    names = subject.saved.inputs.columns
+    X, truth = take(X, some), take(truth, some)
+    names = saved.inputs.columns
     found = Importance(len(some), len(names))
     if len(some) < 2:
         return found
-    best = subject.saved.scores(truth, take(subject.found, some)).merit
+    best = saved.scores(truth, take(predicted, some)).merit
     rng, start = np.random.default_rng(0), time.perf_counter()
     orders = [rng.permutation(len(some)) for _ in range(_REPEATS)]
     for j in _chosen(X, len(names)):
         scores = []
         for order in orders:
             with no_frames():
-                pred = subject.saved.predict(_shuffled(X, j, order), subject.candidates)
-            scores.append(best - subject.saved.scores(truth, pred).merit)
+                pred = saved.predict(_shuffled(X, j, order), candidates)
+            scores.append(best - saved.scores(truth, pred).merit)
         found.losses.append(
             ImportanceLoss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1)))
         )
-        if time.perf_counter() - start > _SECONDS:
+        if time.perf_counter() - start > seconds:
             break
     found.losses.sort(key=lambda one: -one.loss)
     return found
@@ -141,4 +149,4 @@ def learning_curve(subject: Subject) -> list[Point]:
 
 def _targets(model: Any, Y: Any) -> Any:
     """Return targets of the shape that the model was fitted with."""
-    return Y[:, 0] if getattr(model, "_is_vector", False) else Y
+    return np.reshape(Y, (len(Y), -1))[:, 0] if getattr(model, "_is_vector", False) else Y
