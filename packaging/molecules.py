@@ -2,9 +2,9 @@
 
 From np_molecules.csv.gz of the folder SKOUT_DATA (natural products, metabolites and drugs, with the
 lists that each stands on) and from the molecules of the data set msms_open, with the names that
-MassBank has. What comes from records under CC BY-SA is left out. A row a molecule: smiles, prior (the
-number of lists, 0 for one that only has a spectrum) and name, sorted by SMILES so that the file packs
-well.
+MassBank has. What comes from records under CC BY-SA is left out. A row a molecule: smiles, prior
+(the number of lists, 0 for one that only has a spectrum) and name, sorted by SMILES so that the
+file packs well.
 """
 
 from __future__ import annotations
