@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen

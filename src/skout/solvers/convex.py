@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas

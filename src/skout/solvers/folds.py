@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
