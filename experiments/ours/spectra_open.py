@@ -18,7 +18,11 @@ The protocol, fixed before any model was fitted:
   their ranks; a molecule that is not among its candidates has rank infinity. Random order, and the
   order by the prior alone, which sees no spectrum, stand beside.
 - Choices are made on the library, in folds of its laboratories. The nine are scored by the models
-  of the table in the record and by no others.
+  of the tables in the record and by no others: four times in all. Twice by the models of an earlier
+  version ("first score", "second score"); once by a model with formulas of peaks, a fragmenter with
+  learned costs and other columns ("third score"); and once by the same columns and weights, after
+  confidence and sets with the prior were calibrated on molecules on lists, and matrices were in
+  half precision ("score").
 """
 
 from __future__ import annotations
