@@ -321,7 +321,7 @@ class SpectrumIdentifier(PartsByName):
     def models(self) -> Models:
         """What scores candidates: both ways by masses and by formulas, and kinds of bonds."""
         kinds = None
-        if self.bond_classes_ is not None:
+        if self.bond_classes_ is not None and self.bond_costs_ is not None:
             kinds = BondKinds(self.bond_classes_, self.bond_costs_)
         return Models(self.ways_, self.formula_ways_, kinds)
 
