@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout import SpectrumIdentifier, save
 
@@ -146,8 +146,8 @@ def identify_files(
             top=search.top,
             by=search.by,
             prior=known,
+            merge=labels,
             progress=lambda done, total: bar.update(done - bar.n),
-            **({} if labels is None else {"merge": labels}),
         )
     rows = _first_rows(labels) if labels is not None else list(range(len(table)))
     if labels is not None:
