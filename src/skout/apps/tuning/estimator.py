@@ -36,7 +36,15 @@ from .averages import Averaged, Chosen, choice_of, last_sizes
 from .clock import Clock
 from .folds import make_folds
 from .given import TuningData, counted, is_one_row, observed_rows, weighed
-from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
+from .inputs import (
+    check_spread,
+    column_groups,
+    first_inputs,
+    names_of,
+    read_inputs,
+    width_of,
+    with_kinds,
+)
 from .maps import MAPS, Map
 from .report import baselines_of, drawn, line, rows_line, rows_of
 from .samples import Sample, profile_of
@@ -117,6 +125,9 @@ class Tuned(PartsByName):
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+    kinds : dict of str to str, optional
+        What columns of a table are, where it is not to be told from them: "category", "set" and so
+        on, see `TableEncoder`.
     maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
         The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
 
@@ -185,6 +196,7 @@ class Tuned(PartsByName):
         verbose: bool = False,
         device: str | None = None,
         encoder: TableEncoder | None = None,
+        kinds: dict[str, str] | None = None,
         maps: Sequence[str | type[Map]] | None = None,
     ) -> None:
         self.kind = kind
@@ -199,6 +211,7 @@ class Tuned(PartsByName):
         self.verbose = verbose
         self.device = device
         self.encoder = encoder
+        self.kinds = kinds
         self.maps = maps
 
     @all_at_once
@@ -268,7 +281,7 @@ class Tuned(PartsByName):
         name = guess_kind(given.Y) if self.kind is None else self.kind
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         with named("X"):
-            self.encoder_, rows = first_inputs(given.X, self.encoder)
+            self.encoder_, rows = first_inputs(given.X, with_kinds(self.encoder, self.kinds))
             names = names_of(given.X)
         if names is not None:
             self.feature_names_in_ = names
