@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
+from .._numerics.progress import tqdm
 from .._numerics.types import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
 from ..basis import span_of

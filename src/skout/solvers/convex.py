@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
+from .._numerics.progress import tqdm
 from .._numerics.threads import held_blas
 from .._numerics.types import Array
 from ..losses import Curvature, Loss

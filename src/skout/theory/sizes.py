@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, cross_validate
-from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes
 from .._numerics.objects import stack
+from .._numerics.progress import tqdm
 from .._numerics.types import Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_level, check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis

@@ -1,6 +1,7 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
 from .averages import Averaged
+from .calibration import ProbabilityCalibration
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .maps import MAPS, Map
@@ -9,6 +10,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
+from .search import Progress
 
 __all__ = [
     "MAPS",
@@ -21,7 +23,9 @@ __all__ = [
     "LogisticOutputs",
     "Map",
     "PrincipalOutputs",
+    "ProbabilityCalibration",
     "Profile",
+    "Progress",
     "Sample",
     "Tuned",
 ]

@@ -8,10 +8,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
+from ..._numerics.progress import tqdm
 from ..._numerics.types import Objects, Table
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
