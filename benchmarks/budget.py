@@ -1,6 +1,6 @@
 """Whether a budget of `Tuned` is a budget: wall seconds over the budget, and what score they buy.
 
-    python -m benchmarks.budget [--budgets 5 20 60] [--only N] [--tables yeast ...] [--cpu] [--write]
+    python -m benchmarks.budget [--budgets 5 20 60] [--only N] [--tables T ...] [--cpu] [--write]
 
 Twenty tables: label sets, rankings, numbers and classes; small, wide, long and sparse ones, and
 frames of mixed columns. A quarter of the rows is held out, at most 5,000 (of 300,000 rows and more

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from benchmarks.measure import fastest, gemm_rate, measure, print_table, write_record
 from skout import KernelRidge
 from skout.basis.features import Projection
-from skout.basis.passes import TrainingSample
+from skout.basis.moments import TrainingSample
 from skout.kernels import Gaussian
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample

@@ -28,6 +28,7 @@ import json
 import os
 import resource
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,29 @@ from tqdm import tqdm
 
 from experiments.common import HERE, RECORDS, print_table, surroundings
 from skout import SpectrumIdentifier, load, save
+from skout.apps.spectra.identify import identifier
+from skout.apps.spectra.identify.calibration import Cuts, truth_rank
+from skout.apps.spectra.identify.columns import (
+    WAYS,
+    BondKinds,
+    Ions,
+    candidate_columns,
+    scale_groups,
+)
+from skout.apps.spectra.identify.ranking import CandidateRanking, HeldOut, calibrated, weighed
+from skout.apps.spectra.identify.search import Pairs
+from skout.apps.spectra.identify.validation import held_out
 from skout.molecules import MoleculePool, read_prior
 from skout.readers import SpectraTable, spectra_table
 
 DATA = Path(os.environ.get("SKOUT_DATA", "."))
 CACHE = HERE / "cache" / "spectra_open"
 MODEL = CACHE / "model.skout"
+COLUMNS = CACHE / "columns.npz"
 N_HELD, FEWEST, MOST, SHARE = 9, 20, 350, 0.9
 PPM = 10.0
+# Penalty of the rankings of steps: that which folds choose for the model with all columns.
+ALPHA = 1e-3
 
 
 class Protocol:
@@ -92,8 +108,24 @@ class Protocol:
         if path.exists():
             return MoleculePool.open(path)
         CACHE.mkdir(parents=True, exist_ok=True)
-        molecules = [*self.lists.smiles, *self.frame.drop_duplicates("key").smiles]
-        return MoleculePool.build(molecules, path, n_jobs=2, verbose=True)
+        measured = list(self.frame.drop_duplicates("key").smiles)
+        molecules = [*self.nearby(list(self.lists.smiles), measured), *measured]
+        return MoleculePool.build(molecules, path, n_jobs=2, batch=1000, verbose=True)
+
+    def nearby(self, smiles: list[str], measured: list[str]) -> list[str]:
+        """Return molecules that can be candidates of a spectrum, by its mass or its molecule's.
+
+        The other two thirds of the lists would only make the pool slower to build.
+        """
+        near = as_table(self.frame).neutral_mass()
+        near = np.sort(np.concatenate([neutral_masses(measured), near[near > 0]]))
+        mass = neutral_masses(smiles)
+        after = np.searchsorted(near, mass * (1.0 - 2e-6 * PPM))
+        return [
+            text
+            for text, m, i in zip(smiles, mass, after, strict=True)
+            if i < len(near) and near[i] <= m * (1.0 + 2e-6 * PPM)
+        ]
 
     @cached_property
     def prior(self) -> dict[str, float]:
@@ -110,6 +142,22 @@ class Protocol:
             "formula": [pool.by_formula(text) for text in formulas],
             "mass": [pool.by_mass(m, PPM) if m > 0 else np.empty(0, int) for m in masses],
         }
+
+
+def neutral_masses(smiles: list[str]) -> np.ndarray:
+    """Return the masses of molecules without the charges that protons can undo."""
+    from rdkit import Chem, RDLogger
+    from rdkit.Chem.Descriptors import ExactMolWt
+    from rdkit.Chem.MolStandardize.rdMolStandardize import Uncharger
+
+    RDLogger.DisableLog("rdApp.*")
+    uncharger, masses = Uncharger(), np.full(len(smiles), np.nan)
+    for i, text in enumerate(smiles):
+        molecule = Chem.MolFromSmiles(max(text.split("."), key=len))
+        if molecule is not None:
+            charged = "+" in text or "-" in text
+            masses[i] = ExactMolWt(uncharger.uncharge(molecule) if charged else molecule)
+    return masses
 
 
 def as_table(frame: Any) -> SpectraTable:
@@ -181,33 +229,19 @@ def prepare(protocol: Protocol) -> None:
     extend("protocol", found | {"random order": rows})
 
 
-class Listed:
-    """A pool without the molecules that are in it only because they were measured.
-
-    On no list, they would tell the prior that they are truths.
-    """
-
-    def __init__(self, pool: MoleculePool, prior: dict[str, float]) -> None:
-        self._pool = pool
-        self._listed = np.array([key in prior for key in pool.keys(np.arange(len(pool)))])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pool, name)
-
-    def __len__(self) -> int:
-        return len(self._pool)
-
-    def by_mass(self, mass: float, ppm: float) -> np.ndarray:
-        rows = self._pool.by_mass(mass, ppm)
-        return rows[self._listed[rows]]
-
-
 def fit(protocol: Protocol, **size: int) -> None:
     """Fit the model on the library, with the pool and the prior; its size is in the record."""
     table, prior = as_table(protocol.training), protocol.prior
+    kept: list[tuple[Any, Any, HeldOut]] = []
+
+    def keeping(library: Any, design: Any, rows: Any, X: Any, *args: Any, **more: Any) -> Any:
+        kept.append(held_out(library, design, rows, X, *args, **more))
+        return kept[0]
+
+    identifier.held_out = keeping  # the columns of its own held-out laboratories, for `score`
     start, cpu = time.perf_counter(), time.process_time()
     model = SpectrumIdentifier(**size, random_state=0, verbose=True)
-    model.fit(table, pool=Listed(protocol.pool, prior), prior=prior, on_error="skip")
+    model.fit(table, pool=protocol.pool, prior=prior, on_error="skip")
     spent = {
         "seconds": round(time.perf_counter() - start, 1),
         "cpu seconds": round(time.process_time() - cpu, 1),
@@ -215,75 +249,120 @@ def fit(protocol: Protocol, **size: int) -> None:
         "load": os.getloadavg()[0],
     }
     save(model, MODEL)
+    np.savez(COLUMNS, **vars(kept[0][2]))
     found = {"file megabytes": round(MODEL.stat().st_size / 1e6, 1), **spent}
     found |= {"validation": model.validation_, **size, "pool": len(protocol.pool)}
     print(json.dumps(found, indent=1))
     extend("fit", found)
 
 
+def steps(kinds: BondKinds) -> dict[str, np.ndarray]:
+    """Return which columns each step of the table has."""
+    group = scale_groups(kinds)
+    masses, formulas = group < len(WAYS), group < 2 * len(WAYS)
+    simple = group <= 2 * len(WAYS) + 2  # the share of peaks, and what is explained at which cost
+    return {
+        "both ways, m/z of peaks": masses,
+        "+ formulas of peaks": formulas,
+        "+ fragments by cost": simple,
+        "+ fragments by class and hydrogens": np.ones(len(group), bool),
+        "all but formulas of peaks": masses | ~formulas,
+    }
+
+
 def score(protocol: Protocol, n_queries: int | None) -> None:
-    """Rank the candidates of the nine laboratories by the model, each step on and off."""
-    model, prior, queries = load(MODEL), protocol.prior, protocol.queries
+    """Rank the candidates of the nine laboratories, each step on and off."""
+    model, queries = load(MODEL), protocol.queries
     if n_queries is not None:
         queries = queries.sample(n_queries, random_state=0).sort_index()
-    ions = as_table(queries)
-    places = protocol.pool.by_key(list(queries.key))
-    ions = spectra_table(ions, formula=list(protocol.pool.formulas(places)))
-    found: dict[str, Any] = {"queries": len(queries)}
-    for by in ("formula", "mass"):
+    table, pool = as_table(queries), protocol.pool
+    places = pool.by_key(list(queries.key))
+    masses = table.neutral_mass()
+    lists = {
+        "formula": [pool.by_formula(text) for text in pool.formulas(places)],
+        "mass": [pool.by_mass(m, PPM) if m > 0 else np.empty(0, int) for m in masses],
+    }
+    both = [np.union1d(*own) for own in zip(lists["formula"], lists["mass"], strict=True)]
+    pairs = Pairs.of(both)
+    ions = Ions(table.spectra, table["adduct"])
+    start = time.process_time()
+    parts = []
+    for some in tqdm(np.array_split(np.arange(len(queries)), 50), desc="columns"):
+        own = Pairs.of([both[i] for i in some])
+        parts.append(candidate_columns(model.models, ions.take(some), own, pool))
+    columns = np.concatenate(parts, axis=1)
+    found: dict[str, Any] = {"queries": len(queries), "pairs": len(pairs.indices)}
+    found["cpu seconds"] = round(time.process_time() - start, 1)
+    right = pairs.indices == places[pairs.query_of]
+    with np.load(COLUMNS) as stored:
+        held = HeldOut(**{name: stored[name] for name in stored.files})
+    fold = np.zeros(len(pairs), int)
+    prior = np.log1p([protocol.prior.get(str(key), 0.0) for key in pool.keys(pairs.indices)])
+    groups = scale_groups(model.models.kinds)
+    for by, own in lists.items():
+        inside = np.concatenate([np.isin(a, b) for a, b in zip(both, own, strict=True)])
+        test = HeldOut(np.vstack([columns, prior]), pairs.indptr, right, fold, right).of(inside)
+        listed = (test.columns[-1] > 0) & test.each(
+            np.maximum.reduceat(test.right & (test.columns[-1] > 0), test.indptr[:-1])
+        )
         rows = []
-        for name, more in (("without prior", None), ("with prior", prior)):
-            start = time.perf_counter()
-            with tqdm(total=len(queries), desc=f"by {by}, {name}") as bar:
-                answers = model.identify(
-                    ions, protocol.pool, by=by, ppm=PPM, top=10**6, prior=more,
-                    progress=lambda done, _, bar=bar: bar.update(done - bar.n),
-                )  # fmt: skip
-            seconds = time.perf_counter() - start
-            rows.append({"model": name, **measured(answers, places), "seconds": round(seconds, 1)})
-        blind = blind_ranks(answers, places, protocol.pool, prior)
-        rows.append({"model": "prior alone", **summary(blind)})
-        sizes = np.array([one.n_candidates for one in answers])
-        rows.append({"model": "random order", **rounded(random_order(sizes[sizes > 1]))})
+        for name, kept in steps(model.models.kinds).items() if by == "formula" else ():
+            if kept.all():
+                continue  # that is the model
+            part = held.of(held.alike)
+            part = replace(part, columns=part.columns[kept])
+            compact = np.unique(groups[kept], return_inverse=True)[1]
+            ranking, _ = calibrated(part, weighed(part, compact, ALPHA))
+            rows.append({"model": name, **measured(test, test.columns[:-1][kept], ranking, model)})
+        for name, key in (("the model", "spectrum"), ("the model, with prior", "prior")):
+            ranking = CandidateRanking.restored(model.rankings_[by][key])
+            some = test.columns[: len(ranking.coef)]
+            rows.append({"model": name, **measured(test, some, ranking, model)})
+            fair = test.of(listed)
+            few = fair.columns[: len(ranking.coef)]
+            rows.append(
+                {"model": f"{name}, molecules on lists", **measured(fair, few, ranking, model)}
+            )
+        for name, some in (("prior alone", test), ("prior alone, on lists", test.of(listed))):
+            blind = some.columns[-1] + 1e-9 * np.random.default_rng(0).random(len(some.right))
+            rows.append({"model": name, **summary(ranks_of(some, blind))})
+        for name, some in (("random order", test), ("random order, on lists", test.of(listed))):
+            sizes = np.diff(some.indptr)
+            rows.append({"model": name, **rounded(random_order(sizes[sizes > 1]))})
         print_table(rows, list(rows[0]))
         found[by] = rows
     extend("score", found)
 
 
-def measured(answers: list[Any], places: np.ndarray) -> dict[str, Any]:
+def ranks_of(test: HeldOut, scores: np.ndarray) -> np.ndarray:
+    """Return the ranks of truths among several candidates."""
+    pairs = zip(test.split(scores), test.split(test.right), strict=True)
+    return np.array([truth_rank(own, right) for own, right in pairs if len(own) > 1])
+
+
+def measured(
+    test: HeldOut, columns: np.ndarray, ranking: CandidateRanking, model: Any
+) -> dict[str, Any]:
     """Return scores of queries with several candidates, and how sure the model was."""
-    ranks, sure, hits, covered, sizes = [], [], [], [], []
-    for one, place in zip(answers, places, strict=True):
-        if one.n_candidates < 2:
+    scores = ranking.coef @ columns
+    cuts = Cuts.fitted(ranking.sizes, ranking.surprises, model.coverage)
+    sure, hits, covered, sizes = [], [], [], []
+    for own, right in zip(test.split(scores), test.split(test.right), strict=True):
+        if len(own) < 2:
             continue
-        hit = next((hit for hit in one.hits if hit.index == place), None)
-        ties = [] if hit is None else [h.rank for h in one.hits if h.score == hit.score]
-        ranks.append(np.mean(ties) if hit else np.inf)
-        sure.append(one.hits[0].confidence)
-        hits.append(one.hits[0].index == place)
-        if hit is not None:
-            covered.append(hit.in_set)
-            sizes.append(one.n_in_set)
-    return summary(np.array(ranks)) | {
+        p = ranking.confidence.of(own)
+        sure.append(p.max())
+        hits.append(right[own.argmax()])
+        if right.any():
+            inside = cuts.of(p)
+            covered.append(inside[right].any())
+            sizes.append(inside.sum())
+    return summary(ranks_of(test, scores)) | {
         "confidence": round(float(np.mean(sure)), 4),
         "first is right": round(float(np.mean(hits)), 4),
         "sets hold it": round(float(np.mean(covered)), 4),
         "mean set": round(float(np.mean(sizes)), 2),
     }
-
-
-def blind_ranks(answers: list[Any], places: np.ndarray, pool: Any, prior: Any) -> np.ndarray:
-    """Return the ranks of the truths by the prior alone; ties are in random order."""
-    ranks, rng = [], np.random.default_rng(0)
-    for one, place in zip(answers, places, strict=True):
-        if one.n_candidates < 2:
-            continue
-        rows = np.array([hit.index for hit in one.hits])
-        value = np.array([prior.get(str(key), 0.0) for key in pool.keys(rows)])
-        value += 1e-9 * rng.random(len(value))
-        own = value[rows == place]
-        ranks.append(1 + (value > own).sum() if len(own) else np.inf)
-    return np.array(ranks)
 
 
 def summary(ranks: np.ndarray) -> dict[str, Any]:

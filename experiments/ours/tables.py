@@ -128,31 +128,6 @@ def robust_outputs() -> None:
     print(markdown(head, rows))
 
 
-def privacy() -> None:
-    """Accuracy against epsilon, and what an attacker finds out."""
-    record = read_record("privacy")
-    settings = record["settings"]
-    print(
-        f"\n### Privacy: test R2 of `PrivateRidge`, {settings['features']} Fourier features, "
-        f"delta {settings['delta']:g}, {settings['seeds']} seeds of the noise\n"
-    )
-    curves = [row for row in record["results"] if "R2" in row]
-    sets = list(dict.fromkeys(row["data"] for row in curves))
-    steps = list(dict.fromkeys(row["epsilon"] for row in curves))
-    table = {(row["data"], row["epsilon"]): pair(row["R2"], 3) for row in curves}
-    rows = [["no noise" if e is None else f"{e:g}", *(table[d, e] for d in sets)] for e in steps]
-    for row in (row for row in record["results"] if "advantage" in row):
-        spread = settings["trials"] ** -0.5
-        found = f"{row['advantage']:.2f} ± {spread:.2f}; by the noisy moments {row['best']:.2f}"
-        rows.append(
-            [
-                f"attack on {row['data']} at epsilon 1",
-                *(found if d == row["data"] else "" for d in sets),
-            ]
-        )
-    print(markdown(["epsilon", *sets], rows))
-
-
 def lpm24() -> None:
     """SISOKR on the properties of 160,000 molecules, beside k-NN and logistic regressions."""
     records = [read_record(f"lpm24_{part}") for part in ("sisokr", "neighbours", "logistic")]
@@ -170,4 +145,4 @@ def lpm24() -> None:
     print(markdown(head, rows))
 
 
-OTHERS = (multilabel, label_ranking, prediction_sets, robust_outputs, privacy, lpm24)
+OTHERS = (multilabel, label_ranking, prediction_sets, robust_outputs, lpm24)

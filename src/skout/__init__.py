@@ -13,17 +13,16 @@ from .regressors import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    PrivateRidge,
     graph_task_matrix,
     quantile_task_matrix,
 )
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, molecules, persistence, readers, theory
+    from . import datasets, formulas, molecules, persistence, readers, theory
     from .apps.spectra.identify import SpectrumIdentifier
     from .apps.tables import TableEncoder
-    from .apps.tuning import Tuned
+    from .apps.tuning import Tuned, TunedTargets
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -47,17 +46,18 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
-    "PrivateRidge",
     "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",
     "TableEncoder",
     "Tuned",
+    "TunedTargets",
     "TwoWay",
     "correct_hubness",
     "datasets",
     "decoding",
     "dsokr",
+    "formulas",
     "graph_task_matrix",
     "iokr",
     "kernels",
@@ -85,14 +85,23 @@ _IN_MODULES = {
     "SpectrumIdentifier": "apps.spectra.identify",
     "TableEncoder": "apps.tables",
     "Tuned": "apps.tuning",
+    "TunedTargets": "apps.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
     ),
     "correct_hubness": "predictors",
 }
-_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
+_MODULES = ("datasets", "formulas", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
+# What does here what other packages call by these names.
+_ELSEWHERE = {
+    "Nystroem": "KernelBasis(kernel, SubSample(100)) has its coordinates",
+    "SVR": 'KernelMachine(kernel, loss="epsilon_insensitive", fit_intercept=True) is one',
+    "SVC": 'KernelClassifier(kernel, loss="hinge") is one',
+    "GaussianProcessRegressor": "KernelRidge has its mean, and predict(X, return_std=True)",
+    "AutoML": "Tuned chooses a model",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -100,7 +109,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_IN_MODULES[name]}"), name)
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

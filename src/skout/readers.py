@@ -1,5 +1,6 @@
-"""Files that chemists have: spectra as MGF, MSP, MassBank records, mzML; molecules as SDF, SMILES.
-And tables of all kinds of columns, from any library: `TableEncoder` makes numbers of them.
+"""Files that chemists have: spectra as MGF, MSP, MassBank records, mzML, mzXML, JSON and .ms;
+molecules as SDF and SMILES. And tables of all kinds of columns, from any library: `TableEncoder`
+makes numbers of them.
 
 A damaged record is reported with its number: refused, or with ``on_error="skip"`` left out. The
 code is in `skout.apps`, and is imported when a name is first asked for.
@@ -8,21 +9,25 @@ code is in `skout.apps`, and is imported when a name is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._numerics.unpacking import LIMITS, Limits
+from ._numerics.unpacking import LIMITS, UnpackLimits
 
 if TYPE_CHECKING:
     from .apps.spectra.readers import (
         MoleculeTable,
         Problem,
         SpectraTable,
+        compound_labels,
         neutral_mass,
         parse_adduct,
         precursor_mz,
+        read_json,
         read_massbank,
         read_mgf,
         read_msp,
         read_mzml,
+        read_mzxml,
         read_sdf,
+        read_sirius,
         read_smiles,
         spectra_table,
         write_mgf,
@@ -31,19 +36,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIMITS",
-    "Limits",
     "MoleculeTable",
     "Problem",
     "SpectraTable",
     "TableEncoder",
+    "UnpackLimits",
+    "compound_labels",
     "neutral_mass",
     "parse_adduct",
     "precursor_mz",
+    "read_json",
     "read_massbank",
     "read_mgf",
     "read_msp",
     "read_mzml",
+    "read_mzxml",
     "read_sdf",
+    "read_sirius",
     "read_smiles",
     "spectra_table",
     "write_mgf",

@@ -22,9 +22,14 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
 from skout.basis import Engine
-from skout.basis.features import KernelMatrix
-from skout.basis.moments import PartlyWhitened
-from skout.basis.passes import TrainingSample, Whitening, WhiteningPlan, accuracy_plan
+from skout.basis.features import (
+    KernelMatrix,
+    PartlyWhitened,
+    Whitening,
+    WhiteningPlan,
+    accuracy_plan,
+)
+from skout.basis.moments import TrainingSample
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.losses import Huber
 from skout.rows import Memory

@@ -18,9 +18,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import skout.basis.features as module
 from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
-from skout.basis.features import KernelMatrix, LandmarkFeatures, Projection
-from skout.basis.moments import Moments, sum_moments
-from skout.basis.passes import BlockMoments, KnownRows, TrainingSample, Whitening, WhiteningPlan
+from skout.basis.features import (
+    KernelMatrix,
+    LandmarkFeatures,
+    Projection,
+    Whitening,
+    WhiteningPlan,
+)
+from skout.basis.moments import BlockMoments, KnownRows, Moments, TrainingSample, sum_moments
 from skout.kernels import Gaussian, Linear
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample

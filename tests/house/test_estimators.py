@@ -29,7 +29,6 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    PrivateRidge,
     Reranker,
     StructuredPredictor,
 )
@@ -88,7 +87,6 @@ CONFORMING = [
     JointQuantileRegressor(0.5, "gaussian", "subsample", **PATH),
     KernelClassifier(),
     KernelClassifier("gaussian", PSparsified(), loss="logistic", **PATH),
-    PrivateRidge(random_state=0),
     PREDICTOR,
     Ensemble(PREDICTOR, 2, random_state=0),
 ]

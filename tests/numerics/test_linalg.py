@@ -19,8 +19,7 @@ from skout._numerics.linalg import (
     triangle_gram,
     triangular_inverse,
 )
-from skout.basis.moments import PartlyWhitened
-from skout.basis.passes import Whitening, WhiteningPlan
+from skout.basis.features import PartlyWhitened, Whitening, WhiteningPlan
 
 EPS = np.finfo(float).eps
 

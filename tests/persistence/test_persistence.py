@@ -150,7 +150,7 @@ def test_every_estimator_and_decoder_has_a_case():
     own = {skout.EndToEnd, skout.Reranker, skout.Tuned, skout.TwoWay}
     tested_elsewhere |= own  # in tests of their own
     tested_elsewhere |= {skout.ConformalSelection, decoding.GradientDecoder, decoding.LossDecoder}
-    tested_elsewhere |= {skout.SpectrumIdentifier, skout.TableEncoder, skout.PrivateRidge}
+    tested_elsewhere |= {skout.SpectrumIdentifier, skout.TableEncoder}
     assert wanted - seen - tested_elsewhere == set()
 
 

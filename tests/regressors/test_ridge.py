@@ -1,6 +1,7 @@
 """Kernel ridge regression against dense formulas, scikit-learn and itself."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import oracles_predictor as oracle
@@ -886,3 +887,22 @@ def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkey
             patch.setattr("skout.basis.engine.KnownRows", lambda *_: None)
             plain = clone(model).fit(X, Y, w).predict(X_te)
         assert_allclose(remembered, plain, rtol=1e-6, atol=1e-6 * np.abs(plain).max())
+
+
+def test_a_pass_holds_no_kernel_matrix_that_it_does_not_use(monkeypatch):
+    """While float32 rows pass, of the m x m matrices only the inverse factor is in memory."""
+    m, held = 500, []
+    X = np.random.default_rng(0).standard_normal((1500, 4)).astype(np.float32)
+    call = engine.BlockMoments.__call__
+
+    def measured(self, *block):
+        held.append(tracemalloc.get_traced_memory()[0])
+        return call(self, *block)
+
+    monkeypatch.setattr(engine.BlockMoments, "__call__", measured)
+    tracemalloc.start()
+    try:
+        KernelRidge(Gaussian(0.1), SubSample(m), random_state=0).fit(X, X[:, 0])
+    finally:
+        tracemalloc.stop()
+    assert held[0] < 1.5 * 8 * m**2  # with the kernel matrix and its factor it was 3 of them

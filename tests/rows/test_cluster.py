@@ -175,8 +175,8 @@ def test_other_sketches(data, sketch):
 @pytest.mark.parametrize("alpha", [1e-6, [1e-6, 1e-3]], ids=repr)
 def test_large_rank_is_whitened_in_parts(data, monkeypatch, alpha):
     """The plan of what to whiten depends on the number of rows: of all of them, not of a block."""
-    monkeypatch.setattr("skout.basis.passes._SMALL_RANK", 8)
-    monkeypatch.setattr("skout.basis.passes._WHITENED", (4, 8))
+    monkeypatch.setattr("skout.basis.features._SMALL_RANK", 8)
+    monkeypatch.setattr("skout.basis.features._WHITENED", (4, 8))
     X, Y, _ = data
     here = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(X, Y)
     sizes = (90, 210, 300)

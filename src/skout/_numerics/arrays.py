@@ -371,7 +371,7 @@ def unique(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 def unique_columns(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct columns of a boolean matrix, as `unique` finds rows."""
-    return unique(np.ascontiguousarray(np.packbits(mask, axis=0).T))
+    return unique_keys([column.tobytes() for column in np.packbits(mask, axis=0).T])
 
 
 def unique_keys(keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:

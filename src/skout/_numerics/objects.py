@@ -251,7 +251,7 @@ def column_of(objects: Objects) -> Objects:
 
     What else there is comes back as it was given: numbers in a column are vectors of length 1.
     """
-    if isinstance(objects, list | tuple | Rows):
+    if isinstance(objects, np.ndarray | list | tuple | Rows):
         return objects
     if hasattr(objects, "to_pylist") and not hasattr(objects, "columns"):
         return np.asarray(objects)

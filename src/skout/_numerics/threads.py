@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from .types import Rows
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -88,7 +86,7 @@ def single_thread() -> Iterator[None]:
         _SINGLE.reset(token)
 
 
-def prefetch(items: Iterable[T]) -> Iterator[T]:
+def prefetch(items: Iterable[T]) -> Generator[T]:
     """Yield the items, each computed in a background thread while the one before is in use.
 
     Errors of that thread are raised here. It ends with this generator.
@@ -131,29 +129,22 @@ def map_blocks(
     """
     blocks = list(blocks)
     threads = min(n_threads(n_jobs), len(blocks))
-    if read is None or ahead:
-        work = function
-    else:
-        load = read
-
-        def work(block: Rows) -> R:
-            return function(load(block))
-
-    items = prefetch(map(read, blocks)) if read is not None and ahead else iter(blocks)
-    with contextlib.closing(items) if isinstance(items, Generator) else contextlib.nullcontext():
-        yield from _computed(work, items, threads)
-
-
-def _computed(function: Callable[..., R], items: Iterator[Any], threads: int) -> Iterator[R]:
-    """Yield function(item) in the order of the items."""
+    work, items = function, iter(blocks)
+    reader: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if read is not None and ahead:
+        ahead_of_them = prefetch(map(read, blocks))
+        items, reader = ahead_of_them, contextlib.closing(ahead_of_them)
+    elif read is not None:
+        work = lambda block: function(read(block))  # noqa: E731
     if threads <= 1:
-        yield from map(function, items)
+        with reader:
+            yield from map(work, items)
         return
     pending: deque[Future[R]] = deque()
-    with held_blas(), ThreadPoolExecutor(threads) as pool:
+    with reader, held_blas(), ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
-                pending.append(pool.submit(function, item))
+                pending.append(pool.submit(work, item))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,19 +15,66 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from .extras import extra
+
 #: Ends of the names of compressed files.
-PACKED = (".gz", ".bz2", ".xz")
-# How they begin, and what opens them.
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_BLOCK = 2**16
+
+
+def member_of(path: str | Path | IO[bytes]) -> str:
+    """Return the name of the only file in a zip archive, but for those that systems put there."""
+    with zipfile.ZipFile(path) as archive:
+        files = [name for name in archive.namelist() if not name.endswith("/")]
+    names = [name for name in files if not re.match(r"__MACOSX/|(.*/)?\.[^/]*$", name)]
+    if len(names) != 1:
+        what = f"it holds {len(names)} files ({', '.join(names[:5])})" if names else "it is empty"
+        raise LimitError(f"{what}, and one is read: unpack it first, and name the file")
+    return names[0]
+
+
+@contextmanager
+def _of_zip(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(raw) as archive, archive.open(member_of(raw)) as stream:
+        yield stream
+
+
+@contextmanager
+def _of_zstandard(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    with extra("table", "Files that end in .zst need pyarrow"):
+        import pyarrow
+    with pyarrow.CompressedInputStream(raw, "zstd") as stream:
+        yield io.BufferedReader(_Readable(stream), _BLOCK)
+
+
+class _Readable(io.RawIOBase):
+    """A stream of pyarrow as one of Python."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+# How files begin, and what opens them.
 _OPENERS: dict[bytes, Callable[..., Any]] = {
     rb"\x1f\x8b": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\x00": lzma.open,
+    rb"\x28\xb5\x2f\xfd": _of_zstandard,
+    rb"PK\x03\x04": _of_zip,
 }
-_BLOCK = 2**16
 
 
 @dataclass
-class Limits:
+class UnpackLimits:
     """How much of a file readers take at a time, so that a small one cannot fill the memory.
 
     `skout.readers.LIMITS` are those of all readers. Who has larger data, of a source that can be
@@ -63,19 +111,19 @@ class Limits:
 
 
 #: Those of all readers.
-LIMITS = Limits()
+LIMITS = UnpackLimits()
 
 
 class LimitError(ValueError):
-    """What a file has is larger than a reader takes: see `Limits`."""
+    """What a file has is larger than a reader takes: see `UnpackLimits`."""
 
 
 #: What is raised where a compressed file is damaged, or larger than it may be.
-DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, LimitError)
+DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, LimitError)
 
 
 @contextmanager
-def opened(path: Path | IO[bytes], limits: Limits = LIMITS) -> Iterator[Any]:
+def opened(path: Path | IO[bytes], limits: UnpackLimits = LIMITS) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it begins as compressed files do.
 
     A file that is open already is read as it is. Where one unpacks to far more than its size, a
@@ -99,7 +147,7 @@ def opened(path: Path | IO[bytes], limits: Limits = LIMITS) -> Iterator[Any]:
 class _Bounded(io.RawIOBase):
     """A stream that is unpacked, up to a multiple of the bytes of its file."""
 
-    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: Limits) -> None:
+    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__()
         self._stream, self._packed, self._size, self._limits = stream, packed, 0, limits
 
@@ -121,6 +169,8 @@ class _Bounded(io.RawIOBase):
 def ending(path: str | Path) -> str:
     """Return the end of a file's name in lower case, without that of a compression.
 
+    Of a zip archive whose name does not say it, it is that of the file in it.
+
     Examples
     --------
     >>> from skout.dev import ending
@@ -128,4 +178,6 @@ def ending(path: str | Path) -> str:
     ('.csv', '.tsv')
     """
     plain = Path(str(path).lower())
+    if plain.suffix == ".zip" and not plain.with_suffix("").suffix and zipfile.is_zipfile(path):
+        return ending(member_of(path))
     return (plain.with_suffix("") if plain.suffix in PACKED else plain).suffix

@@ -1,4 +1,8 @@
-"""The span of a sketch: its coordinates z(x) = C W k(landmarks, x), and the sums that fits need."""
+"""The span of a sketch: its coordinates z(x) = C W k(landmarks, x), and the sums that fits need.
+
+`span_of` draws the landmarks, `Engine` computes with encoded rows, and `KernelBasis` is the
+estimator over it, for inputs and outputs alike.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,16 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import bandwidth
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     eigen_whitening,
@@ -22,18 +29,27 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
-from ..kernels import Kernel
-from ..rows import Memory, Progress, Reduction, Source, Survey, on_device
-from ..sketches import Sketch
-from .features import KernelMatrix, LandmarkFeatures, Projection, Residual, principal
-from .moments import AnyMoments, PartlyWhitened
-from .passes import BlockMoments, KnownRows, TrainingSample, Whitening, WhiteningPlan, accuracy_plan
+from .._numerics.types import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
+from .._numerics.validation import check_choice, check_number, check_rng
+from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
+from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
+from ..sketches import Sketch, SketchLike, as_sketch, least_rows
+from .features import (
+    KernelMatrix,
+    LandmarkFeatures,
+    PartlyWhitened,
+    Projection,
+    Residual,
+    Whitening,
+    WhiteningPlan,
+    accuracy_plan,
+    principal,
+)
+from .moments import AnyMoments, BlockMoments, KnownRows, TrainingSample
 
 # If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
-_COPIES = 8.0
 # From so many landmarks on, K~ is not computed before it is needed.
 _LARGE = 2000
 # Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
@@ -77,8 +93,7 @@ class Engine:
 
         Else those of `pivoted_cholesky`, with zeros for the landmarks that depend on others.
         """
-        gram, rounding = self.gram()
-        noise = _pivot_noise(gram, rounding, self.is_single)
+        gram, noise = self.gram()
         noise = max(noise, len(gram) * np.finfo(np.float64).eps)
         factor = cholesky(gram.copy())
         if factor is not None and factor.smallest() ** 2 > noise:
@@ -87,11 +102,6 @@ class Engine:
         components = np.zeros((len(L), len(gram)))
         components[:, kept] = triangular_inverse(L)
         return components
-
-    @property
-    def has_components(self) -> bool:
-        """Whether the components are known already."""
-        return "components" in self.__dict__
 
     @property
     def rank(self) -> int:
@@ -105,10 +115,10 @@ class Engine:
         return self.spectrum is None and is_square and bandwidth(self.components)[1] == 0
 
     def gram(self) -> tuple[Floats, float]:
-        """Return K~ = W K W', and the rounding of its values."""
+        """Return K~ = W K W', and how large a pivot of it may be by rounding alone."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
-        gram, _, rounding = matrix.sketched(self.weights)
-        return gram, rounding
+        gram, _, noise = matrix.sketched(self.weights, self.is_single)
+        return gram, noise
 
     def eigenvalues(self) -> Floats:
         """Return the eigenvalues of K~, with "kpca" mean squares of the coordinates."""
@@ -189,7 +199,7 @@ class Engine:
         sample: TrainingSample,
         alpha: float,
         *,
-        known: KnownRows | None = None,
+        known_rows: KnownRows | None = None,
         whiten: bool = True,
         center: bool = True,
         progress: Progress | None = None,
@@ -204,16 +214,16 @@ class Engine:
         if plan.center:  # the mean of phi over the landmarks, if K~ is their kernel matrix
             mean = inverse_gram_product(C, np.ones(self.rank)) / self.rank
         sample, values = sample.by_value()
-        sample, known = sample.by_group(known)
+        sample, known_rows = sample.by_group(known_rows)
         of_landmarks = None
-        if known is not None and plan.size == self.rank:
-            sample, of_landmarks = known.split(sample)
-        known = known if of_landmarks is None else None
+        if known_rows is not None and plan.size == self.rank:
+            sample, of_landmarks = known_rows.split(sample)
+        known_rows = known_rows if of_landmarks is None else None
         whitening = Whitening(C, plan, mean, self.spectrum is not None)
         parts: list[Any] = sample.rows.reduce(
-            BlockMoments(self.features, whitening, sample, known), sample.targets, sample.weights,
-            sample.groups, None if known is None else known.place, progress=progress,
-            n_jobs=self.n_jobs,
+            BlockMoments(self.features, whitening, sample, known_rows), sample.targets,
+            sample.weights, sample.groups, None if known_rows is None else known_rows.place,
+            progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]
@@ -221,8 +231,10 @@ class Engine:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
         if plan.size < self.rank and not plan.center and not whiten:
-            if known is not None:
-                partly = partly._replace(gram=known.gram[np.ix_(known.kept, known.kept)])
+            if known_rows is not None:
+                partly = partly._replace(
+                    gram=known_rows.gram[np.ix_(known_rows.kept, known_rows.kept)]
+                )
             return [part.each(lambda sums: replace(sums, partly=partly)) for part in parts]
         if plan.size < self.rank:
             finish = partly.finish()
@@ -231,13 +243,6 @@ class Engine:
             shift = C @ mean.astype(plan.dtype)
             parts = [part.each(lambda sums: sums.shifted(shift)) for part in parts]
         return parts
-
-
-def _pivot_noise(gram: Floats, rounding: float, is_single: bool) -> float:
-    """Return how large a pivot of K~ may be by rounding alone."""
-    # smaller pivots cannot be distinguished from the rounding of float32 kernel values
-    noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if is_single else 0.0
-    return max(noise, _COPIES * rounding)
 
 
 # From a kernel, a sketch and rows to an engine ----------------------------------------------------
@@ -250,9 +255,9 @@ class Span:
     kernel: Kernel  # its parameters resolved on the rows
     landmarks: Rows  # m' of them
     weights: Matrix | None  # W, (m, m'); None for pure sub-sampling
-    place: Ints  # the number of the landmark that each row is, -1 where it is none, (n,)
+    drawn: Ints | None  # positions of the rows that the sketch drew; None without a sketch: all
+    number: Ints  # the number of the landmark that each of these rows is
     rows: Source  # what the sketch was drawn from: the rows, or a sample of them
-    is_exact: bool = False  # whether there is no sketch: the landmarks are all distinct rows
     also: Any = None  # the result of another reduction that the same pass over the rows made
     n_jobs: int | None = None
     device: str | None = None
@@ -262,13 +267,16 @@ class Span:
         """The number of features: of rows of W, or of landmarks."""
         return n_rows(self.landmarks) if self.weights is None else self.weights.shape[0]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no sketch: the landmarks are all distinct rows."""
+        return self.drawn is None
+
     @functools.cached_property
     def _sketched(self) -> tuple[Floats, Floats | None, float]:
         """K~ = W K W', K W' where that is not too large, and how large a pivot rounding makes."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
-        gram, features, rounding = matrix.sketched(self.weights)
-        is_single = self.rows.precision == np.float32
-        return gram, features, _pivot_noise(gram, rounding, is_single)
+        return matrix.sketched(self.weights, self.rows.precision == np.float32)
 
     def _engine(
         self, landmarks: Rows, W: Matrix | None, C: Floats | None, **options: Any
@@ -290,7 +298,7 @@ class Span:
     def engine(self, whiten: str = "cholesky", rank: int | None = None) -> Engine:
         """Return the engine with its components, of the landmarks that they need."""
         if whiten == "cholesky":
-            return self._factorized[0]
+            return self.factorized[0]
         gram, _, noise = self._sketched
         C, spectrum = eigen_whitening(gram, len(gram) * noise)
         if whiten == "kpca":
@@ -300,9 +308,15 @@ class Span:
         return self._engine(self.landmarks, self.weights, C[:rank], **options)
 
     @functools.cached_property
-    def _factorized(self) -> tuple[Engine, Floats, Ints]:
-        """The engine by pivoted Cholesky, its factor L, and the independent rows of K~."""
-        gram, _, noise = self._sketched
+    def factorized(self) -> tuple[Engine, KnownRows | None]:
+        """The engine by pivoted Cholesky, and the features of rows that are landmarks.
+
+        `Engine.moments` of the same rows takes these; None where they would be of no use. Then K~
+        and its factor are let go: while the pass over the rows runs, they would take as much memory
+        as the moments themselves.
+        """
+        gram, features, noise = self._sketched
+        del self.__dict__["_sketched"]
         L, kept = pivoted_cholesky(gram, noise)
         landmarks, W = self.landmarks, None if self.weights is None else self.weights[kept]
         if W is None:
@@ -310,18 +324,14 @@ class Span:
         elif sparse.issparse(W):  # only the landmarks that these rows touch
             used = np.unique(W.indices)
             landmarks, W = take(landmarks, used), W[:, used].tocsr()
-        return self._engine(landmarks, W, triangular_inverse(L)), L, kept
-
-    def known_rows(self) -> KnownRows | None:
-        """Return the features of rows that are landmarks, for `Engine.moments` of the same rows."""
-        gram, features, _ = self._sketched
+        engine = self._engine(landmarks, W, triangular_inverse(L))
         if features is None or self.rows.precision == np.float32 or not self.rows.has_shortcuts:
-            return None
-        engine, L, kept = self._factorized
-        order = kept if engine.weights is None else kept[:0]  # rows of L: landmarks
-        number = np.full(len(features), -1)
-        number[order] = np.arange(len(order))
-        return KnownRows(self.place, features, number, L, kept, gram)
+            return engine, None
+        order = kept if W is None else kept[:0]  # rows of L: landmarks
+        landmark, place = np.full(len(features), -1), np.full(len(self.rows), -1)
+        landmark[order] = np.arange(len(order))
+        place[slice(None) if self.drawn is None else self.drawn] = self.number
+        return engine, KnownRows(place, features, landmark, L, kept, gram)
 
 
 def span_of(
@@ -355,12 +365,11 @@ def span_of(
         if sketch is None:
             survey.run()
             everything = rows.load()
-            first, place = unique(everything)
-            landmarks, W = take(everything, first), None
+            first, number = unique(everything)
+            landmarks, W, drawn = take(everything, first), None, None
         else:
-            landmarks, W, place = _drawn(sketch, survey, rng, resolved, n_jobs)
-        is_exact = sketch is None
-        span = Span(resolved(), landmarks, W, place, rows, is_exact, result(), n_jobs, device)
+            landmarks, W, drawn, number = _drawn(sketch, survey, rng, resolved, n_jobs)
+        span = Span(resolved(), landmarks, W, drawn, number, rows, result(), n_jobs, device)
         if W is None or span.m >= _LARGE or span._sketched[0].any():
             break  # else random signs of W made equal rows cancel, and nothing is left
     return span
@@ -372,8 +381,8 @@ def _drawn(
     rng: np.random.Generator,
     kernel: Callable[[], Kernel],
     n_jobs: int | None,
-) -> tuple[Rows, Matrix | None, Ints]:
-    """Run a survey, and return landmarks, W, and the number of the landmark that each row is.
+) -> tuple[Rows, Matrix | None, Ints, Ints]:
+    """Run a survey, and return landmarks, W, the rows drawn and the landmark that each of them is.
 
     Landmarks that are equal are merged where W is sparse: its columns are added up. Sketches of
     users are checked.
@@ -406,12 +415,290 @@ def _drawn(
         drawn_rows = survey.take(draw.indices)
         survey.run()
         landmarks = drawn_rows()
-    place, number = np.full(n, -1), np.arange(len(indices))
+    number = np.arange(len(indices))
     if sparse.issparse(W):
         first, number = unique(landmarks)
         if len(first) < len(number):
             ones = (np.ones(len(number)), number, np.arange(len(number) + 1))
             copies = sparse.csr_matrix(ones, shape=(len(number), len(first)))
             landmarks, W = take(landmarks, first), (W @ copies).tocsr()
-    place[draw.indices] = number
-    return landmarks, W, place
+    return landmarks, W, indices, number
+
+
+# The estimator ------------------------------------------------------------------------------------
+
+
+class Computed:
+    """An attribute that is computed when it is first read, and then is like any other.
+
+    Unlike that of a `cached_property`, files have its value.
+    """
+
+    def __init__(self, compute: Callable[[KernelBasis], Any]) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, basis: KernelBasis | None, owner: type | None = None) -> Any:
+        if basis is None:
+            return self
+        value = self.compute(basis)
+        basis.__dict__[self.name] = value
+        return value
+
+
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
+    """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
+
+    With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
+
+        z(y) = D^(-1/2) U' W k(landmarks, y)        in R^p, p = rank(K~)      (2.73, 3.11, 5.8)
+
+    so that z(y) . z(y') is the kernel between the projections of y and y' on the span. Any other
+    orthonormal basis of the span serves as well: pivoted Cholesky gives one ten times cheaper.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+        None is exact: the landmarks are the distinct rows, and z(y) . z(y') = k(y, y') on them.
+    whiten : "cholesky", "eigh" or "kpca", default "cholesky"
+        "eigh" orders the coordinates by the eigenvalues of K~, largest first, "kpca" by their mean
+        square over all rows: sketched kernel PCA (5.7), one more pass.
+    rank : int, optional
+        Keep so many of the first coordinates, not with "cholesky". A few coordinates of a large
+        sketch lose less than a sketch of as many.
+    random_state : None, int or Generator
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+    device : str, optional
+        "cuda" computes coordinates on a GPU, to which rows on the host are streamed; "auto" does
+        if there is one. None is where the data are.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its parameters resolved, e.g. gamma="scale" into a number.
+    landmarks_ : rows, m' of them
+        With "cholesky" only those that the coordinates need.
+    weights_ : None, ndarray or CSR matrix of shape (m, m')
+        W; None for pure sub-sampling.
+    components_ : ndarray of shape (p, m)
+        ``z(y) = components_ @ W k(landmarks_, y)``.
+    rank_ : int
+        p, the number of coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelBasis
+    >>> from skout.sketches import SubSample
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> KernelBasis("gaussian", SubSample(20), random_state=0).fit_transform(X).shape
+    (200, 20)
+    """
+
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    # What files of earlier versions may not have: see `Engine`.
+    _single = False
+    _spectrum: Floats | None = None
+    _n_effective: int | None = None
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
+        *,
+        whiten: str = "cholesky",
+        rank: int | None = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.whiten = whiten
+        self.rank = rank
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @all_at_once
+    def fit(self, X: Objects, y: Objects = None) -> KernelBasis:
+        """Draw the sketch of X and find the basis of its span.
+
+        Parameters
+        ----------
+        X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
+            Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
+            sketch touches travel here.
+        y : ignored
+
+        Returns
+        -------
+        self : KernelBasis
+        """
+        self._fitted_on(X)
+        return self
+
+    def _fitted_on(self, X: Objects) -> Source:
+        """Fit on X, and return its rows."""
+        self._check()
+        size = least_rows(self.sketch)
+        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=size)
+        rows = encoded(self, as_kernel(self.kernel), X, reset=True)
+        self.fit_encoded(rows, weights)
+        return rows
+
+    def _check(self) -> None:
+        """Check the parameters."""
+        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
+        if self.rank is not None:
+            check_number(self.rank, "rank", low=1, integer=True)
+            if self.whiten == "cholesky":
+                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
+
+    @all_at_once
+    def fit_transform(self, X: Objects, y: Objects = None) -> np.ndarray:
+        """Fit, and return the coordinates of X.
+
+        Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : ignored
+
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+        """
+        rows = self._fitted_on(X)
+        return self.training_coordinates(rows)
+
+    def training_coordinates(self, rows: Source) -> Array:
+        """Return the coordinates of the encoded rows of the fit, which may cost less."""
+        return self.engine_.training_coordinates(rows)
+
+    def fit_encoded(
+        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
+    ) -> Any:
+        """Fit on encoded rows; return the result of `also`, which the same pass makes.
+
+        Weights count where the width of the kernel is found.
+        """
+        self._check()
+        span = span_of(
+            as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
+            weights, also=also, n_jobs=self.n_jobs, device=self.device,
+        )  # fmt: skip
+        self._take(span.engine(self.whiten, self.rank))
+        return span.also
+
+    @classmethod
+    def of(
+        cls, engine: Engine, kernel: KernelLike = "gaussian", sketch: SketchLike = None
+    ) -> KernelBasis:
+        """Return the fitted basis of an engine, given the parameters that this was made by."""
+        basis = cls(
+            kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
+        )
+        basis._take(engine)
+        return basis
+
+    def _take(self, engine: Engine) -> None:
+        """Become the basis of an engine: the only place that writes what a fit finds."""
+        for name in ("components_", "rank_", "_n_features_out"):
+            self.__dict__.pop(name, None)
+        self.kernel_, self.landmarks_, self.weights_ = (
+            engine.kernel, engine.landmarks, engine.weights
+        )  # fmt: skip
+        self._spectrum, self._single = engine.spectrum, engine.is_single
+        self._n_effective = engine.n_effective
+        self.engine_ = engine
+        if "components" in vars(engine):  # else they are computed when somebody asks for them
+            self.components_ = engine.components
+            self.rank_ = self._n_features_out = engine.rank
+
+    @functools.cached_property
+    def engine_(self) -> Engine:
+        """The same for encoded rows, with the moments that fits need: see `Engine`."""
+        check_is_fitted(self)
+        return Engine(
+            self.kernel_, self.landmarks_, self.weights_, self.__dict__.get("components_"),
+            whiten=self.whiten, spectrum=self._spectrum, is_single=self._single,
+            is_exact=as_sketch(self.sketch) is None, n_effective=self._n_effective,
+            n_jobs=self.n_jobs, device=self.device,
+        )  # fmt: skip
+
+    components_ = Computed(lambda self: self.engine_.components)
+    rank_ = Computed(lambda self: len(self.components_))
+    _n_features_out = Computed(lambda self: len(self.components_))
+
+    @property
+    def eigenvalues_(self) -> np.ndarray:
+        """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
+        return self.engine_.eigenvalues()
+
+    def transform(self, X: Objects) -> np.ndarray:
+        """Return the coordinates of X.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+            In float32 if X is. For dask collections a dask array, for a tensor on a GPU a tensor.
+        """
+        check_is_fitted(self)
+        return self.coordinates(encoded(self, self.kernel_, X, reset=False))
+
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Array:
+        """Return the coordinates of encoded rows, shape (n, p), in `out` where there is one."""
+        return self.engine_.coordinates(rows, out)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "engine_"}
+
+    def combine(self, values: Matrix) -> np.ndarray:
+        """Combine the rows of `values` as the basis functions combine the landmarks.
+
+        With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,
+        these are the basis functions as vectors: coordinates f stand for f @ combine(values).
+
+        Parameters
+        ----------
+        values : array or CSR matrix of shape (m', q)
+            One row a landmark.
+
+        Returns
+        -------
+        sums : ndarray of shape (p, q)
+        """
+        return self.engine_.combine(values)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def residual(self, X: Objects) -> np.ndarray:
+        """Return k(x, x) - ||z(x)||^2 >= 0, what the basis cannot see of each object.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        residual : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        return self.engine_.residual(encoded(self, self.kernel_, X, reset=False))

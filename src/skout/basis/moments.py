@@ -1,85 +1,46 @@
-"""Sufficient statistics of ridge regression, which add up over blocks of rows, folds and workers.
+"""Sufficient statistics of ridge regression, and the pass over the rows that sums them.
 
 `Moments` are those of outputs that have the same rows, `MaskedMoments` a set of them where targets
-are missing. Where the rows of Z are features of which only the first are whitened,
-`PartlyWhitened` knows how their moments become those of coordinates.
+are missing; they add up over blocks of rows, folds and workers. `BlockMoments` makes them of a
+`TrainingSample`, block by block.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
+import math
 import operator
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_triangular
 
 from .._numerics.arrays import (
     cast,
     contiguous,
+    flatnonzero,
     gram,
     is_tensor,
+    n_rows,
     namespace,
     numpy_of,
     ones,
+    row_slices,
     sqrt,
+    take,
     tall_product,
+    unique,
     unique_columns,
 )
-from .._numerics.linalg import congruence, triangular_inverse, triangular_product
-from .._numerics.types import Array, Floats, Ints, Matrix
-from .._numerics.validation import check_total_weight
-
-
-class PartlyWhitened(NamedTuple):
-    """Features G = (Z1, Z2 D'): the first `size` are whitened, and the others are without them.
-
-    Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
-    costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
-    of K~. In between, the first pivots carry nearly all of it:
-
-        L = [[A, 0], [B, D]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 D')
-    """
-
-    C: Floats  # L^-1, whose blocks on the diagonal are A^-1 and D^-1, (p, p)
-    size: int
-    gram: Floats | None = None  # K~, where it was computed
-
-    def share(self) -> Floats:
-        """Return B, of shape (p - size, size)."""
-        p, s = len(self.C), self.size
-        if not 0 < s < p:
-            return np.zeros((p - s, s))
-        return solve_triangular(self.C, np.eye(p, s), lower=True)[s:]
-
-    def finish(self) -> Floats:
-        """Return M = diag(I, D^-1), which takes the moments of G to those of Z."""
-        if self.size == 0:
-            return self.C
-        M, s = np.eye(len(self.C)), self.size
-        M[s:, s:] = self.C[s:, s:]
-        return M
-
-    def penalty(self) -> Floats:
-        """Return diag(I, D D'): the function G B has the squared norm tr(B' diag(I, D D') B)."""
-        out, s = np.eye(len(self.C)), self.size
-        if self.gram is None:
-            D = triangular_inverse(self.C[s:, s:])
-            out[s:, s:] = triangular_product(D, D.T)
-        else:
-            B = self.share()
-            out[s:, s:] = self.gram[s:, s:] - B @ B.T
-        return out
-
-    def on_features(self, coef: Floats) -> Floats:
-        """Return what F is to be multiplied with where G is multiplied with `coef`."""
-        out, s = coef.copy(), self.size
-        if s:
-            out[:s] -= self.share().T @ coef[s:]
-            out[:s] = self.C[:s, :s].T @ out[:s]
-        return out
+from .._numerics.linalg import congruence, triangle_gram, triangular_product
+from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
+from .._numerics.validation import check_total_weight, warn_user
+from ..rows import Memory, Place, Reduction, RowMap, Source, limits
+from .features import LandmarkFeatures, PartlyWhitened, Whitening, check_values
 
 
 @dataclass
@@ -389,3 +350,298 @@ def outputs_by_rows(T: Floats) -> list[tuple[Ints, Ints]]:
         (np.flatnonzero(codes == k), np.flatnonzero(observed[:, column]))
         for k, column in enumerate(first)
     ]
+
+
+# The pass over the rows ---------------------------------------------------------------------------
+
+# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
+_FEW_OUTPUTS = 64
+# Landmarks are treated apart if they are at least this share of the rows.
+_FEW_LANDMARKS = 0.1
+# Features of rows that are known are computed all the same if these are at most this share.
+_FEW_KNOWN = 0.1
+# Adding a number to a sum takes as long as this many operations of a matrix product.
+_SUM_COST = 150
+# A sample whose features take so many bytes is cut into at least two blocks, for two threads.
+_LARGE_BYTES = 2**24
+# Targets on disk or on a cluster: a value near them is the mean of so many.
+_ORIGIN_ROWS = 8192
+# Training rows by which a model is compared with the mean of the targets, and how few of them say
+# too little about their spread.
+_SAMPLED, _FEWEST = 200, 30
+
+
+@dataclass(frozen=True)
+class TrainingSample:
+    """Rows with their targets, as the moments want them."""
+
+    rows: Source  # encoded, n of them
+    targets: Source  # of arrays of shape (n, d), or of CSR matrices
+    weights: Weights = None  # (n,)
+    groups: Ints | None = None  # 0 to n_groups - 1: each group gets moments of its own, (n,)
+    n_groups: int = 1
+    # subtracted from the targets: what is far from zero would lose its last digits, (d,)
+    origin: Floats | None = None
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether targets in memory are missing."""
+        T = self.targets.resident
+        return T is not None and bool(np.isnan(np.asarray(T)).any())
+
+    def rough_mean(self) -> Floats | None:
+        """Return a value near the targets; the mean of all of them would take one more pass.
+
+        None for sparse targets, from which nothing can be subtracted.
+        """
+        if sparse.issparse(self.targets.like):
+            return None
+        return mean_of_observed(self.targets.first_rows(_ORIGIN_ROWS))
+
+    def warn_of_far_mean(self, projection: RowMap, n_jobs: int | None, *, far_from: float) -> None:
+        """Warn where a model without intercept is worse than the mean of targets far from zero.
+
+        `projection` maps rows to predictions; outputs are far whose mean is more than `far_from`
+        standard deviations from zero. Errors are compared to the variance of all outputs, so that
+        one of many coordinates does not count, on a sample of the training rows. Targets that are
+        not in memory are not read again.
+        """
+        T = self.targets.resident
+        if T is None:
+            return
+        index = np.arange(len(T)) if self.weights is None else np.flatnonzero(self.weights)
+        index = index[np.linspace(0, len(index) - 1, min(len(index), _SAMPLED)).astype(int)]
+        if len(index) < _FEWEST:
+            return
+        observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
+        mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
+        varies = spread > 1e-12 * np.abs(mean)  # else it is constant but for rounding
+        far = varies & (np.abs(mean) > far_from * spread)
+        if not far.any():
+            return
+        rows = Memory(self.rows.take(index))
+        F = rows.map(projection, observed.shape[1:], np.float64, n_jobs=n_jobs)
+        errors = np.sqrt(((observed - F) ** 2).mean(axis=0).filled(0.0))
+        relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
+        worst = int(np.argmax(relative))
+        if (errors[far] ** 2).sum() > (spread**2).sum():
+            warn_user(
+                f"y has the mean {mean[worst]:.4g} and the standard deviation "
+                f"{spread[worst]:.4g}, and without an intercept the predictions of training rows "
+                f"are {relative[worst]:.2g} standard deviations off (root mean square), further "
+                "than the mean is: give fit_intercept=True, or subtract the mean.",
+            )
+
+    def take(self, index: Ints) -> TrainingSample:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[index]
+        groups = None if self.groups is None else self.groups[index]
+        rows, targets = self.rows.subset(index), self.targets.subset(index)
+        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups)
+
+    def by_group(self, known_rows: KnownRows | None) -> tuple[TrainingSample, KnownRows | None]:
+        """Return the sample with the rows of a group together, and the known rows of that order.
+
+        Blocks then belong to one group each, and a pass holds few sums at a time. Where rows are
+        not read in any order at no cost, both stay as they are.
+        """
+        if self.groups is None:
+            return self, known_rows
+        order = np.argsort(self.groups, kind="stable")
+        rows, targets = self.rows.reordered(order), self.targets.reordered(order)
+        if rows is None or targets is None or not isinstance(self.weights, np.ndarray | None):
+            return self, known_rows
+        if known_rows is not None:
+            known_rows = replace(known_rows, place=known_rows.place[order])
+        weights = None if self.weights is None else self.weights[order]
+        groups = self.groups[order]
+        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known_rows
+
+    def by_value(self) -> tuple[TrainingSample, Floats | None]:
+        """Return the sample with 0/1 targets, and the values that they stand for.
+
+        Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
+        (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
+        """
+        n, d = self.targets.shape
+        targets = self.targets.resident
+        if d < _FEW_OUTPUTS or targets is None or not self.rows.has_shortcuts:
+            return self, None
+        first, codes = unique(targets)
+        n_sums = self.n_groups * len(first)
+        if 2 * d * (n - n_sums) < _SUM_COST * (n + 2 * n_sums):
+            return self, None
+        values = targets[first].astype(np.float64)
+        if np.isnan(values).any():  # missing targets
+            return self, None
+        values = values if self.origin is None else values - self.origin
+        ones = (np.ones(n), codes, np.arange(n + 1))
+        coded = Memory(sparse.csr_matrix(ones, shape=(n, len(first))), "y")
+        return replace(self, targets=coded, origin=None), values
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Features that some rows of a sample are known to have: they are landmarks."""
+
+    place: Ints  # for each row of the sample the row of `values`, -1 where there is none, (n,)
+    values: Floats  # (m', m)
+    landmark: Ints  # for each row of `values` its number among the kept landmarks, -1 for none
+    factor: Floats  # L, whose rows are the coordinates of these landmarks where W is the identity
+    kept: Ints  # the columns of `values` that are features of the basis, (p,)
+    gram: Floats  # K~, of which `kept` are the independent rows, (m, m)
+
+    def split(
+        self, sample: TrainingSample
+    ) -> tuple[TrainingSample, Callable[[], list[AnyMoments]] | None]:
+        """Return the rows that are no landmarks, and a function: the moments of the landmarks.
+
+        The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
+        are few, or all, the sample stays whole.
+        """
+        number = np.where(self.place >= 0, self.landmark[self.place], -1)
+        landmarks, others = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
+        if not _FEW_LANDMARKS * len(number) <= len(landmarks) < len(number):
+            return sample, None
+        number, part, L = number[landmarks], sample.take(landmarks), self.factor
+        groups = np.zeros(len(number), dtype=int) if part.groups is None else part.groups
+
+        def moments(group: int) -> AnyMoments:
+            members = np.flatnonzero(groups == group)
+            T = part.targets.take(members).astype(np.float64)
+            T = T if part.origin is None else T - part.origin
+            weights = None if part.weights is None else part.weights[members]
+            order = np.argsort(number[members])
+            if weights is None and np.array_equal(number[members][order], np.arange(len(L))):
+                return block_moments(L, T[order], None, zz=triangle_gram(L))
+            return block_moments(L[number[members]], T, weights)
+
+        return sample.take(others), lambda: [moments(group) for group in range(sample.n_groups)]
+
+    def features(
+        self, features: LandmarkFeatures, rows: Rows, place: Ints, out: Floats | None
+    ) -> Floats:
+        """Return the features of rows, in `out`; those with place >= 0 are copied from `values`."""
+        out = np.empty((n_rows(rows), features.m)) if out is None else out
+        is_known = place >= 0
+        if is_known.sum() <= _FEW_KNOWN * len(place):
+            features(rows, out)  # of the few that are known too: to leave them out takes a copy
+        else:
+            others = np.flatnonzero(~is_known)
+            if len(others):
+                out[others] = features(take(rows, others))
+        out[is_known] = np.take(self.values[place[is_known]], self.kept, axis=1)
+        return out
+
+
+class BlockMoments(Reduction):
+    """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
+
+    Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
+    given the rows, targets, weights and groups of the sample, and the `place` of known rows.
+    """
+
+    def __init__(
+        self,
+        features: LandmarkFeatures,
+        whitening: Whitening,
+        sample: TrainingSample,
+        known_rows: KnownRows | None = None,
+    ) -> None:
+        self.features, self.whitening, self.known_rows = features, whitening, known_rows
+        self._memory = threading.local()  # a buffer of each thread: fresh memory costs page faults
+        self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
+        self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
+        self.n_groups, self.origin = sample.n_groups, sample.origin
+        self.n_outputs = sample.targets.shape[1]
+        self.wide = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
+        self.in_place = self.dtype == sample.rows.precision and self.p == features.m
+        self.width = max(1, features.m * self.dtype.itemsize // 8)
+        rows, groups = sample.rows, sample.groups
+        if groups is not None and rows.ndim == 2 and not (groups[1:] >= groups[:-1]).all():
+            # one for each group, or as many as rows take no more memory than their features
+            row_bytes = max(1, rows.shape[1] * rows.precision.itemsize)
+            self.pieces = max(1, min(self.n_groups, 8 * self.width // row_bytes))
+
+    def most_rows(self, n: int) -> int | None:
+        """Let two threads share a long pass that would be a single block."""
+        return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
+
+    def on(self, place: Place) -> Reduction:
+        moved = copy.copy(self)
+        moved.features = self.features.on(place.device, place.dtype)
+        moved.prepare = self.whitening.on(place)
+        moved.origin = None if self.origin is None else place.moved(self.origin, np.float64)
+        return moved
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the buffers of threads, which cannot be sent to workers."""
+        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _memory=threading.local())
+
+    def __call__(
+        self, rows: Rows, targets: Matrix, weights: Array, groups: Array, place: Array
+    ) -> list[AnyMoments | None]:
+        T = cast(targets, np.float64)
+        if self.origin is not None:
+            T = T - self.origin
+        if groups is None:
+            return [self._moments(rows, T, weights, place)]
+        parts: list[AnyMoments | None] = [None] * self.n_groups
+        for group in namespace(groups).unique(groups):
+            members = flatnonzero(groups == group)
+            if members[-1] - members[0] == len(members) - 1:  # one after another: nothing is copied
+                members = slice(int(members[0]), int(members[-1]) + 1)
+            w, at = (None if column is None else column[members] for column in (weights, place))
+            parts[group] = self._moments(take(rows, members), T[members], w, at)
+        return parts
+
+    def _moments(self, rows: Rows, T: Matrix, weights: Array, place: Array) -> AnyMoments:
+        """Return the moments of rows of a group, whose coordinates this thread's buffer takes."""
+        if self.prepare is not None:
+            return block_moments(self.prepare(self.features(rows)), T, weights)
+        n = n_rows(rows)
+        if len(getattr(self._memory, "buffer", ())) < n:
+            self._memory.buffer = np.empty((n, self.wide), dtype=self.dtype)
+        wide = self._memory.buffer[:n]
+        Z = wide[:, : self.p]
+        for chunk in row_slices(n, self.features.cache_rows(rows, self.dtype)):
+            out, few = Z[chunk] if self.in_place else None, take(rows, chunk)
+            if self.known_rows is None or place is None:
+                F = self.features(few, out)
+            else:
+                F = self.known_rows.features(self.features, few, place[chunk], out)
+            coordinates = self.whitening.apply(F.astype(self.dtype, copy=False))
+            if coordinates is not out:
+                Z[chunk] = coordinates
+        return block_moments(Z, T, weights, wide if self.wide > self.p else None)
+
+    def combine(
+        self, total: list[AnyMoments | None] | None, part: list[AnyMoments | None]
+    ) -> list[AnyMoments | None]:
+        sums: list[Any] = [None] * self.n_groups if total is None else total
+        for group, new in enumerate(part):
+            old = sums[group]
+            if new is not None:
+                sums[group] = (
+                    new.each(Moments.in_double) if old is None else operator.iadd(old, new)
+                )
+        masked = [moments for moments in sums if isinstance(moments, MaskedMoments)]
+        count = sum(len(moments.parts) for moments in masked)
+        if 8 * count * self.p**2 > limits().coordinates_bytes:
+            raise MemoryError(
+                f"y has missing values, and {count} matrices of {self.p} x {self.p} numbers for "
+                "outputs with different rows, and for folds, take more than "
+                "memory_limits(coordinates_mb=...): raise it, use a smaller sketch, or give y in "
+                "memory, as an array."
+            )
+        return sums
+
+    def finish(self, total: list[AnyMoments | None]) -> list[AnyMoments]:
+        zeros = functools.partial(Moments.zeros, self.p, self.n_outputs)
+        sums = [zeros() if part is None else part.each(Moments.on_host) for part in total]
+        for part in sums:
+            check_values(self.features.kernel, part.z_sums)
+        return sums

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
+import zipfile
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -44,7 +47,7 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> ArffTable:
     array([[2.5, 1. ],
            [nan, 0. ]])
     """
-    with open(path, encoding="utf-8", errors="replace") as stream:
+    with _opened(path) as stream:
         names, kinds = _header(stream, path)
         lines = [line for line in map(str.strip, stream) if line and not line.startswith("%")]
     for name, kind in zip(names, kinds, strict=True):
@@ -62,6 +65,23 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> ArffTable:
         raise ValueError(f"{path.name} is no ARFF file that can be read: {error}.") from error
     nominal = [j for j, words in enumerate(codes) if words and not _are_numbers(words)]
     return ArffTable([names[j] for j in kept], values, np.array(nominal, dtype=np.int64))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a file as text; of a zip archive, its only ARFF file."""
+    if path.suffix.lower() != ".zip":
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            yield stream
+        return
+    with zipfile.ZipFile(path) as archive:
+        tables = [name for name in archive.namelist() if name.lower().endswith(".arff")]
+        # macOS adds a file of its own for each, with the same ending
+        tables = [name for name in tables if not name.startswith("__MACOSX/")]
+        if len(tables) != 1:
+            raise ValueError(f"{path.name} must hold one ARFF file. It holds {tables} instead.")
+        with archive.open(tables[0]) as raw:
+            yield io.TextIOWrapper(raw, encoding="utf-8", errors="replace")
 
 
 def _header(stream: TextIO, path: Path) -> tuple[list[str], list[str]]:

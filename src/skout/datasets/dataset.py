@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import n_rows
-from .._numerics.types import Rows
+from .._numerics.arrays import n_rows, take
+from .._numerics.typing import Rows
 from .._numerics.validation import check_choice, check_number, resolve
 from .catalog import CATALOG, DatasetEntry
 from .files import available, fetch, locate, packed
@@ -23,11 +24,13 @@ class Dataset:
     Parameters
     ----------
     name : str
-    X, Y : arrays, CSR matrices or other rows
+    X, Y : arrays, CSR matrices, a dict of columns or other rows
         As many inputs as outputs. Strings are in arrays of objects.
     split : dict of str to slice or array of int
         The rows of each official part, "train", "validation" or "test"; empty where there is no
         official split.
+    files : tuple of paths
+        The files that it was read from.
     candidates : objects or CandidateSets, optional
         The pool to choose predictions from, or one set for each row.
     names : dict of str to array
@@ -55,6 +58,7 @@ class Dataset:
     candidates: Any = None
     names: Mapping[str, np.ndarray] = field(default_factory=dict)
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
     description: str = ""
     license: str = ""
     citation: str = ""
@@ -84,7 +88,7 @@ class Dataset:
                 "Split X and Y yourself, for instance with sklearn's train_test_split."
             )
         rows = self.split[name]
-        return self.X[rows], self.Y[rows]
+        return take(self.X, rows), self.Y[rows]
 
     @property
     def train(self) -> tuple[Rows, Rows]:
@@ -98,6 +102,8 @@ class Dataset:
 
 
 def _shape(rows: Rows) -> tuple[int, ...]:
+    if isinstance(rows, dict):
+        return n_rows(rows), len(rows)
     return tuple(getattr(rows, "shape", (n_rows(rows),)))
 
 
@@ -117,6 +123,7 @@ def load(
     text         descriptions                 SMILES
     spectra      spectra, as kernels take     SMILES
     images       pixels                       digits
+    tables       a dict of columns            an array of 0 and 1, one column a label
     ============ ============================ =====================================================
 
     `Dataset` says what else there may be: official parts, names, further columns, candidates.
@@ -125,7 +132,7 @@ def load(
     ----------
     name : str
         "bibtex", "rf1", "boston", "sushi", "qm9", "qm9_properties", "chebi20", ...;
-        "massbank-sample" comes with skout.
+        "films", a table, and "massbank-sample", spectra, come with skout.
     kind : str, optional
         Needed where data sets of two kinds share a name: "housing", "stock" and "wine".
     fold : int, optional
@@ -144,6 +151,8 @@ def load(
     Examples
     --------
     >>> from skout.datasets import load
+    >>> load("films")
+    Dataset('films', X (600, 10), Y (600, 21), train 450, test 150)
     >>> load("yeast")  # doctest: +SKIP
     Dataset('yeast', X (2417, 103), Y (2417, 14), train 1500, test 917)
     >>> load("airfoil", fold=0)  # doctest: +SKIP
@@ -158,15 +167,19 @@ def load(
     if download and not available(entry):
         fetch(entry)
     if entry.original and available(entry) and not packed(entry):
-        fields = parse(fetch(entry), entry, entry.original.parser)
+        paths, parser = fetch(entry), entry.original.parser
+        public_rows = entry.original.rows  # a release may have others than the copy
+        n_public = entry.shape[0] if public_rows is None else public_rows
+        expected = replace(entry, shape=(n_public, *entry.shape[1:]))
     else:
-        fields = parse(locate(entry), entry, entry.parser)
+        paths, parser, expected = locate(entry), entry.parser, entry
+    fields = parse(paths, expected, parser)
     if entry.n_train is not None:
         rows, n = entry.shape[0], entry.n_train
         split = {"train": slice(0, n), "test": slice(n, rows)}
         fields["split"] = split if n else {"test": split["test"]}
     about = {key: getattr(entry, key) for key in ("name", "description", "license", "citation")}
-    data = Dataset(**about, **fields)
+    data = Dataset(**about, **fields, files=tuple(paths))
     if fold is None:
         return data
     if "fold" not in data.extra:

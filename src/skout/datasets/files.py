@@ -8,9 +8,10 @@ SKOUT_DATA            the user's folder of packed files; read first, never writt
 SKOUT_CACHE           where downloads go; default the cache folder of the operating system
 SKOUT_DATA_URL        the address of a folder of packed files, for downloads
 SKOUT_ORIGINALS_URL   another address than that of GitHub, for public files: below it are
-                      repository/commit/path
+                      repository/commit/path, or repository/releases/download/release/name
 
-Only files whose hash is known are downloaded.
+Packed files are downloaded only where their hash is known. A public file whose hash nobody has
+recorded is known by the commit of its repository, and `parse` checks what it holds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from .catalog import DatasetEntry, File
+from .catalog import DatasetEntry, File, Original
 
 #: The files that come with skout; their README has the licenses.
 SHIPPED = Path(__file__).parent / "data"
@@ -43,8 +44,10 @@ def packed(entry: DatasetEntry) -> bool:
 
 def available(entry: DatasetEntry) -> bool:
     """Return whether a data set is on this computer, packed or as it was published."""
-    public = entry.original.files if entry.original else ()
-    return packed(entry) or bool(public and all(_place(file).is_file() for file in public))
+    original = entry.original
+    return packed(entry) or bool(
+        original and all(_place(file, original).is_file() for file in original.files)
+    )
 
 
 def fetch(entry: DatasetEntry, *, progress: bool = False) -> list[Path]:
@@ -59,9 +62,10 @@ def fetch(entry: DatasetEntry, *, progress: bool = False) -> list[Path]:
             f"There is no public address for the data set {entry.name!r}. It comes from "
             f"{entry.origin}. Put its file into a folder and set SKOUT_DATA to that folder."
         )
-    base = os.environ.get("SKOUT_ORIGINALS_URL", "https://raw.githubusercontent.com").rstrip("/")
-    folder = f"{base}/{original.repository}/{original.commit}"
-    return [_cached(_place(file), file, entry, folder, progress) for file in original.files]
+    return [
+        _cached(_place(file, original), file, entry, original.folder, progress)
+        for file in original.files
+    ]
 
 
 def cache_folder() -> Path:
@@ -79,9 +83,10 @@ def _read_only() -> list[Path]:
     return [Path(folder).expanduser(), SHIPPED] if folder else [SHIPPED]
 
 
-def _place(file: File) -> Path:
-    """Return where a public file lies: its hash keeps files of equal names apart."""
-    return cache_folder() / "originals" / f"{str(file.sha256)[:12]}-{Path(file.name).name}"
+def _place(file: File, original: Original) -> Path:
+    """Return where a public file lies: its hash, or the commit, keeps equal names apart."""
+    version = (file.sha256 or original.commit)[:12]
+    return cache_folder() / "originals" / f"{version}-{Path(file.name).name}"
 
 
 def _locate(file: File, entry: DatasetEntry) -> Path:
@@ -129,11 +134,13 @@ def _sha256(path: Path, size: int, changed: int) -> str:
 
 def _download(path: Path, file: File, entry: DatasetEntry, folder_url: str, progress: bool) -> Path:
     """Download a file into the cache and check its hash; nothing is kept if this fails."""
-    if not folder_url or file.sha256 is None:
+    public = entry.original is not None and file in entry.original.files
+    if not folder_url or (file.sha256 is None and not public):
         raise FileNotFoundError(_missing(file, entry, _why_not(file, entry)))
     import pooch
 
-    address, sha256 = f"{folder_url}/{file.name}", f"sha256:{file.sha256}"
+    address = f"{folder_url}/{file.name}"
+    sha256 = f"sha256:{file.sha256}" if file.sha256 else None
     options = {"fname": path.name, "path": path.parent, "progressbar": progress}
     try:
         return Path(pooch.retrieve(address, sha256, **options))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._numerics.objects import pointers, ranges
 from .bags import mix, sort_within
-from .graph_rows import Graphs, Pairs, refine, segment_sums
+from .graph_rows import Graphs, NodePairs, refine, segment_sums
 
 # Nodes besides the root that are singled out, one after the other, where refinement falls short:
 # two tell apart all but strongly regular graphs and the like, and each more multiplies the time.
@@ -19,7 +19,7 @@ _BUDGET = 2**16
 _BLOCK = 2**20
 
 
-def ball_hashes(graphs: Graphs, pairs: Pairs, radius: int) -> list[np.ndarray]:
+def ball_hashes(graphs: Graphs, pairs: NodePairs, radius: int) -> list[np.ndarray]:
     """Return, for r = 0 to `radius`, one hash a source: that of the ball of radius r around it.
 
     The ball is the graph that the nodes within distance r induce; its root is the node itself.
@@ -36,7 +36,7 @@ def ball_hashes(graphs: Graphs, pairs: Pairs, radius: int) -> list[np.ndarray]:
     return hashes
 
 
-def _balls(graphs: Graphs, pairs: Pairs, radius: int) -> tuple[Graphs, np.ndarray]:
+def _balls(graphs: Graphs, pairs: NodePairs, radius: int) -> tuple[Graphs, np.ndarray]:
     """Return the ball around each node, labels told by the distance to it, and that distance."""
     inside = pairs.distance <= radius
     number = pointers(inside)

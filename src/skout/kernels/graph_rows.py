@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._numerics.objects import as_objects, pointers, ranges
-from .._numerics.types import Index, Objects
+from .._numerics.typing import Index, Objects
 from .bags import mix
 from .molecules import Molecule, chemistry, molecules, refuse
 
@@ -124,7 +124,7 @@ def refine(graphs: Graphs, *, edge_labels: bool = False) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class NodePairs:
     """Ordered pairs of nodes that have a path, for all or some first nodes, and their distances.
 
     The pairs with the i-th source are indptr[i] to indptr[i + 1] - 1, their targets in order. The
@@ -154,7 +154,9 @@ def reached_work(graphs: Graphs, reach: int) -> np.ndarray:
     return np.ceil(work).astype(np.int64)[graphs.graph]
 
 
-def pair_distances(graphs: Graphs, limit: int | None = None, nodes: slice = slice(None)) -> Pairs:
+def pair_distances(
+    graphs: Graphs, limit: int | None = None, nodes: slice = slice(None)
+) -> NodePairs:
     """Return the distances from some nodes, by a breadth-first search from all of them at once.
 
     Pairs farther apart than `limit` are left out.
@@ -175,7 +177,7 @@ def pair_distances(graphs: Graphs, limit: int | None = None, nodes: slice = slic
     distance = table[reached]
     table[reached] = np.arange(len(reached), dtype=np.int32)
     indptr = np.searchsorted(reached, cells)
-    return Pairs(sources[number], reached - row[number], distance, indptr, row, table)
+    return NodePairs(sources[number], reached - row[number], distance, indptr, row, table)
 
 
 def _search(

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.extras import extra
 from .._numerics.objects import stack
-from .._numerics.progress import tqdm
 from .._numerics.validation import check_choice, check_number
 from .bits import PackedBits, pack_matrix, pack_objects
 

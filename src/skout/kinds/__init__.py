@@ -10,7 +10,7 @@ from .numbers import ClassCodes, Classes, CodeDecoder, Numbers, StandardTargets
 from .rankings import BordaDecoder, PairOrders, Rankings
 from .registry import KINDS, either, guess_kind, kinds_of
 from .scoring import metrics
-from .texts import Graphs, MassSpectra, Smiles, Strings
+from .texts import GraphObjects, MassSpectra, Smiles, Strings
 
 __all__ = [
     "KINDS",
@@ -18,7 +18,7 @@ __all__ = [
     "ClassCodes",
     "Classes",
     "CodeDecoder",
-    "Graphs",
+    "GraphObjects",
     "Kind",
     "LabelFeatures",
     "LabelSets",

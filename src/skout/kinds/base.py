@@ -115,7 +115,10 @@ class Kind:
 
         It depends on no parameter of a model, so that models can be chosen by it.
         """
-        return weighted_mean(self.row_scores(true, pred), sample_weight)
+        scores = self.row_scores(true, pred)
+        if sample_weight is None:
+            return float(np.mean(scores))
+        return weighted_mean(scores, sample_weight)
 
     def decoded_scores(
         self, decoders: Sequence[Decoder], F: np.ndarray, true: Objects

@@ -32,6 +32,8 @@ _MISSED = 1e-4
 _BLOCK_NUMBERS = 2**23
 _LIKELY = 64  # labels that a set of greatest expected F1 is looked for among, at least
 _LARGE = 2**25  # coordinates are float32 from then on
+# The word that may separate labels, as a part of `LabelSets.separators`.
+_AND = " and "
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,13 @@ class LabelSets(Kind):
     style, part = "chips", "label "
 
     labels: Sequence[str] = ()
+    #: Characters that may stand between labels; " and ", with its blanks, is a word that may, too.
     separators: str = ";|"
 
     @property
     def separator(self) -> str:  # type: ignore[override]
-        return ", " if self.separators[0] == "," else self.separators[0]
+        first = self.separators.replace(_AND, "")[:1] or _AND
+        return ", " if first == "," else first
 
     def recognizes(self, Y: Objects) -> bool:
         if _are_names(super().check(Y)):  # `check` says how to make rows of them
@@ -142,7 +146,9 @@ class LabelSets(Kind):
         return [[self.labels[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
 
     def split(self, cells: Cells) -> list[list[str]]:
-        split = re.compile(f"[{re.escape(self.separators)}]").split
+        signs = self.separators.replace(_AND, "")
+        words = [r"\s+(?:and|&)\s+"] if _AND in self.separators else []
+        split = re.compile("|".join([*([f"[{re.escape(signs)}]"] if signs else []), *words])).split
         return [list(dict.fromkeys(filter(None, map(_bare, split(_inside(c)))))) for c in cells]
 
     def notice(self) -> str:
@@ -334,16 +340,25 @@ class SetDecoder(Decoder):
             cube = np.take_along_axis(cube, likely[:, None], axis=2)
         best = F[:, -1].copy() if basis.has_empty_ else np.full(len(F), -np.inf, dtype=F.dtype)
         chosen = np.zeros((len(F), L), dtype=bool)
-        for size in _some_sizes(min(len(basis.sizes_) - 1, cube.shape[2])):
+        for size in self.sizes(cube.shape[2]):
             w = np.einsum("nrl,r->nl", cube, basis.sizes_[size].astype(F.dtype))
             take_better(w, size, best, chosen, likely)
         return chosen
 
+    @property
+    def n_likely(self) -> int | None:
+        """How many labels of greatest expectation a set is looked for among, None for all."""
+        most = max(_LIKELY, 3 * (len(self.basis_.sizes_) - 1))
+        return None if self.basis_.n_labels_ <= 2 * most else most
+
+    def sizes(self, most: int) -> list[int]:
+        """Return the sizes of sets that are compared, of at most so many labels."""
+        return _some_sizes(min(len(self.basis_.sizes_) - 1, most))
+
     def _likely(self, F: np.ndarray) -> np.ndarray | None:
         """Return the labels of greatest expectation, where there are many more than sets have."""
-        basis = self.basis_
-        most = max(_LIKELY, 3 * (len(basis.sizes_) - 1))
-        if basis.n_labels_ <= 2 * most:
+        basis, most = self.basis_, self.n_likely
+        if most is None:
             return None
         expected = basis.marginals(F)
         return np.argpartition(expected, basis.n_labels_ - most, axis=1)[:, -most:]

@@ -9,11 +9,11 @@ from .._numerics.validation import Registry, warn_user
 from .labels import LabelSets
 from .numbers import Classes, Numbers
 from .rankings import Rankings
-from .texts import Graphs, MassSpectra, Smiles, Strings
+from .texts import GraphObjects, MassSpectra, Smiles, Strings
 
 #: Kinds of outputs by name; yours, too, once they are in here.
 KINDS: Registry = Registry(label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name)
-for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, Graphs, MassSpectra):
+for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, GraphObjects, MassSpectra):
     KINDS[_kind.name] = _kind()
 KINDS.aliases["class"] = Classes.name
 

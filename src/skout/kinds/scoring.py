@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -184,11 +184,11 @@ class DecodedScore:
         at = np.searchsorted(self.some, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        predict = [partial(decoder.decode, one, pool) for one in F]
+        predict: list[Callable[[], Any]] = [partial(decoder.decode, one, pool) for one in F]
         if not getattr(pool, "is_per_query", False):  # one search serves all alphas
             decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
             parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
-            predict = [partial(_part_of, decode, part) for part in parts]
+            predict = [partial(lambda part: take(decode(), part), part) for part in parts]
         each = zip(F, predict, strict=True)
         return [self._score(decoder, pool, one, truth, decoded) for one, decoded in each]
 
@@ -231,29 +231,23 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-def _part_of(decode: Callable[[], Any], part: slice) -> Any:
-    """Return some of the objects that were decoded together."""
-    return take(decode(), part)
-
-
 class _FirstSeen(Reduction):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 
     def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
-        never = np.iinfo(np.int64).max
-        places = np.where(seen, numbers[:, None], never)
-        return _earliest({}, zip(keys_of(rows, numbers), places, strict=True))
+        places = np.where(seen, numbers[:, None], np.iinfo(np.int64).max)
+        earliest: dict[Any, np.ndarray] = {}
+        for key, place in zip(keys_of(rows, numbers), places, strict=True):
+            earliest[key] = np.minimum(earliest.get(key, place), place)
+        return earliest
 
     def combine(self, total: dict[Any, np.ndarray] | None, part: dict[Any, np.ndarray]) -> Any:
-        return _earliest({} if total is None else total, part.items())
+        if total is None:
+            return part
+        for key, place in part.items():
+            total[key] = np.minimum(total.get(key, place), place)
+        return total
 
     def finish(self, total: dict[Any, np.ndarray]) -> np.ndarray:
         return np.array(list(total.values()))
-
-
-def _earliest(known: dict[Any, np.ndarray], more: Iterable[tuple[Any, np.ndarray]]) -> Any:
-    """Bring the numbers of more rows into those that are known, and return these."""
-    for key, place in more:
-        known[key] = np.minimum(known[key], place) if key in known else place
-    return known

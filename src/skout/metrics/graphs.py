@@ -19,10 +19,10 @@ from typing import NamedTuple
 import joblib
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import as_objects
-from .._numerics.progress import tqdm
 from .._numerics.validation import check_number
 from ..kernels.graph_rows import Graph, Graphs, read_graphs
 

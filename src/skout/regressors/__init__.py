@@ -4,7 +4,6 @@ from .classifier import KernelClassifier
 from .induced import InducedMachine
 from .intervals import Calibration as Calibration  # in files, as is Kept
 from .machine import KernelMachine
-from .private import PrivateRidge
 from .quantile import JointQuantileRegressor
 from .ridge import Kept as Kept
 from .ridge import KernelRidge
@@ -16,7 +15,6 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
-    "PrivateRidge",
     "graph_task_matrix",
     "quantile_task_matrix",
 ]

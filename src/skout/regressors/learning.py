@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.progress import tqdm
 from .._numerics.types import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
 from ..basis import span_of
-from ..basis.moments import Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import Moments, TrainingSample
 from ..kernels import Kernel, LearnedMetric, Mahalanobis
 from ..rows import Memory, Place, Reduction
 from ..sketches import SubSample
@@ -230,18 +229,18 @@ class _Learning:
         sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
         span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.options.n_jobs)
-        engine = span.engine()
+        engine, known_rows = span.factorized
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
-        known = span.known_rows() if span.rows is rows else None
-        moments = engine.moments(sample, min(alphas), known=known)
+        known_rows = known_rows if span.rows is rows else None
+        moments = engine.moments(sample, min(alphas), known_rows=known_rows)
         if not isinstance(moments[0], Moments) or not isinstance(moments[-1], Moments):
             raise ValueError(_MISSING)
         roles = np.array([[TRAIN], [TEST]][: len(moments)])
         folds = FoldMoments(moments, roles, self.options.fit_intercept)
         fits, losses = folds.fits(alphas, 0), np.zeros(len(alphas))
         if held is not None:
-            losses = np.array(folds.losses_of(fits, 0))
+            losses = np.array(folds.losses(alphas, 0, fits))
         coef = fits[int(losses.argmin())][0]
         coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
         return _Round(scale, losses, engine.kernel, engine.landmarks, engine.on_features(coef))

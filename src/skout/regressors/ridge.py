@@ -18,13 +18,20 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats, Objects, Table, Weights
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.types import Floats, Labels, Objects, PathLike, RandomState, Table, Weights
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+    warn_of_scales,
+)
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.moments import AnyMoments, Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import AnyMoments, Moments, TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
+from ..kernels.vectors import DistanceKernel
 from ..rows import (
     Memory,
     Source,
@@ -35,8 +42,8 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import as_sketch, least_rows
-from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, deal
+from ..sketches import SketchLike, as_sketch, least_rows
+from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
     SYSTEMS,
@@ -48,7 +55,6 @@ from ..solvers.ridge import (
     decide,
     fit_best,
     open_checkpoint,
-    warn_of_far_mean,
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
@@ -59,6 +65,10 @@ from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_we
 # What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 _COMPUTED = ("coef_", "projection_", "_variances")
+# Targets whose mean is more than so many standard deviations from zero are far: `fit` then compares
+# the predictions with that mean. A round number, not a measured one: nearer targets a ridge reaches
+# with the default penalty.
+_FAR = 10.0
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
 
@@ -192,21 +202,21 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
-        alpha: Any = 1e-3,
-        task_matrix: Any = None,
-        cv: Any = 5,
+        alpha: Alphas = 1e-3,
+        task_matrix: ArrayLike | None = None,
+        cv: CV = 5,
         fit_intercept: bool = False,
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
-        checkpoint: Any = None,
+        checkpoint: PathLike | None = None,
         variance: str = "dtc",
     ) -> None:
         self.kernel = kernel
@@ -230,11 +240,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @all_at_once
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        landmarks: Any = None,
-        groups: Any = None,
+        X: Objects,
+        y: Objects = None,
+        sample_weight: Weights = None,
+        landmarks: Objects = None,
+        groups: Labels = None,
     ) -> KernelRidge:
         """Fit the model.
 
@@ -294,7 +304,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
-            warn_of_far_mean(self.projection_, sample, self.n_jobs)
+            sample.warn_of_far_mean(self.projection_, self.n_jobs, far_from=_FAR)
         return self
 
     def _check(self, landmarks: Objects, X: Objects) -> list[float]:
@@ -335,6 +345,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows = encoded(self, kernel, X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
+        if not adds and rows.is_array and isinstance(kernel, DistanceKernel):
+            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
         targets = encoded_targets(y, rows, missing=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(weights, rows, alone=not adds)
@@ -450,7 +462,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @available_if(_has_sketch)
     @all_at_once
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
+        self, X: Objects, y: Objects, sample_weight: Weights = None, landmarks: Objects = None
     ) -> KernelRidge:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
 
@@ -516,7 +528,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     # Predicting -----------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Objects, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
 
         Parameters
@@ -579,7 +591,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             noise[part.columns] = part.scale * part.count * self.alpha_
         return noise
 
-    def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> KernelRidge:
+    def calibrate(
+        self, X: Objects, y: Objects, *, cv: CV = None, scaled: bool = False
+    ) -> KernelRidge:
         """Measure errors on rows that the model, or those of the folds, have not seen.
 
         Parameters
@@ -609,7 +623,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, joint: bool = False
+        self, X: Objects, coverage: float = 0.9, *, joint: bool = False
     ) -> tuple[Floats, Floats]:
         """Predict intervals that hold the target with a given probability.
 

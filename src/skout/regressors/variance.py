@@ -32,8 +32,7 @@ from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, triangular_inverse
 from .._numerics.types import Array, Floats, Ints, Rows
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
-from ..basis.moments import MaskedMoments, Moments
-from ..basis.passes import TrainingSample
+from ..basis.moments import MaskedMoments, Moments, TrainingSample
 from ..rows import Reduction, RowMap
 from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
 

@@ -100,7 +100,10 @@ def in_memory(
     if X is not blocks:
         X, y = X.load(), None if y is None else y.load()
     if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
-        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.")
+        hint = ""
+        if isinstance(y, str) and y in getattr(X, "columns", ()):
+            hint = f" Give the column itself: fit(X.drop(columns={y!r}), X[{y!r}])."
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.{hint}")
     if has_rows(X) and n_rows(X) != n_rows(y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
     if sample_weight is not None:
@@ -117,10 +120,24 @@ def encoded(
     over them run on the device; None is where they are.
     """
     rows = source(X)
-    if isinstance(rows, Memory):
-        rows = Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
-    else:
+    if not isinstance(rows, Memory):
         rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
+        return rows if device is None else on_device(rows, device)
+    objects = numpy_of(rows.rows)
+    checked = kernel.takes_vectors and not _are_fingerprints(objects)
+    if checked:
+        with numbers_in(objects, "X"):
+            kinds = [np.float64, np.float32]
+            objects = validate_data(
+                estimator, objects, reset=reset, accept_sparse="csr", dtype=kinds
+            )
+    elif not kernel.takes_vectors:
+        objects = column_of(objects)
+    with config_context(assume_finite=checked), named("X"):  # checked above
+        encoded_rows = kernel.encode(objects)
+    if kernel.takes_vectors and not checked and getattr(encoded_rows, "ndim", 1) == 2:
+        _check_n_features(estimator, encoded_rows, reset=reset)
+    rows = Memory(encoded_rows)
     return rows if device is None else on_device(rows, device)
 
 
@@ -166,24 +183,6 @@ class _Encode:
             block = check_matrix(block) if self.kernel.takes_vectors else block
             with config_context(assume_finite=self.kernel.takes_vectors):  # checked above
                 return self.kernel.encode(block)
-
-
-def rows_in_memory(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool) -> Matrix:
-    """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
-    X = numpy_of(X)
-    checked = kernel.takes_vectors and not _are_fingerprints(X)
-    if checked:
-        with numbers_in(X, "X"):
-            X = validate_data(
-                estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-            )
-    elif not kernel.takes_vectors:
-        X = column_of(X)
-    with config_context(assume_finite=checked), named("X"):  # checked above
-        rows = kernel.encode(X)
-    if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
-        _check_n_features(estimator, rows, reset=reset)
-    return rows
 
 
 def _are_fingerprints(X: Objects) -> bool:
@@ -350,7 +349,7 @@ def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> 
     if sample_weight is None:
         return None
     with numbers_in(sample_weight, "sample_weight"):
-        # it looks at the number of rows, and newer versions at where they are
+        # it reads the number of rows, and newer versions where they are
         rows = np.empty((n_rows(X), 0))
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
@@ -379,12 +378,20 @@ def numbers_in(objects: Objects, name: str) -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, NotFittedError) or _says(name, str(error)):
             raise
+        if name == "Y" and "Expected 2D array, got 1D array" in str(error):
+            raise ValueError(
+                "Y has one axis, and the output kernel compares rows. One number for each row is "
+                "for KernelRidge, one class for KernelClassifier or Tuned; label sets are rows of "
+                "0 and 1."
+            ) from error
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
 
 
 def _refuse_names(objects: Objects, name: str) -> None:
     """Raise where sets of labels are given by name, not as 0/1 rows."""
+    if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", None) == object:
+        objects = list(objects)  # a column of lists
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return
     first = objects[0]

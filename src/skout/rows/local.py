@@ -60,9 +60,8 @@ class Local(Source):
         n_jobs: int | None = None,
     ) -> Array:
         columns = [None if column is None else Memory.of(column) for column in (self, *beside)]
-        progress = Progress() if progress is None else progress
         blocks = self._blocks(reduction)
-        done, total = progress.begin(blocks)
+        done, total = (0, None) if progress is None else progress.begin(blocks)
 
         def read(part: slice) -> list[Rows]:
             return [None if column is None else column.take(part) for column in columns]
@@ -73,7 +72,8 @@ class Local(Source):
         )
         for number, term in enumerate(terms, done + 1):
             total = reduction.combine(total, term)
-            progress.advance(number, total)
+            if progress is not None:
+                progress.advance(number, total)
         return reduction.finish(total)
 
     def _blocks(self, work: RowMap | Reduction) -> list[slice]:

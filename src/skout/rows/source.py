@@ -150,15 +150,14 @@ class Survey:
 
     def take(self, index: np.ndarray) -> Callable[[], Array]:
         """Request the rows at these positions, in their order."""
-        return self._request(index)
+        number = len(self._requests)
+        self._requests.append(index)
+        return lambda: self._results[number]
 
     def reduce(self, reduction: Reduction, *beside: Objects) -> Array:
         """Request a sum over all rows."""
-        return self._request((reduction, *beside))
-
-    def _request(self, request: Request) -> Callable[[], Array]:
-        self._requests.append(request)
-        number = len(self._requests) - 1
+        number = len(self._requests)
+        self._requests.append((reduction, *beside))
         return lambda: self._results[number]
 
     def then(self, function: Callable[[Rows], Rows]) -> Survey:

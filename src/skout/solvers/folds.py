@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
-from .._numerics.progress import tqdm
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, RandomState, Table, Weights
+from .._numerics.types import Floats, Index, Ints, Objects, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 
 #: Pairs (train, test) of positions of rows, or masks.
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: One penalty, or those to choose from.
+Alphas: TypeAlias = float | Sequence[float] | Floats
+
+
+class Splitter(Protocol):
+    """What is asked of a splitter of scikit-learn."""
+
+    def split(
+        self, X: Floats, y: Objects = None, groups: Ints | None = None
+    ) -> Iterable[tuple[Index, Index]]: ...
+
+
 #: A number of folds, a splitter of scikit-learn, or splits.
-CV: TypeAlias = Any
+CV: TypeAlias = int | Splitter | Iterable[tuple[Index, Index]] | None
 
 #: The roles that a row may have in a split; their sum where it has both.
 TRAIN, TEST = 1, 2
@@ -51,7 +63,7 @@ _AHEAD = 2.0
 def deal(
     cv: CV,
     n: int,
-    y: Any = None,
+    y: Objects = None,
     weights: Weights = None,
     random_state: RandomState = None,
     *,
@@ -361,9 +373,10 @@ def greatest_score(
         "fold_score": scores,
         "scoring": name,
     }
-    equals = [j for j in range(len(alphas)) if mean[j] == mean.max()]
-    best = min(equals, key=lambda j: _from_default(alphas[j]))
-    usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
+    with np.errstate(divide="ignore"):  # 0, and nan where there is no alpha, are infinitely far
+        steps = np.nan_to_num(np.abs(np.log10(np.array(alphas) / _DEFAULT)), nan=np.inf).round(9)
+    near = sorted(range(len(alphas)), key=lambda j: (steps[j], -alphas[j]))  # to the default
+    usual, best = near[0], next(j for j in near if mean[j] == mean.max())
     ahead = scores[:, [best]] - scores[:, [usual]]
     is_clear = ahead.mean() > _AHEAD * _standard_error(ahead)[0]
     return ChosenAlpha(alphas[best if is_clear else usual], results)
@@ -376,13 +389,7 @@ def _standard_error(scores: Floats) -> Floats:
     return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
 
 
-def _from_default(alpha: float) -> tuple[float, float]:
-    """Return how far an alpha is from the default, the larger of two first."""
-    steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
-    return round(float(steps), 9), -alpha
-
-
-def squared_error(y: Any, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
+def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
     """Return minus the mean squared error as the score of a `Scorer`."""
     targets = source(y)
 

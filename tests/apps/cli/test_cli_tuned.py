@@ -125,7 +125,7 @@ def test_people_read_the_score_the_error_and_the_baseline(table, call):
     code, out, err = call("fit", table, *words, "-o", table.parent / "m")
     assert (code, err) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in out.splitlines() if len(line.split()) > 1)
-    assert lines["tuned"] == "True"
+    assert lines["next"].startswith("skout predict")
     assert "kernel ridge" in lines["chosen"]
     assert lines["validation"].startswith("R2 ")
     assert " +- " in lines["validation"]
@@ -209,7 +209,12 @@ def test_mistakes_are_one_line(words, message, table, call):
     ("column", "cells", "words", "said"),
     [
         ("few", WHICH, [], "few: taken for classes. If not, say --output numbers."),
-        ("bit_*", BITS, [], "bit_1, bit_2: taken for label_sets. If not, say --output numbers."),
+        (
+            "bit_*",
+            BITS,
+            [],
+            "bit_1, bit_2: taken for label_sets (2 labels). If not, say --output numbers.",
+        ),
         ("few", WHICH, ["--output", "numbers"], ""),
         ("many", range(N), [], ""),
         (
@@ -242,10 +247,12 @@ def test_columns_may_be_given_again(table, call):
     drop = ["--drop", "tags", "--drop", "mol,word,order"]
     words = ["--target", "y", "--target", "x1", *drop, "--budget", "1 fits"]
     _, said, _ = fit(call, table, *words)
-    assert (said["target"], said["inputs"]) == (["y", "x1"], 1)
+    assert [target["target"] for target in said["targets"]] == [["y"], ["x1"]]
+    assert said["inputs"] == 1
     config = table.parent / "fit.toml"
     config.write_text('target = ["y", "x1"]\ninputs = "x2"\nbudget = "1 fits"\n')
-    assert fit(call, table, "--config", config)[1]["target"] == ["y", "x1"]
+    targets = fit(call, table, "--config", config)[1]["targets"]
+    assert [target["target"] for target in targets] == [["y"], ["x1"]]
 
 
 def test_a_target_without_values_is_named(table, call):

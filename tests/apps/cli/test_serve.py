@@ -291,7 +291,7 @@ def test_cells_of_records_are_read_as_those_of_a_file():
 def test_openapi_describes_the_api(label_sets):
     status, found = label_sets.json("GET", "/openapi.json")
     assert status == 200
-    for path, name in (("/api/predict", "Predictions"), ("/api/rank", "Rankings")):
+    for path, name in (("/api/predict", "Predictions"), ("/api/rank", "RankedRows")):
         post = found["paths"][path]["post"]
         schema = post["requestBody"]["content"]["application/json"]["schema"]
         assert {"rows", "table"} <= set(schema["properties"])

@@ -13,7 +13,9 @@ from scipy.special import softmax
 
 import skout
 from skout import SpectrumIdentifier
-from skout.apps.spectra.identify.annotation import annotate, explain_peaks
+from skout.apps.spectra.identify import fragments as breaking
+from skout.apps.spectra.identify.annotated import FormulaCosine, annotated
+from skout.apps.spectra.identify.annotation import annotate
 from skout.apps.spectra.identify.calibration import (
     Confidence,
     Cuts,
@@ -23,17 +25,26 @@ from skout.apps.spectra.identify.calibration import (
 )
 from skout.apps.spectra.identify.columns import (
     WAYS,
+    BondKinds,
     Ions,
     bond_classes,
+    candidate_columns,
+    fragment_columns,
     scale_groups,
-    way_columns,
-    with_fragments,
 )
 from skout.apps.spectra.identify.design import Design, combined_kernel, few_a_group
-from skout.apps.spectra.identify.fragments import CUTS, fragments_of
+from skout.apps.spectra.identify.explaining import explain_peaks
+from skout.apps.spectra.identify.fragments import CUTS, bonds_of, broken_bonds, fragments_of
 from skout.apps.spectra.identify.inputs import read_library
 from skout.apps.spectra.identify.queries import batches, read_queries
-from skout.apps.spectra.identify.ranking import HeldOut, learned, random_order, report_of
+from skout.apps.spectra.identify.ranking import (
+    HeldOut,
+    calibrated,
+    random_order,
+    report_of,
+    weighed,
+    with_prior,
+)
 from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
 from skout.apps.spectra.identify.side_by_side import SideBySide, widths_of
 from skout.apps.spectra.identify.validation import Candidates
@@ -157,16 +168,35 @@ def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, aske
     known = rows[:60]
     plain = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
     plain.fit(spectra_of(data, known), data.Y[known], pool=pool)
-    coef = plain.rankings_["spectrum"]["coef"]
-    assert len(coef) == len(WAYS)
+    coef = plain.rankings_["mass"]["spectrum"]["coef"]
+    assert len(coef) == 2 * len(WAYS)
     for query, one in zip(asked[:10], plain.identify(asked[:10], pool, top=5), strict=True):
         own = pool.by_mass(query["precursor_mz"] - MASSES["H"] + ELECTRON)
-        spectrum = spectra_table([query]).spectra
-        ways = way_columns(plain.ways_, spectrum, Pairs.of([own]), pool.fingerprints)
+        ion = Ions(spectra_table([query]).spectra, np.array([query["adduct"]]))
+        columns = candidate_columns(plain.models, ion, Pairs.of([own]), pool)
         assert one.n_candidates == len(own)
-        expected = np.sort(coef @ ways)[::-1][:5]
+        expected = np.sort(coef @ columns)[::-1][:5]
         assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
         assert [hit.rank for hit in one.hits] == list(range(1, len(expected) + 1))
+
+
+def test_candidates_that_are_not_looked_at_closely_get_the_lowest_value(
+    model, asked, pool, monkeypatch
+):
+    from skout.apps.spectra.identify import columns as module
+
+    query = max(asked, key=lambda one: len(pool.by_mass(one["precursor_mz"] - 1.00727646)))
+    own = pool.by_mass(query["precursor_mz"] - 1.00727646)
+    ion = Ions(spectra_table([query]).spectra, np.array([query["adduct"]]))
+    whole = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    monkeypatch.setattr(module, "_MOST_CLOSE", 2)
+    some = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    best = np.argsort(-whole[0], kind="stable")
+    assert len(own) > 3
+    assert_array_equal(some[: len(WAYS)], whole[: len(WAYS)])
+    assert_allclose(some[:, best[:2]], whole[:, best[:2]])
+    lowest = whole[len(WAYS) :, best[:2]].min(axis=1)
+    assert_allclose(some[len(WAYS) :, best[2]], lowest)
 
 
 def test_hits_say_what_the_pool_knows(pool, found):
@@ -204,11 +234,11 @@ def assert_same(one, other):
             assert_allclose(*values, atol=1e-7)
 
 
-def test_every_candidate_is_embedded_once(model, asked, pool):
+def test_every_candidate_is_embedded_once_by_each_model(model, asked, pool):
     pool.embedded.clear()
     model.identify(asked + asked, pool)
     numbers = np.concatenate(pool.embedded)
-    assert len(numbers) == len(set(numbers.tolist()))
+    assert len(numbers) == 2 * len(set(numbers.tolist()))
 
 
 def test_by_formula(model, asked, pool):
@@ -388,7 +418,9 @@ def test_random_molecules_teach_nothing(data, rows):
 
 
 def test_sets_hold_the_truth_as_often_as_they_should(model):
-    sizes, surprises = (model.rankings_["spectrum"][name] for name in ("sizes", "surprises"))
+    sizes, surprises = (
+        model.rankings_["mass"]["spectrum"][name] for name in ("sizes", "surprises")
+    )
     cuts = Cuts.fitted(sizes, surprises, 0.9)
     stratum = np.searchsorted(cuts.edges, sizes)
     assert len(cuts.edges)  # few candidates and many have their own
@@ -501,7 +533,12 @@ def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
 
 def held_of(tables, right, folds):
     indptr = np.cumsum([0, *(S.shape[1] for S in tables)])
-    return HeldOut(np.concatenate(tables, axis=1), indptr, np.concatenate(right), folds)
+    truths = np.concatenate(right)
+    return HeldOut(np.concatenate(tables, axis=1), indptr, truths, folds, np.ones_like(truths))
+
+
+def learned(held, groups):
+    return calibrated(held, weighed(held, np.asarray(groups)))
 
 
 def columns_that_need_a_sum(n=300, seed=0):
@@ -529,7 +566,7 @@ def test_a_ranking_learns_which_columns_count():
 
 def test_columns_of_one_scale_are_drawn_to_zero_where_they_are_rare():
     held = columns_that_need_a_sum()
-    small = HeldOut(held.columns * np.array([[1.0], [1.0], [1e-3]]), *list(vars(held).values())[1:])
+    small = replace(held, columns=held.columns * np.array([[1.0], [1.0], [1e-3]]))
     own, together = (learned(small, groups)[0].coef for groups in (np.arange(3), [0, 1, 1]))
     assert own[2] * 1e-3 > 1.5 * own[1] > 100 * together[2] * 1e-3
 
@@ -578,11 +615,11 @@ def test_a_prior_does_not_learn_that_truths_were_put_into_the_pool(data, rows, p
     listed = dict.fromkeys(others._keys, 5.0)  # all candidates but the truths are on lists
     model = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
     model.fit(spectra_of(data, known), data.Y[known], pool=others, prior=listed)
-    assert model.rankings_["prior"]["coef"][-1] == 0.0
-    assert model.validation_["with_prior"]["top_1"] == model.validation_["top_1"]
+    assert model.rankings_["mass"]["prior"]["coef"][-1] == 0.0
+    assert "with_prior" not in model.validation_
     half = dict.fromkeys(sorted(truths), 0.0) | dict.fromkeys(others._keys, 5.0)
     model.fit(spectra_of(data, known), data.Y[known], pool=pool, prior=half)  # truths are rarer
-    assert model.rankings_["prior"]["coef"][-1] == 0.0
+    assert model.rankings_["mass"]["prior"]["coef"][-1] == 0.0
 
 
 # Fragments and fingerprints ----------------------------------------------------------------------
@@ -612,23 +649,60 @@ def fragment_formulas(smiles):
 @pytest.mark.parametrize("smiles", ["CCO", "CC(=O)Nc1ccc(O)cc1", "C1CCCCC1", "OC1CC1CCN", "CC#N"])
 def test_fragments_are_those_of_two_cuts(smiles):
     mol = extra("rdkit.Chem").MolFromSmiles(smiles)
-    found = fragments_of(mol)
+    bonds = bonds_of(mol)
+    found = fragments_of(bonds)
     wanted = fragment_formulas(smiles)
-    assert len(found.code) == len(wanted)
+    words = [[sum(1 << i for i in part)] for part in wanted]
+    assert sorted(found.masks.tolist()) == sorted(words)
     hydrogens = [sum(mol.GetAtomWithIdx(i).GetTotalNumHs() for i in part) for part in wanted]
     assert sorted(found.hydrogens.tolist()) == sorted(hydrogens)
     assert found.cost[0] == 0.0
     assert CUTS[found.cuts[0]] == "none"
     assert (found.cost[1:] > 0.0).all()
-    assert (found.broken.sum(axis=1)[found.cuts == 1] == 1).all()
+    broken = broken_bonds(found.masks, bonds.ends)
+    assert (broken.sum(axis=1)[found.cuts == 1] == 1).all()
+    assert_allclose(found.cost, broken @ bonds.energy)
 
 
 def test_fragments_of_a_large_molecule_have_two_words_and_a_huge_one_none():
     Chem = extra("rdkit.Chem")
-    found = fragments_of(Chem.MolFromSmiles("C" * 50 + "O" + "C" * 49))
+    found = fragments_of(bonds_of(Chem.MolFromSmiles("C" * 50 + "O" + "C" * 49)))
     assert found.hydrogens.max() == 200
     assert len(found.code) == 1 + sum(100 - size + 1 for size in range(2, 100))
-    assert fragments_of(Chem.MolFromSmiles("C" * 129)) is None
+    assert fragments_of(bonds_of(Chem.MolFromSmiles("C" * 129))) is None
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "CC(C)Cc1ccc(cc1)C(C)C(=O)O",
+        "OC1C(O)C(O)C(OC1CO)Oc1cc(O)c2C(=O)C=C(Oc2c1)c1ccc(O)cc1",
+        "CC12CCC3C(CCC4=CC(=O)CCC34C)C1CCC2O",
+        "CCCCCCCCCCCCCCCCCC(=O)OCC(COP(=O)(O)OCC[N+](C)(C)C)OC(=O)CCCCCCCC=CCCCCCCCCCCCCCCCCCCCCCC",
+        "C",
+    ],
+)
+def test_fragments_are_the_same_without_numba(smiles, monkeypatch):
+    pytest.importorskip("numba")
+    bonds = bonds_of(extra("rdkit.Chem").MolFromSmiles(smiles))
+    compiled = fragments_of(bonds)
+    monkeypatch.setattr(breaking, "_compiled", lambda: None)
+    plain = fragments_of(bonds)
+    assert len(compiled.code) == len(plain.code)
+    one, other = (
+        sorted(zip(f.masks.tolist(), f.cost, f.hydrogens, f.cuts, strict=True))
+        for f in (compiled, plain)
+    )
+    assert one == other
+
+
+def test_fragments_are_bounded_and_the_cheap_ones_are_kept(monkeypatch):
+    bonds = bonds_of(extra("rdkit.Chem").MolFromSmiles("C" * 40))
+    monkeypatch.setattr(breaking, "_MOST_FRAGMENTS", 100)
+    found = fragments_of(bonds)
+    assert 50 < len(found.code) <= 100
+    assert found.cost[0] == 0.0
+    assert (found.cuts == 1).sum() > 50
 
 
 def test_bond_classes_are_those_that_are_frequent():
@@ -821,11 +895,12 @@ def test_batches_bound_the_pairs_and_lose_nobody(monkeypatch, asked, pool):
     queries = read_queries(asked, None, "mass")
     parts = list(batches(queries, pool, 10.0, "mass"))
     assert len(parts) > 1
-    assert sorted(np.concatenate([rows for rows, _ in parts])) == sorted(queries.order)
-    for rows, pairs in parts:
-        assert len(pairs) == len(rows)
-        assert len(rows) == 1 or len(pairs.indices) <= 20
-        for i, row in enumerate(rows):
+    assert sorted(np.concatenate([part.spectra for part in parts])) == sorted(queries.order)
+    for part in parts:
+        pairs = part.pairs
+        assert len(pairs) == len(part.spectra) == len(part.compounds)
+        assert len(pairs) == 1 or len(pairs.indices) <= 20
+        for i, row in enumerate(part.spectra):
             assert_array_equal(pairs.indices[pairs.own(i)], pool.by_mass(queries.masses[row]))
 
 
@@ -909,12 +984,12 @@ def test_fragments_explain_the_peaks_of_the_right_isomer():
     spectra = spectra_table([(mz, [100.0, 50.0], mz[1])], adduct="[M+H]+")
     two = Pool(["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1"])
     pairs = Pairs.of([np.arange(2)])
-    columns = with_fragments(
-        np.zeros((4, 2)), Ions(spectra.spectra, spectra["adduct"]), pairs, two, ("C-O",)
-    )
-    assert len(columns) == len(scale_groups(("C-O",)))
-    assert_allclose(columns[4], 1.0)  # both peaks have a formula
-    assert columns[5, 0] > columns[5, 1] > 0.0
+    rows = Ions(spectra.spectra, spectra["adduct"]).annotated(["C8H8O2"])
+    kinds = BondKinds(("C-O",), np.array([200.0, 350.0]))
+    columns = fragment_columns(rows, pairs, two, kinds)
+    assert len(columns) == len(scale_groups(kinds)) - 2 * len(WAYS)
+    assert_allclose(columns[0], 1.0)  # both peaks have a formula
+    assert columns[1, 0] > columns[1, 1] > 0.0
 
 
 def test_formulas():
@@ -936,3 +1011,104 @@ def test_explain_takes_a_spectrum_as_identify_does(model, asked, found):
         model.explain(spectra_table(asked[:2]), CAFFEINE)
     with pytest.raises(ValueError, match="invalid"):
         model.explain(asked[0], "C1CC")
+
+
+def test_explain_names_the_fragment_and_its_broken_bonds():
+    mz = [60.0, ion_mass(1, C=6, H=7, O=1), ion_mass(1, C=8, H=9, O=2)]
+    got = SpectrumIdentifier().explain((mz, [1.0, 100.0, 50.0], mz[2]), "CC(=O)Oc1ccccc1")
+    none, phenol, whole = got.fragments
+    assert phenol.smiles == "Oc1ccccc1"
+    assert phenol.atoms == (3, 4, 5, 6, 7, 8, 9)
+    assert phenol.broken == ((1, 3),)
+    assert phenol.hydrogens == 1  # ketene leaves one
+    assert phenol.cost == 358.0
+    assert whole.broken == ()
+    assert whole.atoms == tuple(range(10))
+    assert none is None
+    assert got.as_dict()["peaks"][1]["fragment"]["broken"] == ((1, 3),)
+
+
+# Formulas of peaks -------------------------------------------------------------------------------
+
+
+def test_spectra_with_formulas_are_alike_in_both_polarities():
+    parts = [{"C": 6, "H": 6, "O": 1}, {"C": 8, "H": 8, "O": 2}]
+    ions = {"[M+H]+": 1, "[M-H]-": -1}
+    spectra = [
+        (sorted(ion_mass(sign, **p | {"H": p["H"] + sign}) for p in parts), [100.0, 50.0], 137.0)
+        for sign in ions.values()
+    ]
+    rows = annotated(spectra_table(spectra).spectra, np.array([*ions]), ["C8H8O2"] * 2)
+    assert rows.hydrogens.tolist() == [6, 8, 6, 8]
+    assert rows.loss[0] != 0
+    assert rows.loss[1] == 0  # nothing is lost
+    for kernel in (FormulaCosine(), FormulaCosine(0.25, loss=True)):
+        assert_allclose(kernel(rows), 1.0)
+    other = annotated(spectra_table(spectra).spectra, np.array([*ions]), ["C8H8O2", "C9H12O"])
+    assert FormulaCosine()(rows, other)[0, 1] < 1.0
+
+
+def test_formula_cosine_by_its_definition(data, rows):
+    some = rows[:12]
+    spectra = spectra_table(spectra_of(data, some)).spectra
+    formulas = [str(data.extra["formula"][i]) for i in some]
+    marked = annotated(spectra, np.full(12, "[M+H]+"), formulas)
+
+    def vector(i):
+        own, sums = marked[i : i + 1], {}
+        for code, h, height in zip(own.fragment, own.hydrogens, own.intensity, strict=True):
+            if code:
+                key = (int(code), int(h))
+                sums[key] = sums.get(key, 0.0) + (height / own.intensity.max()) ** 0.5
+        return sums
+
+    vectors = [vector(i) for i in range(12)]
+    K = FormulaCosine()(marked)
+    for (i, a), (j, b) in itertools.product(enumerate(vectors), repeat=2):
+        dot = sum(a[key] * b[key] for key in a.keys() & b.keys())
+        norm = np.sqrt(sum(v * v for v in a.values()) * sum(v * v for v in b.values()))
+        assert K[i, j] == pytest.approx(dot / norm if norm else 0.0, abs=1e-12)
+    assert_allclose(FormulaCosine().diag(marked), np.diag(K))
+    with pytest.raises(TypeError, match="Formulas of peaks are needed"):
+        FormulaCosine()(spectra)
+
+
+# Merging and priors ------------------------------------------------------------------------------
+
+
+def test_merged_spectra_give_one_answer_by_the_mean_of_their_columns(model, asked, pool, found):
+    alone = model.identify(asked[:3], pool, top=5, merge=["", "", ""])
+    assert_same(alone, found[:3])
+    twice = model.identify([asked[0], asked[1], asked[0]], pool, top=5, merge=["a", "", "a"])
+    assert [one.query for one in twice] == ["a", found[1].query]
+    assert_same(
+        [replace(one, query=f.query) for one, f in zip(twice, found[:2], strict=True)], found[:2]
+    )
+    weak = {**asked[0], "mz": asked[0]["mz"][-2:], "intensity": asked[0]["intensity"][-2:]}
+    (first,), (second,) = (model.identify([one], pool, top=10**6) for one in (asked[0], weak))
+    (both,) = model.identify([weak, asked[0]], pool, top=10**6, merge=[7, 7])
+    score = {hit.index: hit.score for hit in both.hits}
+    for one in first.hits:
+        other = next(hit for hit in second.hits if hit.index == one.index)
+        assert score[one.index] == pytest.approx((one.score + other.score) / 2.0, abs=1e-6)
+    lost = model.identify([{**asked[0], "adduct": ""}, asked[0]], pool, top=5, merge=["x", "x"])
+    assert_same([replace(lost[0], query=found[0].query)], found[:1])  # the first is left out
+    with pytest.raises(ValueError, match=r"a label for each of 3 spectra\. Got 1"):
+        model.identify(asked[:3], pool, merge=["a"])
+
+
+def test_the_weight_of_a_prior_is_found_again_and_never_below_zero():
+    rng, tables, right = np.random.default_rng(0), [], []
+    for _ in range(2000):
+        S = rng.normal(size=(2, 8))
+        tables.append(S)
+        right.append(np.arange(8) == rng.choice(8, p=softmax(2.0 * S[0] + S[1])))
+    held = held_of([S[:1] for S in tables], right, np.arange(2000) % 5)
+    prior = np.concatenate([S[1] for S in tables])
+    weights = weighed(held, np.zeros(1, dtype=int))
+    both = with_prior(held, weights, prior, np.ones(len(prior), bool))
+    assert both.coef == pytest.approx([2.0, 1.0], rel=0.1)
+    assert_array_equal(with_prior(held, weights, -prior, np.ones(len(prior), bool)).coef[1], 0.0)
+    none = with_prior(held, weights, prior, np.zeros(len(prior), bool))
+    assert_array_equal(none.coef, [*weights.coef, 0.0])
+    assert calibrated(held, both)[1]["calibration_error"] < 0.03

@@ -53,7 +53,10 @@ def content_of(cells):
         ("12*", 12.0),
         ("inf", np.inf),
         # one unit is the column's, and none in a column that has none
-        *((cell, None) for cell in ("91 min", "2 million", "$1.5M", "3 of 5", "3rd")),
+        *((cell, None) for cell in ("91 min", "3 of 5", "1h 20m", "40°26'N")),
+        ("2 million", 2e6),
+        ("$1.5M", 1.5e6),
+        ("3rd", 3.0),
         *((cell, None) for cell in ("A12", "3-4", "3 to 4", "10:30", "1.5.2024", "1,2,3", "1_000")),
         *((cell, None) for cell in ("see note 3", "192.168.1.1", "٣", "--", "#DIV/0!", "1,23,4")),
         *((cell, None) for cell in ("1" * 70 + "x", "e5", ",", ".", "%", "$")),

@@ -373,7 +373,7 @@ def test_verbose_shows_a_bar(capsys):
 
 
 def test_notebooks_do_not_warn():
-    """tqdm.auto warns where a notebook has no widgets: it is imported for a bar alone."""
+    """tqdm.auto warns where a notebook has no widgets: nothing imports it."""
     import subprocess
 
     code = (

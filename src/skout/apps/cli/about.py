@@ -96,9 +96,9 @@ def fetch(
             if available(source):
                 print(f"{source.name}: available")
             elif dry_run and source.original:
-                size = sum(file.size or 0 for file in source.original.files)
-                where = f"{source.original.repository} on GitHub"
-                print(f"{source.name}: {size_text(size)} from {where}")
+                sizes = [file.size for file in source.original.files]
+                size = "files of unknown size" if None in sizes else size_text(sum(sizes))
+                print(f"{source.name}: {size} from {source.original.repository} on GitHub")
             else:
                 paths = download(source, progress=True)
                 print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")

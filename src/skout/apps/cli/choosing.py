@@ -1,5 +1,6 @@
 """Which columns of a table are inputs and which outputs: what was asked for, or what they hold."""
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -9,21 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from skout.kinds import (
-    KINDS,
-    Classes,
-    Kind,
-    LabelSets,
-    Numbers,
-    Rankings,
-    Smiles,
-    Strings,
-    kinds_of,
-)
+from skout.dev import check_choice
+from skout.kinds import KINDS, Kind, LabelSets, Numbers
 
 from ..tables.files import Reading, Table, listed, select
-from ..tables.kinds import Content, are_smiles, is_row_number, look_at, may_be_id
+from ..tables.kinds import KINDS as COLUMN_KINDS
+from ..tables.kinds import Content, is_row_number, look_at, may_be_id, no_column
 from ..tables.numerals import ANY_WORD, MISSING, PLAIN, Writing, is_missing, is_plain
+from ..tables.targets import as_target, kind_of_numbers, kind_of_texts, separated
 from .columns import Inputs, Outputs, first_rows, known_kind
 from .progress import note, progress
 from .settings import Settings
@@ -31,36 +25,55 @@ from .settings import Settings
 # Words of columns that have a label for each column, in lower case.
 _YES = {"true", "t", "yes", "y", "1", "x", "checked", "selected"}
 _NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}
-# The share of cells that must be rankings of the same items, and of columns that must be labels.
-_MOSTLY, _MOST_LABELS = 0.9, 0.75
+# Kinds of a column that are encoded where it is the only one, too.
+_ENCODED = ("text", "smiles", "set")
+# The share of columns that must be labels.
+_MOST_LABELS = 0.75
 # What stands where nobody answered; "none" may be an answer.
 _NOTHING = set(MISSING) - {"none"}
 
 
 def choose_columns(
     table: Table, settings: Settings, mixed: bool = False
-) -> tuple[Inputs, Outputs, dict[str, str]]:
-    """Return inputs, outputs, and the columns that are not used though nobody said so, with why.
+) -> tuple[Inputs, list[Outputs], dict[str, str]]:
+    """Return inputs, the outputs of each target, and columns that are not used, with the reason.
 
     All rows are looked at. A `mixed` model takes columns of all kinds, and gaps in them.
     """
-    target = _target(table, settings)
-    asked = _asked(table, settings, target)
-    output = settings.output
-    are_texts = output is not None and known_kind(output).reads_text(len(target))
-    seen = _look(table, asked if are_texts else [*target, *asked])
-    empty = [name for name in target if name in seen and seen[name].kind == "empty"]
-    if len(empty) < len(target):
-        target = [name for name in target if name not in empty]
-    outputs, bits = _outputs(table, target, settings, seen)
+    targets = _targets(table, settings)
+    kinds = _kinds(table, settings, targets)
+    every = [name for columns in targets for name in columns]
+    asked = _asked(table, settings, every)
+    looked = [name for columns in targets for name in columns if not _is_text(kinds, columns)]
+    seen = _look(table, [*looked, *asked])
+    empty = [name for name in looked if seen[name].kind == "empty"]
+    outputs: list[Outputs] = []
+    bits: dict[str, Writing] = {}
+    for columns in targets:
+        filled = [name for name in columns if name not in empty] or columns
+        target, writings = _outputs(table, filled, settings, seen, kinds)
+        outputs.append(target)
+        bits |= writings
+    dropped = {name for name, kind in kinds.items() if kind == "drop"}
+    asked = [name for name in asked if name not in dropped]
     if mixed and settings.inputs is None:
-        columns = [name for name in asked if not is_row_number(name)]
+        columns = [name for name in asked if name in kinds or not is_row_number(name)]
     else:
         columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
-    inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
+    overruled = [name for name in columns if name in kinds]
+    if overruled and not mixed:
+        raise ValueError(
+            f"--kind {overruled[0]}=...: what an input is can be said of a model that skout "
+            "chooses: leave out --no-tune and settings of a model."
+        )
+    if mixed:
+        inputs = _table(table, columns, settings, seen, kinds)
+    else:
+        inputs = _inputs(columns, settings, seen)
     inputs.strict = settings.strict
-    writings = {name: one.writing for name, one in seen.items()} | bits
-    inputs.writings = _writings([*inputs.numbers, *outputs.numbers], writings)
+    writings = {name: content.writing for name, content in seen.items()} | bits
+    numbers = [*inputs.numbers, *(name for target in outputs for name in target.numbers)]
+    inputs.writings = _writings(numbers, writings)
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
@@ -70,11 +83,50 @@ def choose_columns(
     return inputs, outputs, unused
 
 
-def _target(table: Table, settings: Settings) -> list[str]:
-    target = settings.target or ("Y*" if table.path.suffix.lower() == ".npz" else None)
-    if target is None:
-        raise ValueError("--target is missing: name the column to predict, or a pattern of some.")
-    return select(target, table.names, "--target")
+def _targets(table: Table, settings: Settings) -> list[list[str]]:
+    """Return the columns of each --target."""
+    by_default = ["Y*"] if table.path.suffix.lower() == ".npz" else []
+    patterns = list(dict.fromkeys(settings.target or by_default))
+    if not patterns:
+        words = ("target", "label", "class", "y", "price", "outcome")
+        likely = next((n for n in table.names if n.lower() in words), table.names[-1])
+        raise ValueError(
+            "--target is missing: name the column to predict, such as "
+            f"--target {shlex.quote(likely)}. There are: {listed(table.names)}."
+        )
+    targets = [select(pattern, table.names, "--target") for pattern in patterns]
+    counts = Counter(name for columns in targets for name in columns)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"--target: {twice!r} is in two of them: it can be in one.")
+    return targets
+
+
+def _kinds(table: Table, settings: Settings, targets: list[list[str]]) -> dict[str, str]:
+    """Return what --kind and --output say that columns are; of targets, kinds of outputs."""
+    kinds = dict(settings.kind or {})
+    if settings.output is not None:
+        if len(targets) > 1:
+            raise ValueError(
+                f"--output is for one target, and there are {len(targets)}: say --kind "
+                f"{targets[0][0]}={settings.output} for each that is meant."
+            )
+        kinds |= dict.fromkeys(targets[0], settings.output)
+    are_targets = {name for columns in targets for name in columns}
+    for name, kind in kinds.items():
+        if name not in table.names:
+            raise ValueError(f"--kind: {no_column(name, table.names)}")
+        if name in are_targets:
+            kinds[name] = known_kind(as_target(kind), f"kind in --kind {name}:").name
+        else:
+            check_choice(kind, f"--kind {name}", (*COLUMN_KINDS, "drop"))
+    return kinds
+
+
+def _is_text(kinds: dict[str, str], columns: list[str]) -> bool:
+    """Whether a target is said to be of a kind that is read from text."""
+    kind = kinds.get(columns[0])
+    return kind is not None and known_kind(kind).reads_text(len(columns))
 
 
 def _asked(table: Table, settings: Settings, target: list[str]) -> list[str]:
@@ -107,7 +159,11 @@ def _writings(names: Sequence[str], writings: dict[str, Writing]) -> dict[str, d
 
 
 def _outputs(
-    table: Table, columns: list[str], settings: Settings, seen: dict[str, Content]
+    table: Table,
+    columns: list[str],
+    settings: Settings,
+    seen: dict[str, Content],
+    kinds: dict[str, str],
 ) -> tuple[Outputs, dict[str, Writing]]:
     """Return the columns to predict with the kind of objects they hold, and how bits are written.
 
@@ -115,16 +171,14 @@ def _outputs(
     """
     kind: Any
     others: list[str]
-    if settings.output:
-        kind, others = known_kind(settings.output), []
-    else:
-        kind, others = _guess(table, columns, seen)
+    is_said = columns[0] in kinds
+    kind, others = (known_kind(kinds[columns[0]]), []) if is_said else _guess(table, columns, seen)
     if kind.reads_text(len(columns)) and len(columns) > 1:
         raise ValueError(f"--output {kind.name} takes one column. Got {', '.join(columns)}.")
     if settings.separators and hasattr(kind, "separators"):
         kind = replace(kind, separators=settings.separators)
-    elif settings.output and hasattr(kind, "separators") and len(columns) == 1:
-        kind = _separated(kind, look_at("", _texts(table, columns[0])).separator)
+    elif is_said and hasattr(kind, "separators") and len(columns) == 1:
+        kind = separated(kind, look_at("", _texts(table, columns[0])).separator)
     dates = [name for name in columns if isinstance(kind, Numbers) and seen[name].kind == "date"]
     if dates:
         note(f"{listed(dates)}: dates are predicted as years with decimals, such as 1993.37")
@@ -143,66 +197,17 @@ def _guess(table: Table, columns: list[str], seen: dict[str, Content]) -> tuple[
         return KINDS[Numbers.name], []
     odd = next((name for name in columns if seen[name].kind != "number"), None)
     if odd is None:
-        return _kind_of_numbers(table, columns, seen)
+        reading = Reading(columns, {name: seen[name].writing for name in columns})
+        parts = table.parts(columns, (), reading)
+        return kind_of_numbers(first_rows(part.numbers for part in parts))
     if len(columns) == 1:
-        return _kind_of_texts(_texts(table, odd))
+        return kind_of_texts(_texts(table, odd))
     if len(_true_words(table, columns)) == len(columns):
         return KINDS[LabelSets.name], []
     raise ValueError(
         f"--target: {odd!r} is {seen[odd]}, so that {listed(columns)} are no numbers, no places "
-        "and no labels with a column each. Fit a model for each, or say --output."
+        "and no labels with a column each. Give each a --target of its own, or say --output."
     )
-
-
-def _kind_of_numbers(
-    table: Table, columns: list[str], seen: dict[str, Content]
-) -> tuple[Kind, list[str]]:
-    """Return the kind of columns of numbers; where `guess_kind` would ask, they are numbers."""
-    reading = Reading(columns, {name: seen[name].writing for name in columns})
-    values = first_rows(part.numbers for part in table.parts(columns, (), reading))
-    gaps = np.isnan(values)
-    is_whole = ~gaps.any(axis=1)
-    answered = ~gaps.all(axis=1)
-    values = values[is_whole if 2 * np.sum(is_whole) > np.sum(answered) else answered]
-    values = values[:, 0] if len(columns) == 1 else values
-    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
-    kinds = kinds_of(whole)
-    is_clear = len(kinds) == 1 or Classes.name in kinds
-    names = list(dict.fromkeys([*(kinds if is_clear else []), Numbers.name, *kinds]))
-    return KINDS[names[0]], names[1:]
-
-
-def _kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
-    """Return the kind of a column of texts, and others that it may be."""
-    filled = [cell for cell in cells if cell is not None]
-    texts = [LabelSets.name, Classes.name, Strings.name]
-    kind: Kind
-    if _are_rankings(filled):
-        kind = KINDS[Rankings.name]
-    elif are_smiles(filled):
-        kind = KINDS[Smiles.name]
-    else:
-        look = look_at("", cells)
-        if look.kind == "set":
-            kind = _separated(KINDS[LabelSets.name], look.separator)
-        elif look.kind != "text" and KINDS[Classes.name].is_likely(filled):
-            kind = KINDS[Classes.name]
-        else:
-            kind = KINDS[Strings.name]
-    return kind, [other for other in texts if other != kind.name]
-
-
-def _separated(kind: LabelSets, separator: str) -> LabelSets:
-    """Return label sets with what separates them; candidates may have ; and | both."""
-    separators = {"": kind.separators, ";": ";|", "|": "|;"}.get(separator, separator)
-    return replace(kind, separators=separators)
-
-
-def _are_rankings(cells: list[str]) -> bool:
-    """Whether most cells are such as a>b>c, all of the same items."""
-    orders = Counter(map(frozenset, Rankings().split(cells)))
-    items, count = orders.most_common(1)[0]
-    return len(items) > 1 and count >= _MOSTLY * len(cells)
 
 
 def _texts(table: Table, name: str) -> np.ndarray:
@@ -248,15 +253,31 @@ def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[
     raise ValueError(f"{path} has no columns of numbers for inputs: give --inputs.{have}")
 
 
-def _table(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Inputs:
-    """Return inputs of all kinds; of one column of text only, these texts."""
+def _table(
+    table: Table,
+    columns: list[str],
+    settings: Settings,
+    seen: dict[str, Content],
+    kinds: dict[str, str],
+) -> Inputs:
+    """Return inputs of all kinds; of one column of short texts only, such as names, these texts.
+
+    Sentences and molecules are encoded, alone as beside other columns: words tell more of them
+    than n-grams of letters do.
+    """
     used = [name for name in columns if seen[name].kind != "empty"]
-    if len(used) == 1 and (settings.wants_text or seen[used[0]].kind == "text"):
-        return _inputs(used, settings, seen)
+    is_alone = len(used) == 1 and used[0] not in kinds
+    if is_alone and (settings.wants_text or seen[used[0]].kind == "text"):
+        look = look_at(used[0], _texts(table, used[0]))
+        if settings.wants_text or look.kind not in _ENCODED:
+            return _inputs(used, settings, seen)
+        note(f"{used[0]}: taken for {look.kind}. If it is not, say --kind {used[0]}=categories.")
     if not used:
         raise ValueError("--inputs: no column is left that has values, after --drop.")
-    words = [name for name in used if seen[name].kind != "number"]
-    return Inputs(used, missing=settings.missing or "model", is_table=True, words=words)
+    words = [name for name in used if name in kinds or seen[name].kind != "number"]
+    given = {name: kinds[name] for name in used if name in kinds}
+    missing = settings.missing or "model"
+    return Inputs(used, missing=missing, is_table=True, words=words, kinds=given)
 
 
 def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Inputs:

@@ -37,6 +37,7 @@ class Inputs:
     words: list[str] = field(default_factory=list)  # columns of a table that are read as text
     writings: dict[str, dict[str, Any]] = field(default_factory=dict)  # of numbers, and of targets
     strict: bool = False  # a cell that is no number is an error, and not missing
+    kinds: dict[str, str] = field(default_factory=dict)  # of a table, where somebody said them
 
     @property
     def numbers(self) -> list[str]:
@@ -74,7 +75,7 @@ class Inputs:
         self.means, self.scales = scaler.mean_.tolist(), scaler.scale_.tolist()
 
     def read(self, table: Table, part: Part) -> Any:
-        """Return the X of some rows; the inputs are the first of the part's numbers."""
+        """Return the X of some rows."""
         if self.is_text:
             cells = part.texts[self.columns[0]]
             empty = next((i for i, cell in enumerate(cells) if not cell.strip()), None)
@@ -83,14 +84,14 @@ class Inputs:
             return cells
         if self.is_table:
             return self._columns_of(part)
-        X = part.numbers[:, : len(self.columns)]
+        X = part.columns(self.columns)
         if self.missing == "mean":
             X = np.where(np.isnan(X), self.means, X)
         return (X - self.means) / self.scales if self.standardize else X
 
     def _columns_of(self, part: Part) -> dict[str, np.ndarray]:
         """Return columns by name: numbers, and texts with None where nothing is."""
-        found = dict(zip(self.numbers, part.numbers.T, strict=False))
+        found = dict(zip(self.numbers, part.columns(self.numbers).T, strict=True))
         for name in self.words:
             cells = np.empty(len(part), dtype=object)
             cells[:] = [None if is_missing(cell or "") else cell for cell in part.texts[name]]
@@ -113,6 +114,11 @@ class Outputs:
     others: list[str] = field(default_factory=list)  # kinds that may be meant instead of a guess
 
     @property
+    def name(self) -> str:
+        """What the target is called: its column, or the first of these."""
+        return listed(self.columns)
+
+    @property
     def is_text(self) -> bool:
         """Whether its columns are read as text."""
         return self.kind.reads_text(len(self.columns))
@@ -128,13 +134,16 @@ class Outputs:
         return self.columns if self.is_text else []
 
     def cells_of(self, part: Part) -> list[str] | np.ndarray:
-        """Return the cells of some rows: texts, or numbers, which are the last of the part's."""
-        if self.is_text:
-            return part.texts[self.columns[0]]
-        return part.numbers[:, part.numbers.shape[1] - len(self.columns) :]
+        """Return the cells of some rows: texts, or numbers."""
+        return part.texts[self.columns[0]] if self.is_text else part.columns(self.columns)
 
     def observed(self, part: Part) -> Part:
-        """Return the rows that have a target, as if they followed each other.
+        """Return the rows that have a target, as if they followed each other."""
+        rows = self.observed_rows(part)
+        return part if len(rows) == len(part) else part.take(rows.tolist())
+
+    def observed_rows(self, part: Part) -> np.ndarray:
+        """Return which rows have a target, from 0.
 
         A blank cell is a target where the kind can read it, such as a set without labels; so is
         a row with some of its numbers.
@@ -149,7 +158,7 @@ class Outputs:
             takes_blank = not _fails(self.kind.read, [""])
             missing = [is_missing(c) and not (takes_blank and not c.strip()) for c in cells]
             has_target = ~np.array(missing, dtype=bool)
-        return part if has_target.all() else part.take(np.flatnonzero(has_target).tolist())
+        return np.flatnonzero(has_target)
 
     def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
@@ -158,16 +167,18 @@ class Outputs:
     def read(self, table: Table, part: Part, candidates: bool = False) -> Any:
         """Return the objects of some rows, or candidates, which the model must be able to predict.
 
-        An error names the row.
+        One column of numbers has one axis, as in Python. An error names the row.
         """
         cells = self.cells_of(part)
         read = self.kind.read_candidates if candidates else self.kind.read
         try:
-            return read(cells)
+            objects = read(cells)
         except ValueError as error:
             i = next((i for i in range(len(cells)) if _fails(read, cells[i : i + 1])), 0)
             hint = " --skip-invalid leaves such candidates out." if candidates else ""
             raise ValueError(f"{table.path}: row {part.start + i} has {error}{hint}") from error
+        is_vector = self.kind.estimator_type == "regressor" and len(self.columns) == 1
+        return objects[:, 0] if is_vector else objects
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         """Return the columns of predicted objects."""
@@ -194,18 +205,20 @@ class Outputs:
             text = f"The baseline in the model's file cannot be read: {error}."
             raise ValueError(text) from error
 
-    def notes(self) -> list[str]:
+    def notes(self, is_one_of_several: bool = False) -> list[str]:
         """Return what may not be meant, of what was guessed and learned."""
-        guess = f"{listed(self.columns)}: taken for {self.kind.name}{self._details()}. If not, say "
-        guesses = [f"{guess}--output {either(self.others)}."] if self.others else []
+        guess = f"{listed(self.columns)}: taken for {self.kind.name}{self.details()}. If not, say "
+        flag = f"--kind {self.name}=" if is_one_of_several else "--output "
+        guesses = [f"{guess}{flag}{either(self.others)}."] if self.others else []
         return [*guesses, *([self.kind.notice()] if self.is_text and self.kind.notice() else [])]
 
-    def _details(self) -> str:
-        """Return what the kind was seen to be: labels, and what separates them."""
+    def details(self) -> str:
+        """Return how many labels or classes were seen, and what separates labels, in brackets."""
         labels = getattr(self.kind, "labels", ())
-        if not (labels and self.is_text):
-            return ""
-        return f" ({len(labels)} labels, separated by {self.kind.separator!r})"
+        if labels and self.is_text:
+            return f" ({len(labels)} labels, separated by {self.kind.separator!r})"
+        many = labels or getattr(self.kind, "items", ())
+        return f" ({len(many)} {self.kind.part.strip()}s)" if many else ""
 
     def saved(self) -> dict[str, Any]:
         """Return what a file keeps."""
@@ -219,16 +232,17 @@ class Outputs:
         return cls(columns, replace(kind, **fields))
 
 
-def wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str], Reading]:
-    """Return the columns to read as numbers, inputs before outputs, and as text, and how.
+def wanted(inputs: Inputs, *outputs: Outputs) -> tuple[list[str], list[str], Reading]:
+    """Return the columns to read as numbers and as text, and how.
 
     Rows without a target are left out, see `Outputs.observed`, unless the reading is strict.
     """
     reading = inputs.reading
+    numbers = [name for target in outputs for name in target.numbers]
     if not inputs.strict:
-        reading = replace(reading, gaps=[*reading.gaps, *outputs.numbers])
-    texts = list(dict.fromkeys([*inputs.texts, *outputs.texts]))
-    return [*inputs.numbers, *outputs.numbers], texts, reading
+        reading = replace(reading, gaps=[*reading.gaps, *numbers])
+    texts = [*inputs.texts, *(name for target in outputs for name in target.texts)]
+    return [*inputs.numbers, *numbers], list(dict.fromkeys(texts)), reading
 
 
 def first_rows(blocks: Iterable[Any]) -> Any:

@@ -48,8 +48,9 @@ class Settings:
     "p_sparsified:200,distribution=gaussian", "none".
     """
 
-    target: str | None = None
+    target: list | None = None  # columns or patterns, one for each target
     output: str | None = None
+    kind: dict | None = None  # what columns are, by their names
     inputs: str | None = None
     drop: str | None = None
     input_kernel: str | None = None
@@ -68,6 +69,7 @@ class Settings:
     memory: Any = 256.0
     tune: bool = True
     budget: Any = 60
+    scoring: str | None = None
 
     def check(self) -> None:
         """Raise, before any file is read, for what can be told from the settings alone."""
@@ -77,6 +79,9 @@ class Settings:
                 raise ValueError(
                     f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )
+        for target in self.target or []:
+            if not isinstance(target, str):
+                raise ValueError(f"--target must be of type str. Got {target!r} instead.")
         if self.separators == "":
             raise ValueError("--separators must have at least one character.")
         check_alphas(self.alpha)
@@ -130,11 +135,14 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
         for name in found:
             resolve(name, names, f"setting in {config}:")
     given = {**found, **{name: value for name, value in flags.items() if value is not None}}
-    for name in ("target", "inputs", "drop"):
+    if not isinstance(given.get("target", []), list):
+        given["target"] = [given["target"]]
+    given |= {"kind": _pairs(given["kind"])} if isinstance(given.get("kind"), list) else {}
+    for name in ("inputs", "drop"):
         if isinstance(given.get(name), list):
             given[name] = ",".join(map(str, given[name]))
     own = [_flag(name) for name in _OF_A_MODEL if name in given]
-    wanted = [_flag(name) for name in ("tune", "budget") if given.get(name)]
+    wanted = [_flag(name) for name in ("tune", "budget", "scoring") if given.get(name)]
     if own and wanted:
         raise ValueError(
             f"{wanted[0]} lets skout choose the model, and {own[0]} says what it is: leave one out."
@@ -142,6 +150,17 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
     settings = Settings(**{"tune": not own, **given})
     settings.check()
     return settings
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    """Return the columns and kinds of words such as "artist=category"."""
+    kinds = {}
+    for word in words:
+        name, equals, kind = str(word).rpartition("=")
+        if not (name and equals and kind.strip()):
+            raise ValueError(f"--kind must be such as artist=category. Got {word!r} instead.")
+        kinds[name.strip()] = kind.strip()
+    return kinds
 
 
 def check_budget(text: Any) -> Any:

@@ -9,24 +9,45 @@ from datetime import datetime, timedelta
 import numpy as np
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+# Beginnings of months in German, French, Spanish, Italian and Portuguese that differ from these.
+_OTHERS = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12, "fév": 2, "fev": 2, "avr": 4}
+_OTHERS |= {"juin": 6, "juil": 7, "aoû": 8, "déc": 12, "ene": 1, "abr": 4, "ago": 8, "dic": 12}
+_OTHERS |= {"gen": 1, "mag": 5, "giu": 6, "lug": 7, "set": 9, "ott": 10, "out": 10}
+_MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTHS, 1)} | _OTHERS
+# Hours from UTC of the names of zones.
+_ZONES = {"z": 0, "utc": 0, "gmt": 0, "wet": 0, "bst": 1, "cet": 1, "cest": 2, "eet": 2, "eest": 3}
+_ZONES |= {"est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7}
+_ZONES |= {"jst": 9, "aest": 10, "aedt": 11}
 _TIME = (
     r"(?:[T ,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[ap]m)?\s*(?P<zone>z|utc|[+-]\d{2}:?\d{2})?)?"
+    rf"\s*(?P<half>[ap]\.?m\.?)?\s*(?P<zone>{'|'.join(_ZONES)}|[+-]\d{{2}}:?\d{{2}})?"
+    r"(?:\s?\[[\w/+-]+\])?)?"  # the name of a zone, behind its hours
 )
-_NAMED = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
+_NAMED = rf"(?P<name>{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})[a-zéèû]*\.?"
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
 _BASIC = r"(?P<year>(?:1[6-9]|2[0-2])\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
 _FORMS = [
-    re.compile(rf"\s*{form}{_TIME}\s*", re.ASCII | re.IGNORECASE)
+    re.compile(rf"\s*{form}{_TIME}\s*", re.IGNORECASE)
     for form in (
         r"(?P<year>\d{4})(?P<sign>[-/.])(?P<month>\d{1,2})(?P=sign)(?P<day>\d{1,2})",
         r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<other>\d{1,2})(?P=sign)(?P<year>\d{4}|\d{2})",
-        rf"(?P<day>\d{{1,2}})[ -]{_NAMED},?[ -](?P<year>\d{{4}}|\d{{2}})",
-        rf"{_NAMED}[ -](?P<day>\d{{1,2}})(?:,\s*|[ -])(?P<year>\d{{4}})",
+        rf"{_WEEKDAY}(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?(?:[ -]|\sof\s|\sde\s){_NAMED},?"
+        r"(?:[ -]|\sde\s)(?P<year>\d{4}|\d{2})",
+        rf"{_WEEKDAY}{_NAMED}[ -](?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,\s*|[ -])(?P<year>\d{{4}})",
+        rf"{_NAMED},?[ -](?P<year>\d{{4}})",
+        rf"(?P<year>\d{{4}})[ -]{_NAMED}",
+        r"(?P<year>(?:1[6-9]|2[0-2])\d\d)-(?P<month>0[1-9]|1[0-2])",
+        r"(?P<year>\d{4})[ -]?Q(?P<quarter>[1-4])",
+        r"Q(?P<quarter>[1-4])[ -]?(?P<year>\d{4})",
+        r"(?P<year>\d{4})年(?P<month>\d{1,2})月(?P<day>\d{1,2})日",
         _BASIC,
     )
 ]
 # Two digits are a year from here on of the last century.
 _PIVOT = 69
+# Letters of a cell that may be a date.
+_LONGEST = 64
+_DIGIT = re.compile(r"[0-9]").search
 
 
 def looks_like_date(cell: str) -> bool:
@@ -47,7 +68,8 @@ is_basic_date = re.compile(rf"\s*{_BASIC}\s*", re.ASCII).fullmatch
 
 def _parts(cell: str) -> dict[str, str]:
     """Return the parts of a date by their names; nothing if there is none."""
-    matches = (form.fullmatch(cell) for form in _FORMS) if cell.strip() else ()
+    may_be = len(cell) <= _LONGEST and _DIGIT(cell) is not None
+    matches = (form.fullmatch(cell) for form in _FORMS) if may_be else ()
     match = next((match for match in matches if match), None)
     return {name: part for name, part in match.groupdict().items() if part} if match else {}
 
@@ -105,21 +127,24 @@ def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = Non
 def _moment(parts: dict[str, str], day_first: Mapping[str, bool]) -> datetime | None:
     if not parts:
         return None
-    year, month, day = int(parts["year"]), int(parts.get("month", 0)), int(parts.get("day", 0))
+    year, month, day = int(parts["year"]), int(parts.get("month", 0)), int(parts.get("day", 1))
     if len(parts["year"]) == 2:
         year += 1900 if year >= _PIVOT else 2000
     if "name" in parts:
-        month = 1 + _MONTHS.index(parts["name"].lower())
+        month = _MONTH_NUMBERS[parts["name"].lower()]
+    elif "quarter" in parts:
+        month = 3 * int(parts["quarter"]) - 2
     elif "first" in parts:
         month, day = int(parts["first"]), int(parts["other"])
         if day_first[parts["sign"]]:
             month, day = day, month
     hour, minute, second = (int(parts.get(part, 0)) for part in ("hour", "minute", "second"))
     if "half" in parts:
-        hour = hour % 12 + 12 * (parts["half"].lower() == "pm")
-    zone = parts.get("zone", "z")
+        hour = hour % 12 + 12 * (parts["half"].lower()[0] == "p")
+    zone = parts.get("zone", "z").lower()
     sign, digits = (zone[0], zone[1:]) if zone[0] in "+-" else ("+", "0000")
     offset = timedelta(hours=int(sign + digits[:2]), minutes=int(sign + digits[-2:]))
+    offset += timedelta(hours=_ZONES.get(zone, 0))
     if hour > 24 or minute > 59 or second > 60:
         return None
     try:

@@ -16,10 +16,22 @@ from skout.kinds import LabelSets
 from skout.molecules import parse_smiles
 
 from .dates import is_basic_date, looks_like_date
-from .numerals import PLAIN, SIGNS, Writing, is_missing, is_plain, is_unknown, numeral, read_numbers
+from .numerals import (
+    FAMILIES,
+    PLAIN,
+    SIGNS,
+    Writing,
+    is_missing,
+    is_plain,
+    is_unknown,
+    numeral,
+    read_numbers,
+)
 
 #: What may stand between the elements of sets.
 SEPARATORS = ";|,/\n"
+#: The word that may do so, too.
+AND = " and "
 #: Kinds of columns that become numbers.
 KINDS = ("number", "date", "category", "categories", "set", "text", "smiles")
 # Of the filled cells, the share that must be numbers, dates or codes; of the numbers, the share
@@ -36,6 +48,11 @@ _MOST_WORDS = 1000
 _MET, _MOST_ELEMENTS, _ELSEWHERE = 1.5, 5000, 0.4
 # Signs that names and prose rarely have: elements that are met so often are enough.
 _CLEAR, _MET_OFTEN = ";|", 3.0
+# Of few different cells that is enough of a slash, too, if cells have so many different numbers of
+# elements, as neither "km/h" nor "Ham/Pork" beside "Turkey" have; and cells with a separator may be
+# fewer, at least so many, if nearly all of their elements are met elsewhere: 70 of 3,009 such as
+# "leaves, stems" beside "leaves" and "stems". In columns of more cells both take names for sets.
+_FEW_CELLS, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 3, 10, 0.7
 # Characters of names and keys.
 _LETTERS = 30
 # Text: words in a cell on average, and the share of different cells.
@@ -132,7 +149,8 @@ class Content:
         dates, filled = self.dates + self.basic, self.dates + self._filled
         if dates and dates >= _MOSTLY * filled:
             return "date"
-        readable = self.plain + sum(self.units[unit] for unit in {"", self._unit})
+        alike = {"", self._unit, *FAMILIES.get(self._family, ())}
+        readable = self.plain + sum(self.units[unit] for unit in alike)
         # "under 18" beside "18 or older" are categories: as numbers they would be the same
         two_sides = any((digits, "<") in self.bounds for digits, side in self.bounds if side == ">")
         if readable and readable >= _MOSTLY * filled and not two_sides and not self._are_codes:
@@ -146,7 +164,7 @@ class Content:
         if points != commas:
             decimal = "." if points > commas else ","
         is_share = self.plain > 0 and self.largest <= 1.0
-        return Writing(decimal, self._unit, 0.01 if is_share else 1.0)
+        return Writing(decimal, self._unit, self._family, 0.01 if is_share else 1.0)
 
     @property
     def _filled(self) -> int:
@@ -162,13 +180,25 @@ class Content:
         return ""
 
     @property
+    def _family(self) -> str:
+        """The quantity that several units of the numbers are of, such as time; empty if none."""
+        units = {unit: count for unit, count in self.units.items() if unit}
+        if len(units) < 2 or sum(units.values()) < _HALF * (self.plain + self.units.total()):
+            return ""
+        for name, family in FAMILIES.items():
+            if sum(units.get(unit, 0) for unit in family) >= _MOSTLY * sum(units.values()):
+                return name
+        return ""
+
+    @property
     def _are_codes(self) -> bool:
         """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
         of_one_width = self.plain == self._filled and len(self.widths) == 1
         if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
             return True
         read = {word: numeral(word) for word in self.codes}
-        unread = [w for w, number in read.items() if number is None or number.unit != self._unit]
+        alike = {self._unit, *FAMILIES.get(self._family, ())}
+        unread = [w for w, number in read.items() if number is None or number.unit not in alike]
         return len(unread) > 1 and max(self.codes[word] for word in unread) > 1
 
     @property
@@ -290,8 +320,11 @@ def _separator(cells: Sequence[str], separators: str) -> str:
     Elements of sets come alone, first or later, and cells have different numbers of them. Parts
     of a name, of a place or of a sentence have a place of their own.
     """
-    for sign in separators:
-        if sum(sign in cell for cell in cells) < max(2, _OFTEN * len(cells)):
+    are_few = len(set(cells)) <= _FEW_CELLS
+    for sign in (*separators, AND):
+        n_with = sum(sign in cell for cell in cells)
+        is_rare = n_with < max(2, _OFTEN * len(cells))
+        if is_rare and (n_with < _RARE or not are_few):
             continue
         rows = LabelSets(separators=sign).split(cells)
         counts = Counter(word for row in rows for word in row)
@@ -303,11 +336,21 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         later = {word for row in several for word in row[1:]}
         in_places = (first & later) | (first & alone) | (later & alone)
         occurrences = [word in in_places for row in several for word in row]
-        are_elsewhere = sum(occurrences) >= max(1, _ELSEWHERE * len(occurrences))
-        least = _MET if are_elsewhere else _MET_OFTEN if sign in _CLEAR else math.inf
+        share = _SURELY_ELSEWHERE if is_rare or sign == AND else _ELSEWHERE
+        are_elsewhere = sum(occurrences) >= max(1, share * len(occurrences))
+        is_long = sign == "/" and are_few and len(set(map(len, rows))) >= _SIZES
+        is_list = sign in _CLEAR or is_long
+        least = _MET if are_elsewhere else _MET_OFTEN if is_list and not is_rare else math.inf
         if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
-            return sign
+            return sign + AND if sign != AND and _has_and(counts) else sign
     return ""
+
+
+def _has_and(counts: Counter[str]) -> bool:
+    """Whether elements such as "white and blue" are two, since both are elements elsewhere."""
+    pairs = [[part.strip() for part in word.split(AND)] for word in counts if AND in word]
+    are_two = sum(all(part in counts for part in parts) for parts in pairs)
+    return bool(pairs) and are_two >= _SURELY_ELSEWHERE * len(pairs)
 
 
 # Names --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from .dates import parse_dates
 
 #: Cells that stand for a missing value in any column, in lower case.
-MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
+MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "n.a.", "n.a", "<na>", "nat")
 # Cells that do so among numbers or dates only; elsewhere they may be a category.
 _UNKNOWN = {
     *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "n.a.", "n.a"),
@@ -29,8 +29,36 @@ is_plain = re.compile(
 ).fullmatch
 
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
-#: Units that are one sign.
-SIGNS = (*_MONEY, "%")
+_CODES = ("usd", "eur", "gbp", "chf", "jpy", "cny", "inr", "aud", "cad", "sek", "nok", "dkk", "pln")
+_CODES += ("czk", "brl", "mxn", "zar", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr")
+#: Units that any share of the numbers may have: currencies and the percent sign.
+SIGNS = (*_MONEY, *_CODES, "%")
+# Powers of ten that words stand for; of letters, "m" does only beside a currency.
+_POWERS = {
+    "k": 3,
+    "tsd": 3,
+    "thousand": 3,
+    "lakh": 5,
+    "mn": 6,
+    "mio": 6,
+    "million": 6,
+    "millions": 6,
+}
+_POWERS |= {"crore": 7, "bn": 9, "mrd": 9, "billion": 9, "billions": 9, "trillion": 12}
+_UPPER_POWERS = {"M": 6, "B": 9, "T": 12}
+# Words for the same unit, and units of the same quantity, of which each is so many of the first.
+_SAME = {"minute": "min", "minutes": "min", "mins": "min", "hr": "h", "hrs": "h", "hour": "h"}
+_SAME |= {"hours": "h", "second": "s", "seconds": "s", "sec": "s", "secs": "s", "days": "day"}
+_SAME |= {"weeks": "week", "wk": "week", "wks": "week", "mo": "month", "mos": "month", "d": "day"}
+_SAME |= {"months": "month", "years": "year", "yr": "year", "yrs": "year", "y": "year"}
+_SAME |= {"lbs": "lb", "inch": "in", "inches": "in", "feet": "ft", "grams": "g", "meters": "m"}
+FAMILIES: dict[str, dict[str, float]] = {
+    "min": {"min": 1, "m": 1, "s": 1 / 60, "h": 60, "day": 1440, "week": 10080, "month": 43830}
+    | {"year": 525960},
+    "kg": {"kg": 1, "g": 1e-3, "mg": 1e-6, "lb": 0.45359237, "oz": 0.028349523, "t": 1e3},
+    "m": {"m": 1, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "in": 0.0254, "ft": 0.3048, "mi": 1609.344},
+    "mb": {"mb": 1, "kb": 1e-3, "gb": 1e3, "tb": 1e6},
+}
 _BEFORE = (
     r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower) than|over|"
     r"under|above|below|at least|at most|up to|about|around|approximately|approx\.?|circa|ca\.?|"
@@ -38,15 +66,16 @@ _BEFORE = (
 )
 _AFTER = r"\+|\?|(?:or|and) (?:more|less|fewer|over|above|under|below|up|older|younger)|plus"
 # Letters that these begin with.
-_INITIALS = "aclmnoufghsyACLMNOUFGHSY"
+_INITIALS = "abcdefghijklmnoprstuyzABCDEFGHIJKLMNOPRSTUYZ№"
 _NO_UNITS = ("e", "to", "or", "of", "and", "x")
 _LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|<|≤").search
 _ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
 _CELL = re.compile(
-    rf"(?P<before>{_BEFORE})?\s*(?P<sign>[+-])?\s?(?P<money>[{_MONEY}])?\s?(?P<minus>-)?"
+    rf"(?P<before>{_BEFORE})?\s*(?:#|no\.|nr\.|№)?\s*(?P<sign>[+-])?\s?"
+    rf"(?P<money>(?:us|a|c|nz|hk|r|s)?[{_MONEY}]|(?:{'|'.join(_CODES)})\.?)?\s?(?P<minus>-)?"
     r"(?P<digits>[.,]?\d[\d.,' ]*)(?P<exponent>e[+-]?\d+)?"
     rf"\s?(?P<unit>[%‰{_MONEY}]|[a-zµμ°ω][a-zµμ°ω²³/]{{0,11}}\.?)??"
-    rf"\s?(?P<after>{_AFTER})?\s*(?:\([^()]*\)|\[[^\[\]]*\]|\*+)?",
+    rf"\s?(?P<after>{_AFTER})?\s*(?:\([^()]*\)|\[[^\[\]]*\]|\*+|(?:±|\+/-)\s?[\d.,]+)?",
     re.IGNORECASE,
 ).fullmatch
 # Digits with a decimal point, or with a decimal comma; groups of three, or of two as in India.
@@ -58,6 +87,29 @@ _FORMS = {
     ).fullmatch
     for decimal, point, group in ((".", r"\.", ","), (",", ",", r"\."))
 }
+# Two numbers of which the second is the most that there can be; hours and minutes; amounts of time
+# in several units; degrees with minutes; feet and inches. Each has a value by itself.
+_OF = re.compile(r"(\d+(?:[.,]\d+)?)\s*(?:out of|of|/)\s*(\d+)", re.A | re.I).fullmatch
+_CLOCK = re.compile(
+    r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([ap])?\.?(?:m\.?)?", re.A | re.I
+).fullmatch
+_TIMES = ("year", "month", "week", "day", "h", "min", "s")
+_SPAN = re.compile(
+    "".join(
+        rf"(?:(\d+(?:[.,]\d+)?)\s?(?:{words})[\s,]*(?:and\s+)?)?"
+        for words in ("y(?:ea)?rs?|y", "mo(?:nth)?s?", "w(?:ee)?ks?|w", "days?|d", "h(?:ou)?rs?|h")
+        + ("min(?:ute)?s?|m|'", 'sec(?:ond)?s?|s|"')
+    ),
+    re.A | re.I,
+).fullmatch
+_DEGREES = re.compile(
+    r"([NSEWO])?\s*([+-]?\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|deg)\s*(?:(\d{1,2}(?:[.,]\d+)?)\s*['′’]\s*)?"
+    r"(?:(\d{1,2}(?:[.,]\d+)?)\s*(?:\"|″|''|”)\s*)?([NSEWO])?",
+    re.I,
+).fullmatch
+_FEET = re.compile(
+    r"(\d)\s?(?:'|’|′|ft\.?|feet)\s?(\d{1,2}(?:\.\d+)?)\s?(?:\"|”|″|''|in\.?|inches)?", re.I
+).fullmatch
 _TIDY = str.maketrans({"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2212": "-", "\u2019": "'"})
 # Letters of a cell that may be a number.
 _LONGEST = 64
@@ -80,6 +132,7 @@ class Writing:
 
     decimal: str = "."  # before the decimals, where a cell does not tell: 1,234 and 1.234
     unit: str = ""  # what stands beside them, such as "$" or "min"
+    family: str = ""  # of `FAMILIES`, where cells have several units of one quantity
     percent: float = 1.0  # what "1%" is: 0.01 in a column of shares
     true: Sequence[str] = ()  # words that mean 1, in lower case, if all other cells mean 0
     are_dates: bool = False  # which become years, with decimals
@@ -103,21 +156,29 @@ class Numeral(NamedTuple):
     exponent: str
     unit: str
     bound: str  # "<" of "<0.01", ">" of "more than 3" and "5+", "~" of "about 3" and "3?", or ""
+    amount: float | None = None  # what it is, of cells such as "1 h 20 min" that are no one number
 
     @property
     def decimal(self) -> str:
         """What stands before the decimals, "" if that cannot be told."""
+        if self.amount is not None:
+            return ""
         point, comma = (_FORMS[one](self.digits) is not None for one in ".,")
         return "" if point == comma else "." if point else ","
 
     def value(self, writing: Writing) -> float | None:
         """Return the number, None if its unit is not that of the column."""
-        if self.unit not in ("", writing.unit) and (writing.unit or self.unit not in SIGNS):
+        factor = FAMILIES.get(writing.family, {}).get(self.unit, 1.0)
+        is_alike = self.unit in FAMILIES.get(writing.family, ())
+        is_other = self.unit not in ("", writing.unit) and (writing.unit or self.unit not in SIGNS)
+        if is_other and not is_alike:
             return None
+        if self.amount is not None:
+            return self.amount * factor
         decimal = self.decimal or writing.decimal
         groups = re.sub(r"[' ]", "", self.digits).replace("," if decimal == "." else ".", "")
         number = float(f"{self.sign}{groups.replace(',', '.')}{self.exponent}")
-        return number * writing.percent if self.unit == "%" else number
+        return number * (writing.percent if self.unit == "%" else factor)
 
 
 def numeral(cell: str) -> Numeral | None:
@@ -137,15 +198,64 @@ def numeral(cell: str) -> Numeral | None:
     can_begin = not text[0].isalpha() or text[0] in _INITIALS
     match = _CELL(text) if can_begin else None
     if match is None:
-        return None
+        if text[0] == "(" and text[-1] == ")" and "(" not in text[1:]:  # as accountants write -5
+            inner = numeral(text[1:-1])
+            is_money = inner is not None and not inner.sign and inner.amount is None
+            return inner._replace(sign="-") if is_money and inner is not None else None
+        return _measure(text) if can_begin else None
     digits = match["digits"].rstrip()
     if not any(form(digits) for form in _FORMS.values()):
+        return _measure(text)
+    money, word = (match["money"] or "").lower().rstrip("."), (match["unit"] or "").rstrip(".")
+    power = (
+        _POWERS.get(word.lower()) or _UPPER_POWERS.get(word) or (6 if money and word == "m" else 0)
+    )
+    unit = "" if power or _is_ordinal(word, digits) else _SAME.get(word.lower(), word.lower())
+    if (money and unit) or unit in _NO_UNITS or (power and match["exponent"]):
         return None
-    money, unit = match["money"] or "", (match["unit"] or "").lower().rstrip(".")
-    if (money and unit) or unit in _NO_UNITS:
-        return None
+    exponent = match["exponent"] or (f"e{power}" if power else "")
     sign = match["sign"] or match["minus"] or ""
-    return Numeral(digits, sign, match["exponent"] or "", money or unit, _bound(match))
+    currency = money[-1:] if money[-1:] in _MONEY else money  # US$ is $
+    return Numeral(digits, sign, exponent, currency or unit, _bound(match))
+
+
+def _is_ordinal(word: str, digits: str) -> bool:
+    """Whether this is the end of 1st, 2nd, 3rd, 4th."""
+    return digits.isdigit() and word.lower() in ("st", "nd", "rd", "th")
+
+
+def _measure(text: str) -> Numeral | None:
+    """Return what a cell of several numbers says, None if it is no such cell.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.numerals import numeral
+    >>> [numeral(cell).amount for cell in ("3 of 5", "1h 20m", "40°30'S", "5'11")]
+    [3.0, 80.0, -40.5, 71.0]
+    """
+    amount, unit = None, ""
+    if match := _OF(text):
+        amount, unit = _number(match[1]), f"of {int(match[2])}"
+    elif match := _CLOCK(text):
+        hours, minutes, seconds = (_number(part) for part in match.groups()[:3])
+        if match[4] and hours <= 12:
+            hours = hours % 12 + 12 * (match[4].lower() == "p")
+        amount, unit = 60 * hours + minutes + seconds / 60, ":"
+    elif (match := _DEGREES(text)) and (match[1] or match[3] or match[5]):
+        degrees, minutes, seconds = (_number(part) for part in match.groups()[1:4])
+        size = abs(degrees) + minutes / 60 + seconds / 3600
+        side = (match[1] or match[5] or "").upper()
+        amount, unit = -size if side in ("S", "W") or degrees < 0 else size, "°"
+    elif match := _FEET(text):
+        amount, unit = 12 * _number(match[1]) + _number(match[2]), "in"
+    elif (match := _SPAN(text)) and sum(part is not None for part in match.groups()) > 1:
+        parts = zip(_TIMES, match.groups(), strict=True)
+        amount, unit = sum(FAMILIES["min"][time] * _number(part) for time, part in parts), "min"
+    return None if amount is None else Numeral("", "", "", unit, "", amount)
+
+
+def _number(part: str | None) -> float:
+    return float((part or "0").replace(",", "."))
 
 
 def _bound(match: re.Match[str]) -> str:

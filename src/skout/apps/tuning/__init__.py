@@ -1,5 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
 from .calibration import ProbabilityCalibration
 from .estimator import Tuned
@@ -11,6 +12,7 @@ from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
 from .search import Progress
+from .targets import Target, TunedTargets
 
 __all__ = [
     "MAPS",
@@ -27,5 +29,7 @@ __all__ = [
     "Profile",
     "Progress",
     "Sample",
+    "Target",
     "Tuned",
+    "TunedTargets",
 ]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from skout.dev import extra, take
 from skout.kinds import KINDS
@@ -26,8 +27,6 @@ def progress_bar(verbose: bool, callback: Callback | None) -> Iterator[Callback 
     if not verbose:
         yield callback
         return
-    from tqdm.auto import tqdm  # which warns in a notebook without widgets
-
     with tqdm(desc="trials", unit="trial") as bar:
 
         def tell(progress: Progress) -> None:

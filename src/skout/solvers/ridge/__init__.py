@@ -21,7 +21,6 @@ from .system import (
     System,
     decide,
     fit_best,
-    warn_of_far_mean,
 )
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "ridge_errors",
     "ridge_paths",
     "ridge_predictions",
-    "warn_of_far_mean",
 ]
 
 #: Systems by the name that a `Decision` has for them.

@@ -8,14 +8,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.progress import tqdm
 from ..._numerics.types import Objects, Table
 from ...basis import Engine
-from ...basis.moments import MaskedMoments, Moments
-from ...basis.passes import TrainingSample
+from ...basis.moments import MaskedMoments, Moments, TrainingSample
 from ...rows import Progress, is_lazy, reads_once
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")

@@ -59,6 +59,7 @@ _STAND_IN = 1500
 _FEW_FITS = 4
 # Rows and columns of a tile of K, on the host and on a device; rows that are centered at a time.
 _TILE, _DEVICE_TILE, _ROWS = 1024, 16384, 512
+# Of the rows of a preconditioner: which they are does not change the solution.
 _SEED = 0
 # What is added to a diagonal where rounding hides that a system is positive definite.
 _EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
@@ -117,7 +118,7 @@ class GramSystem(SystemOfRows):
         else:
             Z, options = self._coordinates(), self.problem.options
             scored = () if search.scorer is None else search.scorer.held
-            held = [Z[self.problem.span.place[rows]] for rows in scored]
+            held = [Z[self.problem.span.number[rows]] for rows in scored]
             folds = replace(self._folds(Z), held=held)
             chosen = choose(
                 folds, search, cv=options.cv, n_jobs=options.n_jobs, verbose=options.verbose
@@ -136,7 +137,7 @@ class GramSystem(SystemOfRows):
         n^2 of K, and the moments r^2 a fold; an exact path would take n^3 operations for each
         alpha and fold.
         """
-        place, sample, moments = self.problem.span.place, self.problem.sample, []
+        place, sample, moments = self.problem.span.number, self.problem.sample, []
         groups, roles = groups_or_splits(self.problem.search.splits, len(place))
         for rows in groups:
             w = None if sample.weights is None else sample.weights[rows]
@@ -175,7 +176,7 @@ class GramSystem(SystemOfRows):
         used, fits, report = self._fits(train, [alphas[k] for k in order], T)
         self.reports.append(report)
         if self.K is not None:
-            others = self.K[np.ix_(span.place[held], used)]
+            others = self.K[np.ix_(span.number[held], used)]
             fitted = [others @ coef for coef, _ in fits]
         else:
             features = LandmarkFeatures(span.kernel, astype(take(span.landmarks, used), np.float64))
@@ -205,8 +206,8 @@ class GramSystem(SystemOfRows):
         fit = Fit(span.kernel, span.landmarks, matrix, intercepts, ChosenAlpha(alpha), report)
         if not self._is_whole:
             return fit
-        count = len(span.place) if w is None else np.count_nonzero(w)
-        weights = np.bincount(span.place, w).astype(np.float64)
+        count = len(span.number) if w is None else np.count_nonzero(w)
+        weights = np.bincount(span.number, w).astype(np.float64)
         return replace(fit, row_weights=weights, row_count=float(count))
 
     def _fits(
@@ -219,7 +220,7 @@ class GramSystem(SystemOfRows):
         their weights, and average their targets.
         """
         span, options, w = self.problem.span, self.problem.options, self.problem.sample.weights
-        place = span.place
+        place = span.number
         w = np.ones(len(place)) if w is None else w
         total = np.bincount(place[rows], w[rows], minlength=int(place.max()) + 1).astype(float)
         used = np.flatnonzero(total)

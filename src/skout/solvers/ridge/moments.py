@@ -19,8 +19,7 @@ from scipy.linalg import LinAlgError
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.types import Floats, Ints
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, sum_moments
-from ...basis.passes import TrainingSample
+from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
 from ..folds import (
     TEST,
@@ -187,13 +186,15 @@ class FoldMoments:
                     coef[:, columns], intercept[columns] = fit
         return path
 
-    def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
-        """Return the mean squared error of each alpha; nothing where a split lacks rows yet."""
-        return self.losses_of(self.fits(alphas, split), split)
+    def losses(
+        self, alphas: Sequence[float], split: int, fits: list[Solution] | None = None
+    ) -> Sequence[float]:
+        """Return the mean squared error of each alpha; nothing where a split lacks rows yet.
 
-    def losses_of(self, fits: list[Solution], split: int) -> Sequence[float]:
-        """Return the mean squared error of each fit on the test rows of a split."""
+        `fits` are those of the alphas, where they were made already.
+        """
         assert self.roles is not None
+        fits = self.fits(alphas, split) if fits is None else fits
         test, errors = sum_moments(self.moments, self.roles[:, split] & TEST > 0), []
         for columns in self.total.column_sets() if fits else []:
             held, total = test.of_columns(columns), self.total.of_columns(columns)
@@ -236,9 +237,9 @@ class MomentSystem(System):
         span, sample, options, search = (
             problem.span, problem.sample, problem.options, problem.search
         )  # fmt: skip
-        engine, roles, checkpoint = span.engine(), None, options.checkpoint
-        # where the sketch was drawn from these rows, the features of landmarks were computed
-        known = span.known_rows() if span.rows is sample.rows else None
+        (engine, known_rows), roles, checkpoint = span.factorized, None, options.checkpoint
+        if span.rows is not sample.rows:  # landmarks that were given are no rows of the sample
+            known_rows = None
         if search.splits:
             groups, roles = groups_of_splits(search.splits, len(sample.rows))
             sample = replace(sample, groups=groups, n_groups=len(roles))
@@ -246,7 +247,7 @@ class MomentSystem(System):
             checkpoint.add_fit(engine, sample, "direct")
         has_bar = options.verbose or checkpoint is not None
         moments = engine.moments(
-            sample, min(search.alphas), known=known,
+            sample, min(search.alphas), known_rows=known_rows,
             whiten=roles is not None or options.task_matrix is not None,
             center=not options.has_missing,
             progress=Bar(options.verbose, checkpoint) if has_bar else None,

@@ -38,9 +38,8 @@ from ..._numerics.factors import add_gram, cholesky, inverse_corner
 from ..._numerics.types import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
-from ...basis.features import LandmarkFeatures, Projection, check_values
-from ...basis.moments import Moments
-from ...basis.passes import TrainingSample, allowed_square
+from ...basis.features import LandmarkFeatures, Projection, allowed_square, check_values
+from ...basis.moments import Moments, TrainingSample
 from ...rows import Place, Reduction
 from ..cg import CGState, Run, largest_of, refined
 from ..folds import AlphaSearch, ChosenAlpha
@@ -71,6 +70,7 @@ _SEED = 0
 _WHITENED = (0, 32, 64, 128, 256, 512, 1024, 2048)
 # Estimated loss of precision that is allowed there, by the precision of the rows.
 _LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
+# Steps of the power iteration that estimates an eigenvalue: it chooses a plan, one digit will do.
 _POWER_STEPS = 6
 
 

@@ -36,9 +36,8 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.types import Array, Floats, Ints
-from ...basis.features import KernelMatrix
-from ...basis.moments import PartlyWhitened, check_outputs_observed
-from ...basis.passes import WhitenedFeatures, Whitening
+from ...basis.features import KernelMatrix, PartlyWhitened, WhitenedFeatures, Whitening
+from ...basis.moments import check_outputs_observed
 from ..cg import refined
 from ..design import DesignMatrix, coordinates_of
 from ..folds import ChosenAlpha
@@ -58,7 +57,7 @@ _MOST_ENTRIES = 6000
 _GATHERED = 8192
 # Most noise of a preconditioner from products in float32; with more coordinates it is larger.
 _MOST_NOISE, _MOST_ROUGH = 0.1, 512
-_ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
+_ROUNDING = 0.5 * float(np.finfo(np.float32).eps)  # of one number in float32
 # Relative residual of conjugate gradients where they stand for a direct solver, and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
 # What a round of them in float32 makes of the residual.
@@ -343,8 +342,8 @@ class RowsSystem(SystemOfRows):
             whole = KernelMatrix(span.kernel, span.landmarks, options.n_jobs).full()
             L, kept = pivoted_cholesky(whole)
             inverse = triangular_inverse(L)
-            design = DesignMatrix((whole[:, kept] @ inverse.T)[span.place], n_jobs=options.n_jobs)
-            K = whole[np.ix_(span.place, span.place)]
+            design = DesignMatrix((whole[:, kept] @ inverse.T)[span.number], n_jobs=options.n_jobs)
+            K = whole[np.ix_(span.number, span.number)]
 
             def on_features(coef: Floats) -> Floats:
                 matrix = np.zeros((span.m, coef.shape[1]))

@@ -37,11 +37,9 @@ from ..._numerics.threads import total_memory
 from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
-from ...basis.features import Projection
-from ...basis.moments import AnyMoments
-from ...basis.passes import TrainingSample
+from ...basis.moments import AnyMoments, TrainingSample
 from ...kernels import Kernel
-from ...rows import Memory, Source, block_rows, limits
+from ...rows import Source, block_rows, limits
 from ..folds import CV, AlphaSearch, ChosenAlpha, choose, groups_of_splits, mean_square
 from .checkpoint import RidgeCheckpoint
 
@@ -82,9 +80,6 @@ _FACTORS, _ALL = 0.6, 0.9
 # Share of the memory of this machine for factors, whose other programs want some too.
 _HOST = 0.25
 _GB = 2.0**30
-# Targets whose mean is so many times their spread are far from zero; rows that are sampled then,
-# and how few say too little about the spread.
-_FAR, _SAMPLED, _FEWEST = 10.0, 200, 30
 
 
 @dataclass(frozen=True)
@@ -270,39 +265,6 @@ def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str =
     )
 
 
-def warn_of_far_mean(projection: Projection, sample: TrainingSample, n_jobs: int | None) -> None:
-    """Warn where a model without intercept is worse than the mean of targets far from zero.
-
-    `projection` maps rows to predictions. Errors are compared to the variance of all outputs, so
-    that one of many coordinates does not count, on a sample of the training rows. Targets that are
-    not in memory are not read again.
-    """
-    T = sample.targets.resident
-    if T is None:
-        return
-    index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
-    index = index[np.linspace(0, len(index) - 1, min(len(index), _SAMPLED)).astype(int)]
-    if len(index) < _FEWEST:
-        return
-    observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
-    mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
-    far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
-    if not far.any():
-        return
-    rows = Memory(sample.rows.take(index))
-    F = rows.map(projection, observed.shape[1:], np.float64, n_jobs=n_jobs)
-    errors = np.sqrt(((observed - F) ** 2).mean(axis=0).filled(0.0))
-    relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
-    worst = int(np.argmax(relative))
-    if (errors[far] ** 2).sum() > (spread**2).sum():
-        warn_user(
-            f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
-            "and without an intercept the predictions of training rows are "
-            f"{relative[worst]:.2g} standard deviations off (root mean square), further than the "
-            "mean is: give fit_intercept=True, or subtract the mean.",
-        )
-
-
 # The decision -----------------------------------------------------------------------------------
 
 
@@ -318,7 +280,7 @@ def decide(problem: RidgeProblem) -> Decision:
         return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
     if options.has_missing:
         n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
-        if keeps_rows(options, span.engine().rank, sample.targets.load(), n_groups):
+        if keeps_rows(options, span.factorized[0].rank, sample.targets.load(), n_groups):
             why = "missing targets with many masks: coordinates are kept"
             return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small

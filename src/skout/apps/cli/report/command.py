@@ -30,15 +30,20 @@ def report(
     from skout.dev import replacing
 
     from ..results import check_page, show
+    from ..using import metrics_by_target
     from .measure import measured
     from .page import page_of
-    from .subject import subject_of_files
+    from .subject import subjects_of_files
 
     check_page(out, [model, data, train, candidates])
-    subject = subject_of_files(model, data, candidates, skip_invalid, by, train)
-    found = measured(subject)
+    subjects = subjects_of_files(model, data, candidates, skip_invalid, by, train)
+    reports = [measured(subject) for subject in subjects]
     with replacing(out) as part:
-        part.write_text(page_of(found), encoding="utf-8")
-    said = {"report": str(out), **found.numbers()}
-    short = {"report": str(out), "rows": said["rows"], **said["metrics"]}
+        part.write_text(page_of(*reports), encoding="utf-8")
+    numbers = {one.subject.saved.outputs.name: one.numbers() for one in reports}
+    first = reports[0].numbers()
+    several = {"targets": numbers} if len(numbers) > 1 else first
+    said = {"report": str(out), **several}
+    metrics = metrics_by_target(numbers) if len(numbers) > 1 else first["metrics"]
+    short = {"report": str(out), "rows": first["rows"], **metrics}
     show(said if as_json else short, as_json)

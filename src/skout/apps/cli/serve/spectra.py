@@ -1,26 +1,16 @@
 """What a served model of spectra says to a request."""
 
-import io
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from skout.kinds import Smiles
 
 from ...spectra.identify import Identification
-from ...spectra.identify.inputs import with_adduct
-from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp
+from ...spectra.readers import SpectraTable, fill_adducts, read_spectra_text
 from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
 
-# What tells the formats of spectra from each other, in capitals.
-_READERS: list[tuple[str, Callable[..., SpectraTable]]] = [
-    ("BEGIN IONS", read_mgf),
-    ("PK$PEAK", read_massbank),
-    ("NUM PEAKS", read_msp),
-    ("NUMPEAKS", read_msp),
-]
 # Peaks of a spectrum, and spectra whose molecules are drawn and whose peaks are explained.
 _MOST_PEAKS, _MOST_SHOWN = 10_000, 25
 # Candidates to begin with, and errors of a mass in ppm within which there may be so many.
@@ -97,7 +87,7 @@ class SpectraModel:
         sizes = table.spectra.indptr[1:] - table.spectra.indptr[:-1]
         if sizes.max(initial=0) > _MOST_PEAKS:
             raise Refused(413, f"A spectrum may have {_MOST_PEAKS:,} peaks.")
-        return with_adduct(table, asked.adduct)
+        return fill_adducts(table, asked.adduct)
 
     def _identify(
         self, table: SpectraTable, asked: Any, limits: Limits, deadline: Deadline
@@ -131,13 +121,9 @@ _SHARES = (("top 1", "top_1"), ("top 10", "top_10"))
 
 
 def _read(text: str, limit: int) -> SpectraTable:
-    """Return the spectra of a text, whose format shows."""
-    capitals = text.upper()
-    reader = next((reader for mark, reader in _READERS if mark in capitals), None)
-    if reader is None:
-        raise ValueError("The text is no MGF, MSP or MassBank record with peaks.")
+    """Return the spectra of a text; errors do not speak of arguments that a request lacks."""
     try:
-        return reader(io.BytesIO(text.encode()), limit=limit)
+        return read_spectra_text(text, limit)
     except ValueError as error:
         raise ValueError(str(error).replace(' Leave such out with on_error="skip".', "")) from error
 

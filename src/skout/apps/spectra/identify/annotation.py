@@ -13,15 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from skout.dev import check_number, ranges
+from skout.dev import ranges
 
 from ..readers import parse_adduct
 from ..readers.formulas import CODES, ELECTRON, MASSES, element_counts, hill
-from .results import Explanation
 
 _H = MASSES["H"]
 # Parts without hydrogen that are tried at most.
-_MOST_PARTS = 2**18
+MOST_PARTS = 2**18
 # Light peaks are known no better than this, in Da.
 _LEAST_ERROR = 0.001
 # Metals that stay with fragments; what else an adduct adds leaves as a neutral molecule.
@@ -56,7 +55,7 @@ def _parts_of(formula: str) -> _Parts | None:
     hydrogens = total.pop("H", 0) - charge
     symbols = tuple(sorted(total))
     n_parts = math.prod(total[symbol] + 1 for symbol in symbols)
-    if not symbols or n_parts > _MOST_PARTS:
+    if not symbols or n_parts > MOST_PARTS:
         return None
     axes = [np.arange(total[symbol] + 1) for symbol in symbols]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(n_parts, len(symbols))
@@ -99,7 +98,7 @@ def annotate(
     parts = _parts_of(formula)
     if parts is None:
         return None
-    sign = -1 if _is_negative(adduct) else 1
+    sign = -1 if is_negative(adduct) else 1
     metals = [metal for metal in _METALS if sign > 0 and f"+{metal}]" in adduct]
     # what is taken from an ion to make it neutral
     carriers = [sign * (_H - ELECTRON), *(MASSES[metal] - ELECTRON for metal in metals)]
@@ -124,7 +123,7 @@ def annotate(
     return Annotation(peak, parts.codes[part], n_h, 1e6 * error[best] / mz[peak], names)
 
 
-def _is_negative(adduct: str) -> bool:
+def is_negative(adduct: str) -> bool:
     try:
         return parse_adduct(adduct).charge < 0
     except ValueError:
@@ -169,27 +168,3 @@ def _shift(errors: np.ndarray, weights: np.ndarray) -> float:
 def _text(counts: dict[str, int], hydrogens: int, metal: str) -> str:
     atoms = counts | {"H": hydrogens} | ({metal: counts.get(metal, 0) + 1} if metal else {})
     return hill("".join(f"{name}{count}" for name, count in atoms.items() if count))
-
-
-def explain_peaks(
-    mz: np.ndarray,
-    intensity: np.ndarray,
-    formula: str,
-    *,
-    smiles: str = "",
-    adduct: str = "[M+H]+",
-    ppm: float = 10.0,
-) -> Explanation:
-    """Return for each peak the part of an ion that weighs nearest to it, within `ppm`."""
-    check_number(ppm, "ppm", strict=True)
-    mz, height = np.asarray(mz, dtype=np.float64), np.asarray(intensity, dtype=np.float64)
-    found = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
-    if found is None:
-        raise ValueError(
-            f"{formula} has no parts whose masses are known, or more than {_MOST_PARTS}: its peaks "
-            "are not explained."
-        )
-    sign = "-" if _is_negative(adduct) else "+"
-    formulas, errors = np.full(len(mz), "", dtype=object), np.full(len(mz), np.nan)
-    formulas[found.peak], errors[found.peak] = [text + sign for text in found.formula], found.error
-    return Explanation(smiles, mz, height / height.max(), tuple(formulas), errors)

@@ -47,7 +47,8 @@ class Confidence(NamedTuple):
         others = others / others.sum() if known else np.full_like(others, 1 / len(others))
         second = float(others.max())
         first = max(first, second / (1.0 + second))  # the best is not less probable than another
-        return np.insert((1.0 - first) * others, best, first)
+        rest = (1.0 - first) * others
+        return np.insert(rest, best, max(first, float(rest.max())))  # rounding orders nobody
 
     @classmethod
     def fitted(cls, scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Confidence:

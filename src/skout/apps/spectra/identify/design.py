@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import operator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
 from skout.kernels import Normalized, PeakCosine, ProbabilityProduct, align
 from skout.sketches import SubSample
 
+from .annotated import AnnotatedSpectra, FormulaCosine
 from .side_by_side import SideBySide
+from .ways import BothWays
 
 # Widths of the Gaussians of Tanimoto, and penalties, that were best for molecules of MassBank that
 # had no part in training (experiments/ours/two_way.py, choose and choose_forward).
@@ -27,6 +31,12 @@ def spectrum_kernels() -> list[Any]:
         *(Normalized(ProbabilityProduct(width, neutral_loss=True)) for width in widths),
         *(PeakCosine(intensity_power=power) for power in (0.5, 0.25)),
     ]
+
+
+def formula_kernel() -> Any:
+    """Return the mean of kernels on formulas of fragments and losses, at two powers each."""
+    parts = [FormulaCosine(power, loss) for loss in (False, True) for power in (0.5, 0.25)]
+    return functools.reduce(operator.add, [0.25 * part for part in parts])
 
 
 def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -49,6 +59,13 @@ class Design:
     widths: tuple[int, ...]  # of the fingerprints that stand side by side
     seed: int  # of the landmarks
     n_jobs: int | None = None
+
+    def ways(self, X: AnnotatedSpectra, Y: Any, molecule: np.ndarray) -> tuple[BothWays, BothWays]:
+        """Return both ways between spectra and molecules, by masses and by formulas of peaks."""
+        by_formula = replace(self, kernel=formula_kernel())
+        designs = (self, by_formula)
+        first, second = (BothWays.of(own.two_ways(molecule).fit(X, Y)) for own in designs)
+        return first, second
 
     def two_ways(self, molecule: np.ndarray) -> TwoWay:
         """Return the model for rows of these molecules, each as likely to be a landmark."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import PartsByName, check_choice, check_level, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
@@ -17,18 +16,28 @@ from skout.molecules import fingerprints, parse_smiles
 from ..pools.building import SETTINGS
 from ..pools.priors import check_prior, prior_column
 from ..readers import spectra_table
-from .annotation import explain_peaks
 from .calibration import Cuts
-from .columns import Ions, bond_classes, scale_groups, way_columns, with_fragments
+from .columns import BondKinds, Models, bond_kinds, candidate_columns, scale_groups
 from .design import Design, combined_kernel, few_a_group
+from .explaining import explain_peaks
 from .inputs import formula_of, read_library
 from .queries import batches, read_queries
-from .ranking import CandidateRanking, HeldOut, learned, random_order, report_of
+from .ranking import (
+    CandidateRanking,
+    HeldOut,
+    calibrated,
+    random_order,
+    report_of,
+    weighed,
+    with_prior,
+)
 from .results import Explanation, Identification
 from .search import Pairs, described, ranked
 from .side_by_side import widths_of
 from .validation import Candidates, held_out
-from .ways import BothWays
+
+# Lists of one formula with several candidates that a ranking of its own is calibrated on, at least.
+_FEWEST_LISTS = 100
 
 
 class SpectrumIdentifier(PartsByName):
@@ -36,12 +45,12 @@ class SpectrumIdentifier(PartsByName):
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
     ALIGNF combines of six, Tanimoto kernels on fingerprints, landmarks that are drawn by molecule;
-    one model for both polarities and all adducts. Candidates are also broken into fragments, whose
-    formulas explain peaks. In folds of laboratories, or of molecules where spectra do not say their
-    laboratory, it learns how much each of these counts (a softmax over candidates, as in
-    `Reranker`), and measures how good the model is on what it has not seen, how sure it may be, and
-    how large prediction sets must be. `identify` takes the molecules of the right mass from a pool,
-    and ranks them.
+    one model for both polarities and all adducts. A second such model compares formulas of peaks,
+    parts of the candidate's. Candidates are also broken into fragments, which explain peaks. In
+    folds of laboratories, or of molecules where spectra do not say their laboratory, it learns how
+    much each of these counts (a softmax over candidates, as in `Reranker`), and measures how good
+    the model is on what it has not seen, how sure it may be, and how large prediction sets must be.
+    `identify` takes the molecules of the right mass from a pool, and ranks them.
 
     Needs RDKit: `pip install skout[chem]`.
 
@@ -73,8 +82,9 @@ class SpectrumIdentifier(PartsByName):
 
     Attributes
     ----------
-    ways_ : BothWays
-        The model behind it: kernels with landmarks of spectra and of molecules, and matrices.
+    ways_, formula_ways_ : BothWays
+        The models behind it, by the m/z of peaks and by their formulas: kernels with landmarks of
+        spectra and of molecules, and matrices.
     validation_ : dict
         "top_1", "top_10" and "mrr_25" of spectra that were held out and have several candidates,
         each with its standard error "..._se"; "calibration_error" and "mean_confidence" of the best
@@ -84,14 +94,17 @@ class SpectrumIdentifier(PartsByName):
         mass is within ppm of their molecule's; others are not held out. "random" has the same
         scores of random order. With a prior there are, of those whose molecule the pool has by
         itself, "prior", the scores of the prior alone, which sees no spectrum, "with_prior", those
-        of both, and "same_without_prior".
+        of both, and "same_without_prior". "by_formula" has scores among candidates of the truth's
+        formula, where there are at least 100 such lists.
     rankings_ : dict
-        "spectrum", and "prior" where there is one: "coef" of the columns of candidates,
+        For candidates by "mass" and by "formula", each with "spectrum", and "prior" where there is
+        one: "coef" of the columns of candidates,
         "confidence" (temperature, intercept and slope that make probabilities of scores), and of
         held-out spectra with several candidates "sizes", how many, and "surprises", -log of the
         probability of the truth, which prediction sets are made with.
-    bond_classes_ : tuple of str or None
-        Kinds of bonds that have their own columns, where candidates are broken into fragments.
+    bond_classes_, bond_costs_ : tuple of str, and array; or None
+        Kinds of bonds that have their own columns, where candidates are broken into fragments, and
+        what breaking one costs, also of all others, in kJ/mol: learned from the library.
     polarities_ : tuple of str
         Those of the library.
 
@@ -180,30 +193,36 @@ class SpectrumIdentifier(PartsByName):
         widths = widths_of(settings)
         bits = fingerprints(library.smiles, n_jobs=self.n_jobs, **settings)
         rows = few_a_group(library.groups, self.most_spectra, rng)
-        X, molecule = library.ions.spectra[rows], library.molecule[rows]
-        Y = bits[molecule]
+        molecule = library.molecule[rows]
+        X, Y = library.ions.take(rows).annotated(library.formulas[molecule]), bits[molecule]
         kernel = combined_kernel(X, Y, molecule, widths, rng)
         design = Design(kernel, *self.n_landmarks, widths, int(rng.integers(2**31)), self.n_jobs)
         candidates = Candidates(pool, float(ppm), bits, library)
-        classes = bond_classes(library.smiles) if self.fragments else None
+        kinds = bond_kinds(library.smiles, X, molecule) if self.fragments else None
         with tqdm(total=self.cv + 2, desc="fitting", disable=not self.verbose) as bar:
             rows_held, pairs, held = held_out(
                 library,
                 design,
                 rows,
+                X,
                 candidates,
-                classes,
+                kinds,
                 cv=self.cv,
                 n_validation=self.n_validation,
                 rng=rng,
-                tell=lambda _: bar.update(),
+                tell=bar.update,
             )
-            ways = BothWays.of(design.two_ways(molecule).fit(X, Y))
+            ways = design.ways(X, Y, molecule)
             bar.update()
-        rankings, report = _rankings(held, pairs, candidates, classes, prior)
-        self.ways_ = ways
-        self.rankings_ = {name: ranking.state for name, ranking in rankings.items()}
-        self.bond_classes_ = classes
+            rankings, report = _rankings(held, pairs, candidates, scale_groups(kinds), prior)
+            bar.update()
+        self.ways_, self.formula_ways_ = ways
+        self.rankings_ = {
+            by: {name: ranking.state for name, ranking in own.items()}
+            for by, own in rankings.items()
+        }
+        self.bond_classes_ = None if kinds is None else kinds.names
+        self.bond_costs_ = None if kinds is None else kinds.cost
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
         self.validation_ = report | {
@@ -235,6 +254,7 @@ class SpectrumIdentifier(PartsByName):
         by: str = "mass",
         adduct: str | None = None,
         prior: Mapping[str, float] | None = None,
+        merge: Sequence[Any] | None = None,
         progress: Callable[[int, int], Any] | None = None,
     ) -> list[Identification]:
         """Rank the molecules of a pool that could have made each spectrum.
@@ -253,16 +273,20 @@ class SpectrumIdentifier(PartsByName):
             Whether candidates have the mass of the precursor, or the formula that comes with the
             spectrum.
         adduct : str, optional
-            Of spectra that do not say theirs, such as "[M+H]+".
+            Of spectra that do not say theirs, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".
         prior : mapping of InChIKey skeletons to numbers, optional
             As in `fit`, which must have had one. Default: the spectrum alone decides.
+        merge : sequence of labels, optional
+            One for each spectrum: those of equal label, such as several energies or scans of one
+            compound, are identified together, by the mean of what each says. Where a label is "",
+            and by default, each spectrum is by itself.
         progress : callable (done, total), optional
             Called with how many spectra are done.
 
         Returns
         -------
         found : list of Identification
-            One for each spectrum, in their order. A spectrum that cannot be searched has no hits,
+            One for each spectrum, or compound, in their order. What cannot be searched has no hits,
             and a note that says why.
         """
         check_is_fitted(self)
@@ -271,21 +295,33 @@ class SpectrumIdentifier(PartsByName):
         check_choice(by, "by", ("mass", "formula"))
         self._check_pool(pool)
         check_prior(prior)
-        if prior is not None and "prior" not in self.rankings_:
+        rankings = self.rankings_[by]
+        if prior is not None and "prior" not in rankings:
             raise ValueError("The model was fitted without a prior: fit it with one, too.")
-        queries = read_queries(spectra, adduct, by, self.polarities_)
+        ranking = CandidateRanking.restored(rankings["spectrum" if prior is None else "prior"])
+        queries = read_queries(spectra, adduct, by, self.polarities_, merge)
         found = list(queries.blank)
         done = len(found) - len(queries.order)
-        for rows, pairs in batches(queries, pool, ppm, by):
+        for batch in batches(queries, pool, ppm, by):
             start = time.perf_counter()
-            hits = self._hits(queries.ions.take(rows), pairs, pool, int(top), prior)
-            seconds = (time.perf_counter() - start) / len(rows)
-            for i, own in zip(rows, hits, strict=True):
-                found[i] = queries.answered(i, own, seconds)
-            done += len(rows)
+            ions = queries.ions.take(batch.spectra)
+            columns = candidate_columns(self.models, ions, batch.pairs, pool)
+            hits = self._hits(*batch.merged(columns), ranking, pool, int(top), prior)
+            seconds = (time.perf_counter() - start) / len(batch.compounds)
+            for i, own in zip(batch.compounds, hits, strict=True):
+                found[i] = queries.identified(i, own, seconds)
+            done += len(batch.compounds)
             if progress is not None:
                 progress(done, len(found))
         return found
+
+    @property
+    def models(self) -> Models:
+        """What scores candidates: both ways by masses and by formulas, and kinds of bonds."""
+        kinds = None
+        if self.bond_classes_ is not None:
+            kinds = BondKinds(self.bond_classes_, self.bond_costs_)
+        return Models(self.ways_, self.formula_ways_, kinds)
 
     def _check_pool(self, pool: Any) -> None:
         if not hasattr(pool, "by_mass"):
@@ -301,14 +337,15 @@ class SpectrumIdentifier(PartsByName):
             )
 
     def _hits(
-        self, ions: Ions, pairs: Pairs, pool: Any, top: int, prior: Mapping[str, float] | None
+        self,
+        columns: np.ndarray,
+        pairs: Pairs,
+        ranking: CandidateRanking,
+        pool: Any,
+        top: int,
+        prior: Mapping[str, float] | None,
     ) -> list[dict[str, Any]]:
-        """Return the best candidates of some spectra."""
-        ranking = CandidateRanking.restored(
-            self.rankings_["spectrum" if prior is None else "prior"]
-        )
-        ways = way_columns(self.ways_, ions.spectra, pairs, pool.fingerprints)
-        columns = with_fragments(ways, ions, pairs, pool, self.bond_classes_)
+        """Return the best candidates of compounds by their columns."""
         if prior is not None:
             columns = np.vstack([columns, prior_column(prior, pool, pairs.indices)])
         scores = ranking.coef @ columns
@@ -322,7 +359,7 @@ class SpectrumIdentifier(PartsByName):
     def explain(
         self, spectrum: Any, smiles: str, *, ppm: float = 10.0, adduct: str | None = None
     ) -> Explanation:
-        """Return which peaks of a spectrum weigh as parts of a molecule.
+        """Return which peaks of a spectrum weigh as parts of a molecule, and these fragments.
 
         Parameters
         ----------
@@ -349,12 +386,11 @@ class SpectrumIdentifier(PartsByName):
         table = spectra_table(spectrum if is_table else [spectrum])
         if len(table) != 1:
             raise ValueError(f"spectrum must be one spectrum. Got {len(table)}.")
-        molecule = parse_smiles([smiles])[0]
         rows = table.spectra
         return explain_peaks(
             rows.mz,
             rows.intensity,
-            formula_of(molecule),
+            formula_of(parse_smiles([smiles])[0]),
             smiles=smiles,
             adduct=adduct or str(table["adduct"][0]) or "[M+H]+",
             ppm=ppm,
@@ -364,13 +400,14 @@ class SpectrumIdentifier(PartsByName):
 def _rankings(
     held: HeldOut,
     pairs: Pairs,
-    candidates: Any,
-    classes: tuple[str, ...] | None,
+    candidates: Candidates,
+    groups: np.ndarray,
     prior: Mapping[str, float] | None,
-) -> tuple[dict[str, CandidateRanking], dict[str, Any]]:
-    """Return the rankings of held-out candidates without and with a prior, and what they score."""
-    groups = scale_groups(classes)
-    ranking, report = learned(held, groups)
+) -> tuple[dict[str, dict[str, CandidateRanking]], dict[str, Any]]:
+    """Return rankings by mass and by formula, without and with a prior, and what they score."""
+    weights = weighed(held, groups)
+    ranking, report = calibrated(held, weights)
+    rankings = {"mass": {"spectrum": ranking}}
     sizes, several = np.diff(held.indptr), ranking.sizes
     report |= {
         "n_several": len(several),
@@ -378,22 +415,53 @@ def _rankings(
         "mean_candidates": float(np.mean(sizes)),
         "random": random_order(several),
     }
-    if prior is None:
-        return {"spectrum": ranking}, report
-    column = prior_column(prior, candidates, pairs.indices)
-    both = replace(held, columns=np.vstack([held.columns, column]))
-    # a truth that the pool lacks was put among its candidates, and tells by being on no list
-    known = np.maximum.reduceat(held.right & candidates.is_own(pairs.indices), held.indptr[:-1])
-    some = both.of(known)
-    with_prior, better = learned(some, np.append(groups, groups.max() + 1))
-    if with_prior.coef[-1] <= 0.0:  # known molecules are not rarer: there is nothing to learn
-        with_prior, better = replace(ranking, coef=np.append(ranking.coef, 0.0)), report
-    right = some.split(some.right)
+    alike = held.of(held.alike)
+    own_formula = weighed(alike, groups, weights.alpha)
+    first, scores = calibrated(alike, own_formula)
+    enough = len(first.sizes) >= _FEWEST_LISTS
+    if enough:
+        rankings["formula"] = {"spectrum": first}
+        report["by_formula"] = scores | {"n_several": len(first.sizes)}
+    if prior is not None:
+        column = prior_column(prior, candidates, pairs.indices)
+        fair = _fair(held, pairs, candidates, column)
+        both = with_prior(held, weights, column, fair)
+        rankings["mass"]["prior"], _ = calibrated(held, both)
+        report |= _of_prior(held, fair, column, weights.scores, both.scores)
+        if enough:
+            own = column[held.alike], fair[held.alike]
+            rankings["formula"]["prior"], scores = calibrated(
+                alike, with_prior(alike, own_formula, *own)
+            )
+    rankings.setdefault("formula", rankings["mass"])
+    return rankings, report
+
+
+def _fair(held: HeldOut, pairs: Pairs, candidates: Candidates, prior: np.ndarray) -> np.ndarray:
+    """Return which candidates a prior is learned from, (pairs,) bool.
+
+    A truth that the pool lacks was put among its candidates, and tells by being on no list. So do
+    those that the pool has only because they were measured: where most of its molecules that are on
+    no list were, it is learned from those that are on one.
+    """
+    distinct, place = np.unique(pairs.indices, return_inverse=True)
+    measured = np.isin(candidates.keys(distinct), candidates.measured.keys)[place]
+    own, unnamed = candidates.is_own(pairs.indices), prior == 0.0
+    telling = 2 * measured[unnamed & own].sum() > (unnamed & own).sum()
+    fair = own & ~unnamed if telling else own
+    truths = np.maximum.reduceat(held.right & fair, held.indptr[:-1])
+    return fair & held.each(truths)
+
+
+def _of_prior(
+    held: HeldOut, fair: np.ndarray, prior: np.ndarray, without: np.ndarray, both: np.ndarray
+) -> dict[str, Any]:
+    """Return what is scored with a prior, without, and by it alone, of what it was learned from."""
+    if not fair.any():
+        return {}
+    some = held.of(fair)
     # most candidates are on as many lists as others: these come in random order
-    broken_ties = some.columns[-1] + 1e-9 * np.random.default_rng(0).random(len(some.right))
-    report |= {
-        "with_prior": better,
-        "same_without_prior": learned(held.of(known), groups)[1],
-        "prior": report_of(some.split(broken_ties), right),
-    }
-    return {"spectrum": ranking, "prior": with_prior}, report
+    blind = prior + 1e-9 * np.random.default_rng(0).random(len(prior))
+    columns = {"with_prior": both, "same_without_prior": without, "prior": blind}
+    right = some.split(some.right)
+    return {name: report_of(some.split(scores[fair]), right) for name, scores in columns.items()}

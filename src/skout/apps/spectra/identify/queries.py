@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..readers import spectra_table
+from ..readers import fill_adducts, spectra_table
 from ..readers.formulas import formula_mass
 from .columns import Ions
-from .inputs import names_of, neutral_masses, with_adduct, with_precursors
+from .inputs import NO_PRECURSOR, names_of, neutral_masses, with_precursors
 from .results import Identification
 from .search import Pairs
 
@@ -21,30 +22,36 @@ _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
 
 @dataclass(frozen=True)
 class Queries:
-    """Spectra to be identified, n of them."""
+    """Spectra to be identified, n of them, of compounds: one each, unless they are merged."""
 
     ions: Ions
     masses: np.ndarray  # (n,) NaN where not known
     formulas: Any  # (n,)
-    order: np.ndarray  # those that can be searched, by increasing mass
+    spectra: list[np.ndarray]  # of each compound those that can be searched
+    order: list[int]  # compounds that can be searched, by increasing mass
     blank: list[Identification]  # without hits; those that cannot be searched have a note
-    remarks: list[str]  # what to say of a spectrum even if it has hits
+    remarks: list[str]  # what to say of a compound even if it has hits
 
-    def answered(self, i: int, found: dict[str, Any], seconds: float) -> Identification:
-        """Return what was found for spectrum i."""
+    def identified(self, compound: int, found: dict[str, Any], seconds: float) -> Identification:
+        """Return the candidates of a compound."""
         none = "the pool has no molecule of its mass or formula."
-        note = self.remarks[i] if found["hits"] else none
-        return replace(self.blank[i], **found, seconds=seconds, note=note)
+        note = self.remarks[compound] if found["hits"] else none
+        return replace(self.blank[compound], **found, seconds=seconds, note=note)
 
 
 def read_queries(
-    spectra: Any, adduct: str | None, by: str, polarities: tuple[str, ...] = ()
+    spectra: Any,
+    adduct: str | None,
+    by: str,
+    polarities: tuple[str, ...] = (),
+    merge: Sequence[Any] | None = None,
 ) -> Queries:
     """Return spectra with their masses, by precursor and adduct, or by their formulas.
 
-    Spectra of polarities that the model does not know get a remark.
+    Spectra of polarities that the model does not know get a remark. Those of one label in `merge`
+    are of one compound.
     """
-    table = with_adduct(spectra_table(spectra), adduct)
+    table = fill_adducts(spectra_table(spectra), adduct)
     masses, notes = neutral_masses(table)
     if by == "formula":
         exact = np.array([formula_mass(text) for text in table["formula"]])
@@ -52,29 +59,38 @@ def read_queries(
         masses, notes = exact, [_formula_note(text) for text in table["formula"]]
     unknown = np.isnan(table["precursor_mz"])
     notes = [
-        note or ("the m/z of its precursor is not known." if lost else "")
-        for note, lost in zip(notes, unknown, strict=True)
+        note or (NO_PRECURSOR if lost else "") for note, lost in zip(notes, unknown, strict=True)
+    ]
+    names, labels = names_of(table), [""] * len(table)
+    if merge is not None:
+        labels = [str(label) for label in merge]
+        if len(labels) != len(table):
+            raise ValueError(
+                f"merge must have a label for each of {len(table)} spectra. Got {len(labels)}."
+            )
+    compounds: dict[Any, list[int]] = {}  # in order of appearance; without a label, each alone
+    for i, label in enumerate(labels):
+        compounds.setdefault(label or i, []).append(i)
+    searched = [np.array([i for i in own if not notes[i]], np.intp) for own in compounds.values()]
+    leads = [
+        int(some[0]) if len(some) else own[0]
+        for some, own in zip(searched, compounds.values(), strict=True)
     ]
     blank = [
-        Identification(query, int(record), float(mz), str(ion), float(mass), note=note)
-        for query, record, mz, ion, mass, note in zip(
-            names_of(table),
-            table.record,
-            table["precursor_mz"],
-            table["adduct"],
-            masses,
-            notes,
-            strict=True,
+        Identification(
+            labels[i] or names[i],
+            int(table.record[i]),
+            float(table["precursor_mz"][i]),
+            str(table["adduct"][i]),
+            float(masses[i]),
+            note=notes[i],
         )
+        for i in leads
     ]
-    order = [i for i in np.argsort(masses, kind="stable") if not notes[i]]
-    remarks = [
-        _remark(one, ion, polarities)
-        for one, ion in zip(table["polarity"], table["adduct"], strict=True)
-    ]
-    formulas = table["formula"]
+    order = [int(c) for c in np.argsort(masses[leads], kind="stable") if len(searched[c])]
+    remarks = [_remark(table["polarity"][i], table["adduct"][i], polarities) for i in leads]
     ions = Ions(table.spectra, table["adduct"])
-    return Queries(ions, masses, formulas, np.array(order, np.intp), blank, remarks)
+    return Queries(ions, masses, table["formula"], searched, order, blank, remarks)
 
 
 def _remark(polarity: str, adduct: str, known: tuple[str, ...]) -> str:
@@ -90,24 +106,54 @@ def _formula_note(text: str) -> str:
     return "" if np.isfinite(formula_mass(text)) else f"its formula cannot be read, {text!r}."
 
 
-def batches(queries: Queries, pool: Any, ppm: float, by: str) -> Iterator[tuple[np.ndarray, Pairs]]:
-    """Yield numbers of spectra of similar mass, and their candidates."""
-    rows: list[int] = []
+class Batch(NamedTuple):
+    """Compounds of similar mass, their spectra, and candidates: the same for one compound."""
+
+    compounds: list[int]
+    spectra: np.ndarray
+    compound_of: np.ndarray  # of each spectrum, its place among the compounds
+    pairs: Pairs  # of the spectra
+
+    def merged(self, columns: np.ndarray) -> tuple[np.ndarray, Pairs]:
+        """Return the means of columns over the spectra of each compound, and its candidates."""
+        if len(self.compounds) == len(self.spectra):
+            return columns, self.pairs
+        means, lists = [], []
+        for k in range(len(self.compounds)):
+            own = [self.pairs.own(i) for i in np.flatnonzero(self.compound_of == k)]
+            means.append(np.mean([columns[:, some] for some in own], axis=0))
+            lists.append(self.pairs.indices[own[0]])
+        return np.concatenate(means, axis=1), Pairs.of(lists)
+
+
+def batches(queries: Queries, pool: Any, ppm: float, by: str) -> Iterator[Batch]:
+    """Yield compounds of similar mass, and their candidates."""
+    compounds: list[int] = []
     found: list[np.ndarray] = []
     known: dict[Any, np.ndarray] = {}  # spectra of one molecule ask for the same
-    for i in queries.order:
-        key = queries.formulas[i] if by == "formula" else float(queries.masses[i])
-        if key not in known:
-            known = {key: _looked_up(pool, key, ppm, by)}
-        own = known[key]
-        full = sum(map(len, found)) + len(own) > _MOST_PAIRS or len(rows) == _MOST_SPECTRA
-        if rows and full:
-            yield np.array(rows), Pairs.of(found)
-            rows, found = [], []
-        rows.append(int(i))
-        found.append(own)
-    if rows:
-        yield np.array(rows), Pairs.of(found)
+    for compound in queries.order:
+        parts = []
+        for i in queries.spectra[compound]:
+            key = queries.formulas[i] if by == "formula" else float(queries.masses[i])
+            if key not in known:
+                known = {key: _looked_up(pool, key, ppm, by)}
+            parts.append(known[key])
+        own = functools.reduce(np.union1d, parts)
+        size = len(queries.spectra[compound])
+        full = sum(map(len, found)) + size * len(own) > _MOST_PAIRS or len(found) >= _MOST_SPECTRA
+        if compounds and full:
+            yield _batch(queries, compounds, found)
+            compounds, found = [], []
+        compounds.append(compound)
+        found += [own] * size
+    if compounds:
+        yield _batch(queries, compounds, found)
+
+
+def _batch(queries: Queries, compounds: list[int], found: list[np.ndarray]) -> Batch:
+    spectra = [queries.spectra[compound] for compound in compounds]
+    places = np.repeat(np.arange(len(compounds)), [len(own) for own in spectra])
+    return Batch(compounds, np.concatenate(spectra), places, Pairs.of(found))
 
 
 def _looked_up(pool: Any, key: Any, ppm: float, by: str) -> np.ndarray:

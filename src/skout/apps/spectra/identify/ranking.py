@@ -6,7 +6,7 @@ the models that scored them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,8 @@ from .calibration import Confidence, calibration_error, surprise, truth_rank
 
 # Candidates of a molecule that are learned from: the best.
 _MOST = 200
+# Penalty on the weight of a prior, of two columns of unit spread.
+_LIGHT = 1e-4
 _TOP = 25
 
 
@@ -29,12 +31,23 @@ class HeldOut:
     indptr: np.ndarray  # (n + 1,)
     right: np.ndarray  # (pairs,) bool
     fold: np.ndarray  # (n,)
+    alike: np.ndarray  # (pairs,) bool, which have the formula of the truth
 
-    def of(self, kept: np.ndarray) -> HeldOut:
-        """Return some of the spectra, (n,) bool."""
-        sizes = np.diff(self.indptr)
-        pairs, indptr = np.repeat(kept, sizes), np.cumsum([0, *sizes[kept]])
-        return HeldOut(self.columns[:, pairs], indptr, self.right[pairs], self.fold[kept])
+    def of(self, pairs: np.ndarray) -> HeldOut:
+        """Return some of the candidates, (pairs,) bool, and the spectra that have any."""
+        counts = np.add.reduceat(pairs, self.indptr[:-1], dtype=np.intp)
+        kept = counts > 0
+        return HeldOut(
+            self.columns[:, pairs],
+            np.cumsum([0, *counts[kept]]),
+            self.right[pairs],
+            self.fold[kept],
+            self.alike[pairs],
+        )
+
+    def each(self, query: np.ndarray) -> np.ndarray:
+        """Return a value of each spectrum for each of its candidates."""
+        return np.repeat(query, np.diff(self.indptr))
 
     def split(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the values of the candidates of each spectrum."""
@@ -61,29 +74,58 @@ class CandidateRanking:
         return vars(self) | {"confidence": tuple(self.confidence)}
 
 
-def learned(held: HeldOut, groups: np.ndarray) -> tuple[CandidateRanking, dict[str, Any]]:
-    """Return a ranking, and how good it is on folds that it was not learned from.
+@dataclass(frozen=True)
+class Weights:
+    """Coefficients of columns, and scores of held-out candidates by those of other folds."""
+
+    coef: np.ndarray
+    scores: np.ndarray  # (pairs,)
+    alpha: float  # the penalty
+
+
+def weighed(held: HeldOut, groups: np.ndarray, alpha: float | None = None) -> Weights:
+    """Return how much columns count; `alpha` is chosen by folds where it is None.
 
     Columns of one number in `groups` are on one scale, so that rare ones are drawn to 0.
     """
-    right = held.split(held.right)
     lists = _lists(held)
-    coef = np.eye(len(held.columns))[0]
-    scores = held.split(held.columns[0])
+    if not len(lists.truth):
+        return Weights(np.eye(len(held.columns))[0], held.columns[0], np.inf)
+    spreads = lists.spreads()
+    mean = np.bincount(groups, spreads**2) / np.maximum(np.bincount(groups), 1)
+    scale = np.sqrt(mean)[groups]
+    lists = lists.scaled(scale)
+    alpha = listwise_alpha(lists)[0] if alpha is None else alpha
+    coef = listwise_coefficients(lists, alpha) / scale
+    scores, fold = coef @ held.columns, held.each(held.fold)
+    for k in np.unique(held.fold):
+        others = np.flatnonzero(lists.fold != k)
+        if len(others):
+            own = listwise_coefficients(lists.of(others), alpha) / scale
+            scores[fold == k] = own @ held.columns[:, fold == k]
+    return Weights(coef, scores, alpha)
+
+
+def with_prior(held: HeldOut, weights: Weights, prior: np.ndarray, fair: np.ndarray) -> Weights:
+    """Return weights with one more for the prior, (pairs,), which is at least 0.
+
+    It is learned beside the score as a whole from those candidates that are `fair`, (pairs,) bool.
+    """
+    both = replace(held, columns=np.stack([weights.scores, prior])).of(fair)
+    lists = _lists(both)
+    factor, slope = 1.0, 0.0
     if len(lists.truth):
-        spreads = lists.spreads()
-        mean = np.bincount(groups, spreads**2) / np.maximum(np.bincount(groups), 1)
-        scale = np.sqrt(mean)[groups]
-        lists = lists.scaled(scale)
-        alpha = listwise_alpha(lists)[0]
-        coef = listwise_coefficients(lists, alpha) / scale
-        by_fold = {
-            k: listwise_coefficients(lists.of(np.flatnonzero(lists.fold != k)), alpha) / scale
-            for k in np.unique(held.fold)
-            if (lists.fold != k).any()
-        }
-        columns = held.split(held.columns)
-        scores = [by_fold.get(k, coef) @ own for own, k in zip(columns, held.fold, strict=True)]
+        scale = lists.spreads()
+        factor, slope = listwise_coefficients(lists.scaled(scale), _LIGHT) / scale
+    if slope <= 0.0 or factor <= 0.0:  # known molecules are not measured more often
+        factor, slope = 1.0, 0.0
+    scores = factor * weights.scores + slope * prior
+    return Weights(np.append(factor * weights.coef, slope), scores, weights.alpha)
+
+
+def calibrated(held: HeldOut, weights: Weights) -> tuple[CandidateRanking, dict[str, Any]]:
+    """Return a ranking, and how good it is on folds that it was not learned from."""
+    scores, right = held.split(weights.scores), held.split(held.right)
     confidence = Confidence.fitted(scores, right)
     p = [confidence.of(s) for s in scores]
     sizes = np.diff(held.indptr)
@@ -95,7 +137,7 @@ def learned(held: HeldOut, groups: np.ndarray) -> tuple[CandidateRanking, dict[s
         hits = np.array([truth_rank(s, t) <= 1.0 for s, t in zip(scores, right, strict=True)])
         report["calibration_error"] = calibration_error(sure, hits[several])
         report["mean_confidence"] = float(sure.mean())
-    return CandidateRanking(coef, confidence, sizes[several], surprises[several]), report
+    return CandidateRanking(weights.coef, confidence, sizes[several], surprises[several]), report
 
 
 def _lists(held: HeldOut) -> FeatureLists:

@@ -85,6 +85,31 @@ class Identification:
         return found | {"hits": list(found["hits"])}
 
 
+@dataclass(frozen=True)
+class Fragment:
+    """A part of a molecule that explains a peak.
+
+    Parameters
+    ----------
+    smiles : str
+        Of the part, as it is in the molecule.
+    atoms : tuple of int
+        Their numbers in the molecule, in the order of its SMILES.
+    broken : tuple of pairs of int
+        The bonds that were broken, by the numbers of their atoms.
+    hydrogens : int
+        How many it gained; below 0 it lost some. The proton of the charge does not count.
+    cost : float
+        Energy of the broken bonds in kJ/mol.
+    """
+
+    smiles: str
+    atoms: tuple[int, ...]
+    broken: tuple[tuple[int, int], ...]
+    hydrogens: int
+    cost: float
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Which peaks a molecule explains: those that weigh as a part of its formula.
@@ -98,6 +123,8 @@ class Explanation:
         Of the part, as an ion; "" where no part weighs so.
     error_ppm : ndarray of shape (n,)
         NaN where a peak is not explained.
+    fragments : tuple of n Fragment or None
+        The part of the molecule, with two cuts at most, that costs least; None where there is none.
     """
 
     smiles: str
@@ -105,6 +132,7 @@ class Explanation:
     intensity: np.ndarray
     formula: tuple[str, ...]
     error_ppm: np.ndarray
+    fragments: tuple[Fragment | None, ...] = ()
 
     @property
     def explained(self) -> np.ndarray:
@@ -118,7 +146,8 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what JSON can hold: peaks as a list of dicts, and the share."""
-        peaks = zip(self.mz, self.intensity, self.formula, self.error_ppm, strict=True)
+        fragments = self.fragments or (None,) * len(self.mz)
+        peaks = zip(self.mz, self.intensity, self.formula, self.error_ppm, fragments, strict=True)
         return {
             "smiles": self.smiles,
             "share": self.share,
@@ -128,7 +157,8 @@ class Explanation:
                     "intensity": float(intensity),
                     "formula": formula,
                     "error_ppm": None if math.isnan(error) else float(error),
+                    "fragment": None if fragment is None else asdict(fragment),
                 }
-                for mz, intensity, formula, error in peaks
+                for mz, intensity, formula, error, fragment in peaks
             ],
         }

@@ -15,12 +15,12 @@ import numpy as np
 
 from skout.dev import deal, stack
 
-from .columns import WAYS, way_columns, with_fragments
+from .annotated import AnnotatedSpectra
+from .columns import BondKinds, Models, candidate_columns, scale_groups
 from .design import Design, few_a_group
 from .inputs import Library
 from .ranking import HeldOut
 from .search import Pairs
-from .ways import BothWays
 
 # Molecules of nearly equal mass that a spectrum chooses from where there is no pool.
 _NEAREST = 50
@@ -106,51 +106,58 @@ def held_out(
     library: Library,
     design: Design,
     rows: np.ndarray,
+    X: AnnotatedSpectra,
     candidates: Candidates,
-    classes: tuple[str, ...] | None,
+    kinds: BondKinds | None,
     *,
     cv: int,
     n_validation: int,
     rng: np.random.Generator,
-    tell: Callable[[str], Any] = lambda text: None,
+    tell: Callable[[], Any] = lambda: None,
 ) -> tuple[np.ndarray, Pairs, HeldOut]:
     """Return held-out spectra, their candidates, and the columns of these.
 
-    One spectrum of a molecule is held out, or one of each molecule and laboratory.
+    `X` are the spectra to learn from, `rows` of the library. One spectrum of a molecule is held
+    out, or one of each molecule and laboratory; of a large laboratory no more than of others, as
+    far as these have as many.
     """
     asked = np.flatnonzero(candidates.reaches())
     blocks = library.groups if library.laboratory is None else library.laboratory
     same = np.unique(np.stack([library.groups[asked], blocks[asked]]), axis=1, return_inverse=True)
-    asked = asked[few_a_group(same[1].ravel(), 1, rng)]
-    asked = np.sort(rng.permutation(asked)[:n_validation])
+    asked = rng.permutation(asked[few_a_group(same[1].ravel(), 1, rng)])
+    asked = np.sort(asked[np.argsort(_places(blocks[asked]), kind="stable")[:n_validation]])
     fold = np.zeros(len(asked), dtype=np.intp)
     for k, (_, test) in enumerate(deal(cv, len(asked), random_state=rng, groups=blocks[asked])):
         fold[test] = k
     order = np.argsort(fold, kind="stable")
     asked, fold = asked[order], fold[order]
-    ways = [np.empty((len(WAYS), 0))]
+    columns = [np.empty((len(scale_groups(kinds)), 0))]
     lists = [candidates.of(library.masses[i], library.molecule[i]) for i in asked]
     for k in range(fold.max() + 1):
-        tell(f"fold {k + 1}")
         held = asked[fold == k]
         seen = np.isin(library.groups[rows], library.groups[held])
         if library.laboratory is not None:
             seen |= np.isin(library.laboratory[rows], library.laboratory[held])
-        train = rows[~seen]
-        if len(np.unique(library.groups[train])) < 2:
+        train = np.flatnonzero(~seen)
+        molecule = library.molecule[rows[train]]
+        if len(np.unique(library.groups[rows[train]])) < 2:
             raise ValueError("cv leaves fewer than two molecules to learn from: give more folds.")
-        molecule = library.molecule[train]
-        model = design.two_ways(molecule).fit(
-            library.ions.spectra[train], candidates.bits[molecule]
-        )
+        ways = design.ways(X[train], candidates.bits[molecule], molecule)
         pairs = Pairs.of([own for own, f in zip(lists, fold, strict=True) if f == k])
-        spectra = library.ions.spectra[held]
-        ways.append(way_columns(BothWays.of(model), spectra, pairs, candidates.fingerprints))
+        models = Models(*ways, kinds)
+        columns.append(candidate_columns(models, library.ions.take(held), pairs, candidates))
+        tell()
     pairs = Pairs.of(lists)
-    columns = np.concatenate(ways, axis=1)
-    columns = with_fragments(columns, library.ions.take(asked), pairs, candidates, classes)
-    tell("fragments")
     distinct, number = np.unique(pairs.indices, return_inverse=True)
-    truth = library.keys[library.molecule[asked]]
-    right = candidates.keys(distinct)[number] == truth[pairs.query_of]
-    return asked, pairs, HeldOut(columns, pairs.indptr, right, fold)
+    molecule = library.molecule[asked][pairs.query_of]
+    right = candidates.keys(distinct)[number] == library.keys[molecule]
+    alike = candidates.formulas(distinct)[number] == library.formulas[molecule]
+    return asked, pairs, HeldOut(np.concatenate(columns, axis=1), pairs.indptr, right, fold, alike)
+
+
+def _places(labels: np.ndarray) -> np.ndarray:
+    """Return for each row how many of its label come before it."""
+    order = np.argsort(labels, kind="stable")
+    sorted_labels, places = labels[order], np.empty(len(labels), dtype=np.intp)
+    places[order] = np.arange(len(labels)) - np.searchsorted(sorted_labels, sorted_labels)
+    return places

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from collections.abc import Iterator
 from functools import partial
 from typing import IO, Any
@@ -12,20 +9,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from skout.dev import DAMAGED, LimitError, check_number, opened
+from skout.dev import LimitError, check_number
 from skout.readers import LIMITS
 
-from .records import Faults, blocks_of, read_all, unpacked
+from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
+from .records import Faults, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 # Accessions of the controlled vocabulary of mass spectrometry.
 _LEVEL, _MZ, _INTENSITY = "MS:1000511", "MS:1000514", "MS:1000515"
 _SELECTED, _CHARGE, _ENERGY = "MS:1000744", "MS:1000041", "MS:1000045"
+_TIME, _MINUTE = "MS:1000016", "UO:0000031"
 _POLARITY = {"MS:1000130": "positive", "MS:1000129": "negative"}
 _TYPES = {"MS:1000523": "<f8", "MS:1000521": "<f4", "MS:1000522": "<i8", "MS:1000519": "<i4"}
 _ZLIB, _PLAIN = "MS:1000574", "MS:1000576"
-# Elements of a spectrum at most.
-_MOST_ELEMENTS = 100_000
 _SEVERAL = "spectra have several selected ions: precursor and charge are those of the first."
 # Groups of terms that spectra refer to, by their names.
 Groups = dict[str, dict[str, str]]
@@ -66,26 +63,18 @@ def read_mzml(
 
 def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     """Yield the spectra of a level with their numbers."""
-    number, groups = 0, Groups()
-    with opened(path) as stream:
-        try:
-            for number, element in enumerate(_elements(stream, groups), 1):
-                try:
-                    terms = _terms_within(element, groups)
-                    faults.met[f"spectra of MS level {terms.get(_LEVEL, 'unknown')}"] += 1
-                    if terms.get(_LEVEL) != str(level):
-                        continue
-                    ions = [part for part in element.iter() if _is(part, "selectedIon")]
-                    found = _spectrum(element, terms, groups, ions)
-                except (zlib.error, binascii.Error, LimitError) as error:
-                    faults.add(number, 0, f"its arrays cannot be unpacked ({error}).")
-                except ValueError as error:
-                    faults.add(number, 0, str(error))
-                else:
-                    faults.notes.update([_SEVERAL] if len(ions) > 1 else [])
-                    yield number, found
-        except (ElementTree.ParseError, *DAMAGED) as error:
-            faults.add(number + 1, 0, f"the file cannot be read from here on ({error}).")
+    groups = Groups()
+
+    def level_of(element: ElementTree.Element) -> str:
+        return _terms_within(element, groups).get(_LEVEL, "unknown")
+
+    def read(element: ElementTree.Element) -> Spectrum:
+        ions = [part for part in element.iter() if is_named(part, "selectedIon")]
+        spectrum = _spectrum(element, groups, ions)
+        faults.notes.update([_SEVERAL] if len(ions) > 1 else [])
+        return spectrum
+
+    return spectra_of(partial(_elements, groups=groups), level_of, read, level, path, faults)
 
 
 def _elements(stream: IO[bytes], groups: Groups) -> Iterator[ElementTree.Element]:
@@ -95,58 +84,36 @@ def _elements(stream: IO[bytes], groups: Groups) -> Iterator[ElementTree.Element
     """
     above: list[ElementTree.Element] = []  # elements that are open
     inside = parts = start = 0  # open elements of a spectrum or a group; elements; where they begin
-    for place, event, element in _events(stream):
+    for place, event, element in xml_events(stream):
         if event == "start":
             above.append(element)
-            inside += bool(inside) or _is(element, "spectrum", "referenceableParamGroup")
+            inside += bool(inside) or is_named(element, "spectrum", "referenceableParamGroup")
             parts += 1
         elif event == "end":
             above.pop()
             inside -= bool(inside)
             if inside:
                 continue
-            if _is(element, "spectrum"):
+            if is_named(element, "spectrum"):
                 yield element
-            elif _is(element, "referenceableParamGroup"):
+            elif is_named(element, "referenceableParamGroup"):
                 groups[element.get("id", "")] = _terms(element, groups)
             if above:
                 above[-1].clear()
             parts, start = 0, place
         if place - start > LIMITS.spectrum:
             raise LimitError(f"a spectrum has more than {LIMITS.spectrum:,} bytes")
-        if parts > _MOST_ELEMENTS:
-            raise LimitError(f"a spectrum has more than {_MOST_ELEMENTS:,} elements")
-
-
-def _events(stream: IO[bytes]) -> Iterator[tuple[int, str, ElementTree.Element]]:
-    """Yield how many bytes were read, "start" or "end", and the element; "read" after a block."""
-    parser: Any = ElementTree.XMLPullParser(("start", "end"))
-    place, element = 0, ElementTree.Element("")
-    for block in blocks_of(stream):
-        place += len(block)
-        parser.feed(block)
-        for event, element in parser.read_events():
-            yield place, event, element
-        yield place, "read", element
-    if hasattr(parser, "flush"):  # newer versions may hold back what came last
-        parser.flush()
-        for event, element in parser.read_events():
-            yield place, event, element
-    parser.close()
-
-
-def _is(element: ElementTree.Element, *names: str) -> bool:
-    """Whether an element has one of these names, in any namespace."""
-    return element.tag.rpartition("}")[2] in names
+        if parts > MOST_ELEMENTS:
+            raise LimitError(f"a spectrum has more than {MOST_ELEMENTS:,} elements")
 
 
 def _terms(element: ElementTree.Element, groups: Groups) -> dict[str, str]:
     """Return the terms of an element and of the groups that it refers to; the first of a kind."""
     found: dict[str, str] = {}
     for part in element:
-        if _is(part, "cvParam"):
+        if is_named(part, "cvParam"):
             found.setdefault(part.get("accession", ""), part.get("value", ""))
-        elif _is(part, "referenceableParamGroupRef"):
+        elif is_named(part, "referenceableParamGroupRef"):
             name = part.get("ref", "")
             if name not in groups:
                 raise ValueError(f"it refers to a group of terms that the file has not, {name!r}.")
@@ -163,15 +130,13 @@ def _terms_within(element: ElementTree.Element, groups: Groups) -> dict[str, str
 
 
 def _spectrum(
-    element: ElementTree.Element,
-    terms: dict[str, str],
-    groups: Groups,
-    ions: list[ElementTree.Element],
+    element: ElementTree.Element, groups: Groups, ions: list[ElementTree.Element]
 ) -> Spectrum:
     """Return the peaks and the fields of one element."""
+    terms = _terms_within(element, groups)
     arrays: dict[str, np.ndarray] = {}
     for part in element.iter():
-        if _is(part, "binaryDataArray"):
+        if is_named(part, "binaryDataArray"):
             own = _terms(part, groups)
             arrays |= {name: _numbers(part, own) for name in (_MZ, _INTENSITY) if name in own}
     if len(arrays) < 2:
@@ -187,8 +152,18 @@ def _spectrum(
         "charge": ion.get(_CHARGE, ""),
         "polarity": said[0] if said else "",
         "collision_energy": terms.get(_ENERGY, ""),
+        "retention_time": _time(element),
     }
     return Spectrum(*checked_peaks(np.column_stack([mz, intensity])), normalised(fields))
+
+
+def _time(element: ElementTree.Element) -> str:
+    """Return when the scan began, with its unit."""
+    for part in element.iter():
+        if is_named(part, "cvParam") and part.get("accession") == _TIME:
+            unit = "min" if part.get("unitAccession") == _MINUTE else "s"
+            return f"{part.get('value', '')} {unit}"
+    return ""
 
 
 def _numbers(part: ElementTree.Element, terms: dict[str, str]) -> np.ndarray:
@@ -199,7 +174,5 @@ def _numbers(part: ElementTree.Element, terms: dict[str, str]) -> np.ndarray:
             "its arrays are packed in a way that is not known here (numpress, say): write the "
             "file again with zlib, as msconvert does with --zlib."
         )
-    text = next((inner.text or "" for inner in part if _is(inner, "binary")), "")
-    raw = base64.b64decode(text.encode().translate(None, b" \t\r\n"), validate=True)
-    raw = unpacked(raw) if raw and _ZLIB in terms else raw
-    return np.frombuffer(raw, dtype=kind).astype(np.float64)
+    text = next((inner.text or "" for inner in part if is_named(inner, "binary")), "")
+    return decoded(text, kind, packed=_ZLIB in terms)

@@ -28,6 +28,8 @@ _ENCODINGS = {
 }
 _BLOCK = 2**16
 _SHOWN = 5
+# What two messages of the same reason differ in: quoted text and numbers.
+_PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9.,]+")
 
 Record = TypeVar("Record")
 Table = TypeVar("Table", bound=Any)
@@ -89,10 +91,17 @@ class Faults:
             warnings.warn(f"{self.name}: {text}", UserWarning, stacklevel=5)
 
     def _left_out(self) -> str:
-        shown = "; ".join(str(problem) for problem in self.problems[:_SHOWN])
-        more = len(self.problems) - _SHOWN
-        end = f"; and {more} more" if more > 0 else ""
-        return f"{len(self.problems)} damaged records were left out. {shown}{end}"
+        """Return how many records were left out, by reason, each with the first of them."""
+        reasons: dict[str, list[Problem]] = {}
+        for problem in self.problems:
+            reasons.setdefault(_PARTICULARS.sub("", problem.message), []).append(problem)
+        common = sorted(reasons.values(), key=len, reverse=True)
+        shown = "; ".join(
+            f"{len(group):,} like {group[0]}" if len(group) > 1 else str(group[0])
+            for group in common[:_SHOWN]
+        )
+        more = f"; and {len(common) - _SHOWN} more reasons" if len(common) > _SHOWN else ""
+        return f"{len(self.problems):,} damaged records were left out. {shown}{more}"
 
     def nothing(self, what: str) -> ValueError:
         """Return the error of a file of which nothing can be read, with what it has instead."""

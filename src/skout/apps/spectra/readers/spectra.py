@@ -1,4 +1,4 @@
-"""Read spectra from text files: MGF, MSP and the records of MassBank; write MGF."""
+"""Read spectra from text files: MGF, MSP, records of MassBank, .ms of SIRIUS; write MGF."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, t
 # Fields of a record.
 _MOST_FIELDS = 10_000
 _QUOTED = re.compile(r'"([^"]*)"')
+_COLONS, _BETWEEN = re.compile(r"([^\s:]+):([^\s:]+)"), re.compile(r"[;()]")
 
 
 @dataclass
@@ -48,8 +49,10 @@ class _Record:
         self.fields.setdefault(name.strip(), value.strip())
 
     def add_peaks(self, text: str) -> None:
-        """Keep the peaks of a line: m/z and intensity; several pairs are separated by ; ."""
-        for pair in _QUOTED.sub("", text).split(";"):
+        """Keep the peaks of a line: "70 10", "70 10; 76 35", "70:10 76:35" or "(70 10) (76 35)"."""
+        text = _QUOTED.sub("", text)
+        text = _COLONS.sub(r"\1 \2;", text) if ":" in text else text
+        for pair in _BETWEEN.split(text):
             words = pair.split()
             if words:
                 self.peaks.extend((plain_number(words[0]), plain_number(words[1])))
@@ -139,8 +142,37 @@ def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str |
         yield record, fault
 
 
+def _sirius(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield the MS/MS spectra of compounds; a line with > begins a compound, a field or peaks."""
+    shared: dict[str, str] = {}
+    record, fault = None, None
+    for number, line in lines:
+        name, _, value = line.lstrip(">").strip().partition(" ")
+        if line.startswith(">"):
+            if record is not None:
+                yield record, fault
+            record, fault = None, None
+            if name in ("compound", "name"):
+                shared = {"compound": value}
+            elif name in ("ms2", "ms2peaks", "collision"):
+                record = _Record(number, {**shared, "collision_energy": value})
+            else:
+                shared = {**shared, _SIRIUS_NAMES.get(name, name): value}
+        elif line and record is not None and line[0] != "#":
+            fault = fault or _kept(record, line, " ", peaks=True)
+    if record is not None:
+        yield record, fault
+
+
+_SIRIUS_NAMES = {"parentmass": "precursor_mz", "ionization": "adduct", "rt": "rtinseconds"}
 # Fields of MassBank whose value begins with the name of what it is.
-_NAMED_INSIDE = ("AC$MASS_SPECTROMETRY", "MS$FOCUSED_ION", "CH$LINK")
+_NAMED_INSIDE = (
+    "AC$MASS_SPECTROMETRY",
+    "AC$ANALYTICAL_CONDITION",  # before 2011
+    "AC$CHROMATOGRAPHY",
+    "MS$FOCUSED_ION",
+    "CH$LINK",
+)
 
 
 def _massbank_field(record: _Record, line: str) -> str | None:
@@ -280,6 +312,34 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
     return read_all(path, on_error, limit, partial(_spectra, _massbank), table_of, "spectrum")
 
 
+def read_sirius(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read the MS/MS spectra of a file in the format of SIRIUS, .ms.
+
+    Parameters
+    ----------
+    path : path, or binary file
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+        Spectra of one compound, of several energies say, have its name in "compound".
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skout.readers import read_sirius
+    >>> text = (
+    ...     b">compound A\\n>parentmass 195.0877\\n>ionization [M+H]+\\n>collision 20\\n138.06 9\\n"
+    ... )
+    >>> read_sirius(BytesIO(text))
+    SpectraTable(1 spectra, compound, precursor_mz, adduct, polarity, collision_energy)
+    """
+    return read_all(path, on_error, limit, partial(_spectra, _sirius), table_of, "MS/MS spectrum")
+
+
 def write_mgf(path: Any, table: SpectraTable) -> Path:
     """Write spectra to an MGF file, which appears when all is written.
 
@@ -308,7 +368,11 @@ def write_mgf(path: Any, table: SpectraTable) -> Path:
     return path
 
 
-_MGF_NAMES = {"precursor_mz": "PEPMASS", "identifier": "TITLE"}
+_MGF_NAMES = {
+    "precursor_mz": "PEPMASS",
+    "identifier": "TITLE",
+    "retention_time": "RTINSECONDS",
+}
 
 
 def _as_mgf(table: SpectraTable, i: int) -> str:

@@ -28,11 +28,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "db",
         "title",
     ),
+    "compound": ("compoundid", "compound", "featureid"),
     "name": ("name", "compoundname", "names", "synon"),
     "precursor_mz": ("precursormz", "pepmass", "precursor", "parentmass"),
     "adduct": ("adduct", "precursortype", "iontype", "ion"),
     "charge": ("charge",),
-    "polarity": ("polarity", "ionmode", "ionizationmode"),
+    "polarity": ("polarity", "ionmode", "ionizationmode", "mode"),
+    "retention_time": ("rtinseconds", "rtinminutes", "retentiontime", "rt"),
     "collision_energy": ("collisionenergy", "ce"),
     "instrument": ("instrumenttype", "instrument", "sourceinstrument"),
     "formula": ("formula", "molecularformula"),
@@ -40,10 +42,12 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "inchikey": ("inchikey", "computedinchikey"),
     "laboratory": ("laboratory", "contributor", "pi", "datacollector"),
 }
-_NUMBERS = ("precursor_mz", "collision_energy")
+_NUMBERS = ("precursor_mz", "collision_energy", "retention_time")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 # MassBank names the laboratory in the accession: MSBNK-Athens_Univ-AU100601.
 _ACCESSION = re.compile(r"MSBNK-(\w+)-\w+", re.ASCII)
+# Times are minutes, as MS-DIAL and MassBank write them, unless the name or a unit says seconds.
+_TIME = re.compile(r"(?:PT)?([0-9.]+)\s*(s|sec|seconds?|m|min|minutes?)?", re.ASCII | re.IGNORECASE)
 _POSITIVE, _NEGATIVE = ("positive", "pos", "p", "+"), ("negative", "neg", "n", "-")
 
 
@@ -64,9 +68,10 @@ class SpectraTable:
     ----------
     spectra : Spectra
     fields : dict of str to ndarray
-        "precursor_mz" and "collision_energy" are numbers, NaN where not known; "identifier",
-        "name", "adduct", "charge", "polarity", "instrument", "formula", "smiles", "inchikey" and
-        "laboratory" are texts, "" where not known.
+        "precursor_mz", "collision_energy" and "retention_time", in seconds, are numbers, NaN where
+        not known; "identifier", "compound", "name", "adduct", "charge", "polarity", "instrument",
+        "formula", "smiles", "inchikey" and "laboratory" are texts, "" where not known. Spectra of
+        one compound have its "compound" in common.
     record : ndarray of int
         The number of each in its file; the first is 1.
     problems : tuple of Problem
@@ -122,6 +127,7 @@ def normalised(found: Mapping[str, str]) -> dict[str, Any]:
     fields["precursor_mz"] = _precursor(fields["precursor_mz"])
     number = _NUMBER.search(fields["collision_energy"])
     fields["collision_energy"] = float(number[0]) if number else math.nan
+    fields["retention_time"] = _seconds(fields["retention_time"], "rtinseconds" in plain)
     if not fields["adduct"]:
         fields["name"], fields["adduct"] = _name_and_adduct(fields["name"])
     fields["adduct"] = written(fields["adduct"], _said(fields["polarity"]))
@@ -152,6 +158,18 @@ def _precursor(text: str) -> float:
     if not (math.isfinite(value) and value >= 0.0):
         raise ValueError(f"its precursor m/z must be a positive number. Got {text!r}.")
     return value or math.nan
+
+
+def _seconds(text: str, in_seconds: bool) -> float:
+    """Return a retention time in seconds; NaN where it is not known, as for -1."""
+    time = _TIME.fullmatch(text.strip())
+    try:
+        value = float(time[1]) if time else math.nan
+    except ValueError:  # several points
+        return math.nan
+    unit = (time[2] or "") if time else ""
+    in_seconds = in_seconds or unit.lower().startswith("s")
+    return (value if in_seconds else 60.0 * value) or math.nan
 
 
 def _polarity(fields: dict[str, Any]) -> str:
@@ -241,6 +259,26 @@ def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
         texts = list(map(written, texts)) if name == "adduct" else texts
         columns[name] = _column(texts, name)
     return SpectraTable(table.spectra, columns, table.record, table.problems) if fields else table
+
+
+def fill_adducts(table: SpectraTable, adducts: str | None) -> SpectraTable:
+    """Return spectra whose adduct is filled in where they do not say theirs.
+
+    `adducts` are separated by commas, at most one of each polarity: a spectrum gets the one of its
+    polarity, and without a polarity the only one.
+    """
+    if not adducts:
+        return table
+    texts = [text.strip() for text in adducts.split(",")]
+    by_polarity = {"positive" if parse_adduct(text).charge > 0 else "negative": text
+                   for text in texts}  # fmt: skip
+    if len(by_polarity) < len(texts):
+        raise ValueError(f"adduct must have one adduct of each polarity. Got {adducts!r}.")
+    only = texts[0] if len(texts) == 1 else ""
+    pairs = zip(table["adduct"], table["polarity"], strict=True)
+    filled = [adduct or by_polarity.get(polarity, "" if polarity else only)
+              for adduct, polarity in pairs]  # fmt: skip
+    return spectra_table(table, adduct=filled)
 
 
 def _read_table(spectra: Any) -> SpectraTable:

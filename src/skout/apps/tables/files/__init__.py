@@ -33,11 +33,16 @@ _READERS |= {".npz": read_npz, ".xlsx": read_workbook}
 
 def is_table(path: Path) -> bool:
     """Whether the end of a name is that of a table."""
-    return ending(path) in _READERS
+    return ending(path) in _READERS or ".xlsx#" in path.name.lower()
 
 
 def open_table(path: Path) -> Table:
-    """Open a table, by the end of its name."""
+    """Open a table, by the end of its name; "book.xlsx#Prices" is a sheet of a workbook."""
+    book, mark, sheet = str(path).rpartition("#")
+    if mark and not path.is_file() and ending(book) == ".xlsx":
+        path = Path(book)
+    else:
+        sheet = ""
     is_packed = path.suffix.lower() in PACKED
     reader = (_OF_TEXT if is_packed else _READERS).get(ending(path))
     if reader is None:
@@ -49,4 +54,4 @@ def open_table(path: Path) -> Table:
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
-    return reader(path)
+    return read_workbook(path, sheet) if sheet else reader(path)

@@ -183,30 +183,66 @@ def _parse(line: str, where: str) -> Any:
         raise ValueError(f"{where} is no JSON: {error}.") from error
 
 
-def read_workbook(path: Path) -> Table:
-    """Return the first sheet of an Excel file; its first row has the names."""
+def read_workbook(path: Path, sheet: str = "") -> Table:
+    """Return a sheet of an Excel file, by its name or its number from 1.
+
+    By default it is the first that is not empty. Its first row, but for titles, has the names.
+    """
     with extra("table", "Excel files need openpyxl"):
         import openpyxl
     _check_archive(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheets, rows = book.sheetnames, list(book.worksheets[0].iter_rows(values_only=True))
+        sheets = {one.title: one for one in book.worksheets}
+        title, rows = _sheet_rows(sheets, sheet, path)
         book.close()
+    except _NoSheet:
+        raise
     except Exception as error:  # zipfile's, openpyxl's, KeyError ...
         raise ValueError(f"{path} is no Excel file (.xlsx): {error}") from error
-    header: Sequence[Any] = rows[0] if rows else ()
+    notes = []
+    if len(sheets) > 1:
+        others = ", ".join(repr(name) for name in sheets if name != title)
+        how = f"{path.name}#{next(name for name in sheets if name != title)}"
+        notes.append(f"{path.name}: sheet {title!r} is read; {how!r} reads another of {others}")
+    texts = [["" if cell is None else _string(cell) or "" for cell in row] for row in rows]
+    first = text.preamble([row or [""] for row in texts])
+    if first:
+        notes.append(f"{path.name}: {first} rows before the header left out")
+    header = list(rows[first]) if rows else []
     while header and header[-1] is None:
-        header = header[:-1]
-    names = ["" if name is None else str(name).strip() for name in header]
-    for number, row in enumerate(rows, 1):
-        if any(cell is not None for cell in row[len(names) :]):
+        header.pop()
+    for number, row in enumerate(rows[first:], first + 1):
+        if any(cell is not None for cell in row[len(header) :]):
             raise ValueError(
-                f"{path}: line {number} has more cells than the {len(names)} names in the first "
-                "row. Name each column, or delete what is beside the table."
+                f"{path}: line {number} has more cells than the {len(header)} names in row "
+                f"{first + 1}. Name each column, or delete what is beside the table."
             )
-    first = f"{path.name}: of {len(sheets)} sheets the first, {sheets[0]!r}, is read"
-    table = Table(path, names, [first] if len(sheets) > 1 else [])
-    filled = [row for row in rows[1:] if any(cell is not None for cell in row)]
+    width = len(header)
+    names, below, more = text.header_of([row[:width] for row in texts[first:]], path.name)
+    table = Table(path, names, [*notes, *more])
+    filled = [row for row in rows[first + below :] if any(cell is not None for cell in row)]
     records = [dict(zip(names, row, strict=False)) for row in filled]
     table.cells = load_pyarrow().Table.from_batches([strings(names, records)])
     return table
+
+
+class _NoSheet(ValueError):
+    """There is no sheet of a name or number."""
+
+
+def _sheet_rows(
+    sheets: Mapping[str, Any], wanted: str, path: Path
+) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return the name of a sheet and its rows: the one that is wanted, or the first with any."""
+    names = list(sheets)
+    if wanted and wanted not in sheets:
+        if not (wanted.isdigit() and 1 <= int(wanted) <= len(names)):
+            listing = ", ".join(map(repr, names))
+            raise _NoSheet(f"{path} has no sheet {wanted!r}. It has: {listing}.")
+        wanted = names[int(wanted) - 1]
+    for name in [wanted] if wanted else names:
+        rows = list(sheets[name].iter_rows(values_only=True))
+        if any(cell is not None for row in rows for cell in row):
+            return name, rows
+    return name, rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import warnings
 from collections import Counter
@@ -29,6 +30,19 @@ if TYPE_CHECKING:
 _PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
 # Bytes of a file that is read once as a whole, and of its cells.
 _SMALL, _SMALL_CELLS = 2**24, 2**25
+# First cells of a row that sums up those above it, and rows that there are at least.
+_TOTALS = {
+    "total",
+    "totals",
+    "grand total",
+    "sum",
+    "subtotal",
+    "average",
+    "mean",
+    "summe",
+    "gesamt",
+}
+_LEAST_ROWS_OF_TOTAL = 5
 
 
 def load_pyarrow() -> ModuleType:
@@ -49,14 +63,22 @@ class Part:
     start: int  # number of the first row, from 1
     numbers: np.ndarray  # (n, d): the columns that were asked for as numbers
     texts: dict[str, list[str]]  # columns of text; empty where a cell is
+    names: tuple[str, ...] = ()  # of the columns of numbers
 
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def columns(self, names: Sequence[str]) -> np.ndarray:
+        """Return columns of numbers, (n, len(names))."""
+        if tuple(names) == self.names[: len(names)]:  # a view
+            return self.numbers[:, : len(names)]
+        place = {name: j for j, name in enumerate(self.names)}
+        return self.numbers[:, [place[name] for name in names]]
+
     def take(self, keep: Sequence[int]) -> Part:
         """Return some of its rows, as if they followed each other."""
         texts = {name: [cells[i] for i in keep] for name, cells in self.texts.items()}
-        return Part(self.start, self.numbers[list(keep)], texts)
+        return replace(self, numbers=self.numbers[list(keep)], texts=texts)
 
     @property
     def nbytes(self) -> int:
@@ -83,6 +105,11 @@ class Table:
     decimal: str = "."
     #: All rows, where these are in memory.
     cells: pa.Table | None = None
+    #: Whether texts have letters as HTML writes them, such as &amp;.
+    has_entities: bool = False
+    #: What is to be said of rows that were filled up, or left out at the end; a strict reading
+    #: refuses it.
+    filled_up: str = ""
     #: Bytes of the file, where all rows may be kept in memory.
     size: float = math.inf
     _told: tuple[str, ...] = ()
@@ -133,12 +160,15 @@ class Table:
                 odd[name].add(seen, start, read.unread, read.bounds)
                 matrix[:, j] = read.values
             self._check_finite(matrix, numbers, start, gaps)
-            yield Part(start, matrix, {name: as_texts(cells[name]) for name in texts})
+            words = {name: self._texts(cells[name]) for name in texts}
+            yield Part(start, matrix, words, tuple(numbers))
             start += len(matrix)
         if start == 1:
             raise ValueError(f"{self.path} has columns, but no rows.")
-        for name, cells_of in odd.items():
-            message = replace(cells_of, rows=start - 1).message(name)
+        if self.filled_up and reading.strict:
+            raise ValueError(f"{self.filled_up}. Mend these rows, or read without --strict.")
+        messages = [replace(cells, rows=start - 1).message(name) for name, cells in odd.items()]
+        for message in (self.filled_up, *messages):
             if message and message not in self._told:
                 self._told = (*self._told, message)
                 warnings.warn(message, UserWarning, stacklevel=2)
@@ -156,6 +186,8 @@ class Table:
         """Yield so many rows at a time; a small file is read once, and then kept."""
         if self.cells is None and self.size <= _SMALL:
             self.cells, self.size = self._in_memory(), math.inf  # tried once
+            if self.cells is not None:
+                self._leave_out_total()
         if self.cells is not None:
             yield from self.cells.select(columns).to_batches(rows)
             return
@@ -172,6 +204,23 @@ class Table:
                 return None
         return load_pyarrow().Table.from_batches(batches) if batches else None
 
+    def _leave_out_total(self) -> None:
+        """Leave out a last row that has totals, where its first cell says so and no other does."""
+        assert self.cells is not None
+        n = self.cells.num_rows
+        last = [cell for cell in self.cells.slice(n - 1).to_pylist()[0].items() if cell[1]]
+        if n <= _LEAST_ROWS_OF_TOTAL or not last or not isinstance(last[0][1], str):
+            return
+        name, word = last[0]
+        others = self.cells.column(name).slice(0, n - 1).to_pylist()
+        if word.strip(" :*").lower() in _TOTALS and word not in others:
+            self.cells = self.cells.slice(0, n - 1)
+            self.filled_up = ". ".join(
+                filter(
+                    None, [self.filled_up, f"{self.path.name}: the last row, {word!r}, is left out"]
+                )
+            )
+
     def _numbers(
         self, cells: pa.Array, writing: Writing, pa: ModuleType
     ) -> tuple[Read, Sequence[str]]:
@@ -182,8 +231,14 @@ class Table:
         plain = _plain_numbers(cells, pa) if is_plain else None
         if plain is not None:
             return Read(plain, [], []), ()
-        texts = as_texts(cells)
+        texts = self._texts(cells)
         return read_numbers(texts, writing), texts
+
+    def _texts(self, cells: pa.Array) -> list[str]:
+        texts = as_texts(cells)
+        if self.has_entities:
+            return [html.unescape(text) if "&" in text else text for text in texts]
+        return texts
 
     def _check_finite(
         self, matrix: np.ndarray, names: Sequence[str], start: int, gaps: set[str]

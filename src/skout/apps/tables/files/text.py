@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 
 from skout.dev import DAMAGED, ending, opened
-from skout.readers import Limits
+from skout.readers import UnpackLimits
 
-from ..numerals import is_plain
+from ..numerals import is_missing, is_plain, is_unknown
 from .table import Table, load_pyarrow
 
 if TYPE_CHECKING:
@@ -35,16 +35,25 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Characters and records that are looked at, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
 #: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
-PACKED_TABLES = Limits(unpacked=2**28, ratio=200)
+PACKED_TABLES = UnpackLimits(unpacked=2**28, ratio=200)
 #: Letters of a row.
 LONGEST = 2**24
 # Bytes that pyarrow reads at a time, and rows of them where there are many columns, since it works
 # by the column.
 _PART_BYTES, _FEW_ROWS = 2**20, 64
+# Rows that are read at a time where some are shorter than the header.
+_FILLED_ROWS = 1024
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", re.I).fullmatch
 # The first line of a file by which Excel is told what separates cells.
 _DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
+# A line whose cells are all in single quotes.
+_IN_SINGLE_QUOTES = re.compile(r"\s*'[^']*'\s*([,;|\t]\s*'[^']*'\s*)+").fullmatch
+# Records that may stand before the header, and letters of them that are shown.
+_MOST_TITLES, _SHOWN = 20, 60
+# Letters of a unit below the name of its column, and rows that tell that numbers follow.
+_LONG_UNIT, _UNIT_ROWS = 12, 3
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,5});").search
 _CLOSE = 'A quote (") is opened there and never closed: close it, or double those inside cells.'
 _SAVE = "Save it as CSV in UTF-8, with quotes around cells that have separators in them."
 
@@ -144,7 +153,15 @@ class _Dialect(NamedTuple):
     delimiter: str
     decimal: str
     skip: int  # lines before the header
+    quote: str
     notes: list[str]  # what is not as usual
+
+
+class _Start(NamedTuple):
+    """The first records of a text, from the header on, as they are with some separator."""
+
+    records: list[list[str]]
+    skip: int  # lines before the header
 
 
 def _dialect(text: str, usual: str, name: str) -> _Dialect:
@@ -158,26 +175,59 @@ def _dialect(text: str, usual: str, name: str) -> _Dialect:
     if declared is not None:
         text = text[len(first) :]
     signs = declared[1] if declared is not None else _SEPARATORS
-    records = {sign: _first_records(text, sign) for sign in signs}
-    delimiter = max(records, key=lambda sign: (_evenness(records[sign]), sign == usual))
-    cells = [cell for record in records[delimiter][1:] for cell in record]
+    quote = "'" if _IN_SINGLE_QUOTES(text.partition("\n")[0]) else '"'
+    starts = {sign: _first_records(text, sign, quote) for sign in signs}
+    delimiter = max(
+        starts,
+        key=lambda sign: (_evenness(starts[sign].records), starts[sign].skip == 0, sign == usual),
+    )
+    records, skip = starts[delimiter]
+    cells = [cell for record in records[1:] for cell in record]
     commas, points = (sum(1 for c in cells if form(c)) for form in (_WITH_COMMA, _WITH_POINT))
     decimal = "," if delimiter != "," and commas > points else "."
     notes = [f"{name}: cells are separated by {_SEPARATORS[delimiter]}"] * (delimiter != usual)
     notes += [f"{name}: numbers have decimal commas"] * (decimal == ",")
-    return _Dialect(delimiter, decimal, int(declared is not None), notes)
+    notes += [f"{name}: cells are in single quotes"] * (quote == "'")
+    if skip:
+        before = " ".join(text.split("\n")[0].split())[:_SHOWN]
+        many = f"{skip} lines" if skip > 1 else "a line"
+        notes.append(f"{name}: {many} before the header left out, the first {before!r}")
+    return _Dialect(delimiter, decimal, skip + (declared is not None), quote, notes)
 
 
-def _first_records(text: str, delimiter: str) -> list[list[str]]:
-    """Return the first records that are not empty; the last, which may be cut, is not there."""
+def _first_records(text: str, delimiter: str, quote: str) -> _Start:
+    """Return the first records from the header on; the last, which may be cut, is not there."""
     records: list[list[str]] = []
+    lines: list[int] = []  # before each
     with suppress(csv.Error):  # said again, with the line, when the file is read
-        for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+        reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, quotechar=quote)
+        before = 0
+        for record in reader:
             if record:
                 records.append(record)
+                lines.append(before)
+            before = reader.line_num
             if len(records) > _RECORDS:
                 break
-    return records[:-1] if len(text) >= _SAMPLE and len(records) > 1 else records
+    records = records[:-1] if len(text) >= _SAMPLE and len(records) > 1 else records
+    first = preamble(records)
+    return _Start(records[first:], lines[first] if first else 0)
+
+
+def preamble(records: list[list[str]]) -> int:
+    """Return how many records stand before the header: comments, and titles of one cell."""
+    widths = Counter(len(record) for record in records)
+    usual = widths.most_common(1)[0][0] if widths else 0
+    if usual < 2:
+        return 0
+    for number, record in enumerate(records[:_MOST_TITLES]):
+        filled = [cell for cell in record if cell.strip()]
+        is_comment = record[0].lstrip().startswith(("#", "//")) and len(record) != usual
+        is_title = usual > 2 and len(filled) == 1 and bool(record[0].strip())
+        is_blank = not filled
+        if not (is_comment or is_title or is_blank or (len(record) == 1 and usual > 1)):
+            return number
+    return 0
 
 
 def _evenness(records: list[list[str]]) -> float:
@@ -189,7 +239,7 @@ def _evenness(records: list[list[str]]) -> float:
 # Headers ------------------------------------------------------------------------------------------
 
 
-def _header(records: list[list[str]], file: str) -> tuple[list[str], int, list[str]]:
+def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list[str]]:
     """Return the names of columns, how many records they are in, and what is not as usual.
 
     Surveys have a question over several columns, and below it what each of them asks.
@@ -209,6 +259,14 @@ def _header(records: list[list[str]], file: str) -> tuple[list[str], int, list[s
             else:
                 names.append(below if counts[below] == 1 else f"{question}: {below}")
         first, notes = names, [f"{file}: the first two lines are taken for the header"]
+    elif len(second) == len(first) and _are_units(second, records[2:]):
+        rows, notes = 2, [f"{file}: the line below the header has units, and is left out"]
+    widths = {len(record) for record in records[rows:]}
+    if rows == 1 and widths == {len(first) + 1}:  # as R writes tables with names of rows
+        has_names = any(record[-1].strip() for record in records[1:])
+        first = ["rownames", *first] if has_names else [*first, f"column {len(first) + 1}"]
+        what, name = ("first", first[0]) if has_names else ("last", first[-1])
+        notes.append(f"{file}: the {what} column has no name, and is called {name!r}")
     seen: Counter[str] = Counter()
     names = []
     for j, name in enumerate(first, 1):
@@ -233,6 +291,22 @@ def _is_below(second: list[str], blanks: list[int], records: list[list[str]]) ->
     has_numbers = any(is_plain(cell) for cell in second)
     then = any(is_plain(cell) for record in records for cell in record)
     return 2 * named > len(blanks) and not has_numbers and then
+
+
+def _are_units(second: list[str], records: list[list[str]]) -> bool:
+    """Whether a record has the units of columns of numbers, and nothing of other columns."""
+    units = 0
+    for j, cell in enumerate(second):
+        below = [r[j].strip() for r in records if j < len(r) and r[j].strip()]
+        is_number = len(below) >= _UNIT_ROWS and all(map(is_plain, below))
+        bare = cell.strip("()[] ")
+        is_gap = is_missing(cell) or is_unknown(cell)
+        is_unit = 0 < len(bare) <= _LONG_UNIT and not bare[0].isdigit() and not is_gap
+        is_remark = not is_number and (cell != bare or cell == "-")  # "(name)"
+        if cell and not (is_number and is_unit) and not is_remark:
+            return False
+        units += bool(cell) and is_number
+    return units > 0
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -272,9 +346,12 @@ class Delimited(Table):
         self._dialect = _dialect(start, "\t" if tabs else ",", path.name)
         self.decimal = self._dialect.decimal
         records = [cells for _, _, cells in islice(self._records(), _RECORDS)]
-        header, self._header_rows, more = _header(records, path.name)
+        header, self._header_rows, more = header_of(records, path.name)
         if text is not None and more:  # nobody would see what was made of it
             header, self._header_rows, more = records[0], 1, []
+        self.has_entities = _ENTITY(start) is not None
+        if self.has_entities:
+            more.append(f"{path.name}: what HTML writes as &amp; and the like is read as letters")
         super().__init__(path, header, [*notes, *self._dialect.notes, *more])
         if has_odd_quotes:
             self._check_rows()
@@ -302,7 +379,10 @@ class Delimited(Table):
             except (pa.ArrowInvalid, UnicodeError) as error:
                 if "straddling" not in str(error) or block >= 4 * LONGEST:
                     self._check_rows()
-                    raise ValueError(f"{self.path} is no CSV file: {error}. {_SAVE}") from error
+                    if not self.filled_up:
+                        raise ValueError(f"{self.path} is no CSV file: {error}. {_SAVE}") from error
+                    yield from self._filled_batches(columns, done)
+                    return
                 block = 4 * LONGEST  # a row is longer than a block; a letter has up to 4 bytes
 
     def _read(self, columns: list[str], n_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -316,6 +396,7 @@ class Delimited(Table):
         )
         parse = csv.ParseOptions(
             delimiter=self._dialect.delimiter,
+            quote_char=self._dialect.quote,
             newlines_in_values=True,
             ignore_empty_lines=len(self.names) > 1,
         )
@@ -335,7 +416,8 @@ class Delimited(Table):
             try:
                 for _ in range(self._dialect.skip):
                     last += bool(next(lines))
-                for cells in csv.reader(lines, delimiter=self._dialect.delimiter, strict=True):
+                delimiter, quote = self._dialect.delimiter, self._dialect.quote
+                for cells in csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True):
                     lines.end_row()
                     last = lines.number
                     if cells or number <= 0 or len(self.names) == 1:  # no empty line
@@ -351,15 +433,38 @@ class Delimited(Table):
                 ) from error
 
     def _check_rows(self) -> None:
-        """Raise for the first row that is no CSV, or not as long as the header."""
-        width = len(self.names)
+        """Raise for the first row that is no CSV, or has more cells than the header.
+
+        Rows with fewer are counted: what they lack is missing.
+        """
+        width, short, first = len(self.names), 0, ""
         for number, line, cells in self._records():
-            if len(cells) != width:
+            if any(map(str.strip, cells[width:])) and number > 0:
                 raise ValueError(
                     f"{self.path}: row {number} (line {line}) has {len(cells)} cells, and the "
                     f"header {width}. Quote cells that have a {self._dialect.delimiter!r} in "
-                    "them, and fill up rows that are too short."
+                    "them."
                 )
+            if len(cells) != width and number > 0:
+                first = first or f"row {number} (line {line}), which has {len(cells)}"
+                short += 1
+        if short:
+            rows = f"{short:,} rows do" if short > 1 else "a row does"
+            self.filled_up = (
+                f"{self.path.name}: {rows} not have the {width} cells of the header; what is "
+                f"lacking is taken as missing. The first is {first}"
+            )
+
+    def _filled_batches(self, columns: list[str], done: int) -> Iterator[pa.RecordBatch]:
+        """Yield columns as texts after so many rows; those that rows lack are missing."""
+        pa, place = load_pyarrow(), [self.names.index(name) for name in columns]
+        records = (cells for number, _, cells in self._records() if number > done)
+        while block := list(islice(records, _FILLED_ROWS)):
+            arrays = [
+                pa.array([row[j] if j < len(row) else None for row in block], pa.string())
+                for j in place
+            ]
+            yield pa.record_batch(arrays, names=columns)
 
     def place(self, row: int) -> str:
         """Return the row and its line; found only where an error names it."""

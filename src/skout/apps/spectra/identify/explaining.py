@@ -1,0 +1,66 @@
+"""Which peaks of a spectrum a molecule explains, and with which of its fragments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skout.dev import check_number, chemistry
+from skout.molecules import parse_smiles
+
+from .annotation import MOST_PARTS, Annotation, annotate, is_negative
+from .columns import LOST, Peaks, explained
+from .fragments import bonds_of, fragments_of, in_fragment
+from .results import Explanation, Fragment
+
+
+def explain_peaks(
+    mz: np.ndarray,
+    intensity: np.ndarray,
+    formula: str,
+    *,
+    smiles: str = "",
+    adduct: str = "[M+H]+",
+    ppm: float = 10.0,
+) -> Explanation:
+    """Return for each peak the part of an ion that weighs nearest to it, within `ppm`.
+
+    With the SMILES of the molecule also the fragment that has this formula.
+    """
+    check_number(ppm, "ppm", strict=True)
+    mz, height = np.asarray(mz, dtype=np.float64), np.asarray(intensity, dtype=np.float64)
+    found = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
+    if found is None:
+        raise ValueError(
+            f"{formula} has no parts whose masses are known, or more than {MOST_PARTS}: its peaks "
+            "are not explained."
+        )
+    sign = "-" if is_negative(adduct) else "+"
+    formulas, errors = np.full(len(mz), "", dtype=object), np.full(len(mz), np.nan)
+    formulas[found.peak], errors[found.peak] = [text + sign for text in found.formula], found.error
+    fragments = _fragments(parse_smiles([smiles])[0], found, len(mz)) if smiles else ()
+    return Explanation(smiles, mz, height / height.max(), tuple(formulas), errors, fragments)
+
+
+def _fragments(molecule: Any, found: Annotation, n: int) -> tuple[Fragment | None, ...]:
+    """Return the cheapest fragment of each of n peaks."""
+    parts: list[Fragment | None] = [None] * n
+    bonds = bonds_of(molecule)
+    fragments = fragments_of(bonds)
+    if fragments is None:
+        return tuple(parts)
+    fragments = fragments.of(np.argsort(fragments.code, kind="stable"))
+    peaks = Peaks(found.peak, found.code, found.hydrogens, np.ones(len(found.peak)), 1.0)
+    for peak, part, shift in zip(*explained(peaks, fragments), strict=True):
+        inside = in_fragment(fragments.masks[part], len(bonds.code))
+        atoms = [int(atom) for atom in np.flatnonzero(inside)]
+        broken = bonds.ends[inside[bonds.ends[:, 0]] != inside[bonds.ends[:, 1]]]
+        parts[found.peak[peak]] = Fragment(
+            str(chemistry().MolFragmentToSmiles(molecule, atoms)),
+            tuple(atoms),
+            tuple((int(a), int(b)) for a, b in broken),
+            int(shift) - LOST,
+            float(fragments.cost[part]),
+        )
+    return tuple(parts)

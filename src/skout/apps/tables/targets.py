@@ -1,0 +1,96 @@
+"""Which kind of output a column of a table holds, and its cells as outputs of this kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from skout.kinds import (
+    KINDS,
+    Classes,
+    Kind,
+    LabelSets,
+    Numbers,
+    Rankings,
+    Smiles,
+    Strings,
+    kinds_of,
+)
+
+from .kinds import are_smiles, look_at
+
+# The share of cells that must be rankings of the same items.
+_MOSTLY = 0.9
+# What kinds of columns are called where a column is an input, and the kind of output of each.
+_AS_TARGET = {
+    "number": Numbers.name,
+    "date": Numbers.name,
+    "category": Classes.name,
+    "categories": Classes.name,
+    "set": LabelSets.name,
+    "text": Strings.name,
+}
+
+
+def as_target(name: str) -> str:
+    """Return the name of a kind of output; of a kind of column, such as "set", that it is.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.targets import as_target
+    >>> as_target("set"), as_target("rankings")
+    ('label_sets', 'rankings')
+    """
+    return _AS_TARGET.get(name, name)
+
+
+def kind_of_numbers(values: np.ndarray) -> tuple[Kind, list[str]]:
+    """Return the kind of columns of numbers, (n, n_columns), and the names of others it may be.
+
+    Where `guess_kind` would refuse to choose, they are numbers.
+    """
+    gaps = np.isnan(values)
+    is_whole, has_some = ~gaps.any(axis=1), ~gaps.all(axis=1)
+    values = values[is_whole if 2 * np.sum(is_whole) > np.sum(has_some) else has_some]
+    values = values[:, 0] if values.shape[1] == 1 else values
+    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
+    kinds = kinds_of(whole)
+    is_clear = len(kinds) == 1 or Classes.name in kinds
+    names = list(dict.fromkeys([*(kinds if is_clear else []), Numbers.name, *kinds]))
+    return KINDS[names[0]], names[1:]
+
+
+def kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
+    """Return the kind of a column of texts, None where one is missing, and others it may be."""
+    filled = [cell for cell in cells if cell is not None]
+    texts = [LabelSets.name, Classes.name, Strings.name]
+    kind: Kind
+    if _are_rankings(filled):
+        kind = KINDS[Rankings.name]
+    elif are_smiles(filled):
+        kind = KINDS[Smiles.name]
+    else:
+        look = look_at("", cells)
+        if look.kind == "set":
+            kind = separated(KINDS[LabelSets.name], look.separator)
+        elif look.kind != "text" and KINDS[Classes.name].is_likely(filled):
+            kind = KINDS[Classes.name]
+        else:
+            kind = KINDS[Strings.name]
+    return kind, [other for other in texts if other != kind.name]
+
+
+def separated(kind: LabelSets, separator: str) -> LabelSets:
+    """Return label sets with what separates them; candidates may have ; and | both."""
+    separators = {"": kind.separators, ";": ";|", "|": "|;"}.get(separator, separator)
+    return replace(kind, separators=separators)
+
+
+def _are_rankings(cells: Sequence[str]) -> bool:
+    """Whether most cells are such as a>b>c, all of the same items."""
+    orders = Counter(map(frozenset, Rankings().split(cells)))
+    items, count = orders.most_common(1)[0]
+    return len(items) > 1 and count >= _MOSTLY * len(cells)

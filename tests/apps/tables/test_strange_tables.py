@@ -1,0 +1,246 @@
+"""Tiny tables as strangers send them, and what a person would read in each.
+
+A case is a column: its cells, the kind that a person takes it for, and for numbers and dates the
+values. Files are whole texts, with what their columns must be.
+"""
+
+import gzip
+import warnings
+
+import numpy as np
+import pytest
+
+from skout.apps.cli.looking import look_at_table
+from skout.apps.tables.dates import parse_dates
+from skout.apps.tables.files import open_table
+from skout.apps.tables.kinds import look_at
+from skout.apps.tables.numerals import is_missing
+from skout.apps.tables.reading import as_numbers
+
+NAN = np.nan
+
+
+def column(cells, times=4):
+    values = np.empty(times * len(cells), dtype=object)
+    values[:] = [None if is_missing(cell) else cell for cell in list(cells) * times]
+    return values
+
+
+# name: (cells, values)
+NUMBERS = {
+    "percentages": (["45%", "7.5 %", "100%"], [45, 7.5, 100]),
+    "shares and percentages": (["0.45", "50%", "0.1"], [0.45, 0.5, 0.1]),
+    "currency codes before": (["USD 1,200", "USD 35", "USD 7.50"], [1200, 35, 7.5]),
+    "currency codes behind": (["1.200,50 EUR", "35 EUR", "7,25 EUR"], [1200.5, 35, 7.25]),
+    "currencies with a country": (["US$ 3", "US$ 1,250", "US$ 40"], [3, 1250, 40]),
+    "rupees": (["Rs. 500", "Rs. 1,00,000", "Rs. 75"], [500, 100000, 75]),
+    "thousands and millions": (["$1.2M", "$850K", "$2.5B", "$900"], [1.2e6, 8.5e5, 2.5e9, 900]),
+    "words for millions": (["1.5 million", "3 million", "750 thousand"], [1.5e6, 3e6, 7.5e5]),
+    "accountants' minus": (["(1,234)", "500", "(20)"], [-1234, 500, -20]),
+    "thousands with blanks": (["1 234", "12 345", "999"], [1234, 12345, 999]),
+    "thousands with apostrophes": (["1'234", "12'345.5", "999"], [1234, 12345.5, 999]),
+    "thousands in India": (["12,34,567", "1,00,000", "5"], [1234567, 100000, 5]),
+    "decimal commas": (["1,5", "2,25", "1.234,5"], [1.5, 2.25, 1234.5]),
+    "marks of five": (["3 of 5", "5 of 5", "1 of 5"], [3, 5, 1]),
+    "marks of ten": (["7/10", "9/10", "10/10"], [7, 9, 10]),
+    "out of": (["3 out of 4", "4 out of 4", "1 out of 4"], [3, 4, 1]),
+    "durations": (["1h 20m", "45m", "2h"], [80, 45, 120]),
+    "durations in words": (["1 hour 20 minutes", "45 minutes", "2 hours"], [80, 45, 120]),
+    "times of the day": (["14:30", "09:05", "23:59"], [870, 545, 1439]),
+    "times with am and pm": (["2:30 PM", "12:05 am", "11:00 AM"], [870, 5, 660]),
+    "ages of animals": (["3 years", "8 months", "1 year"], [1577880, 350640, 525960]),
+    "latitudes": (["40°26'N", "33°52'S", "0°0'N"], [40 + 26 / 60, -33 - 52 / 60, 0]),
+    "longitudes": (["79.98° W", "151.2° E", "0.5° E"], [-79.98, 151.2, 0.5]),
+    "heights": (["5'11\"", "6'0\"", "5'4\""], [71, 72, 64]),
+    "weights in two units": (["500 g", "1.5 kg", "2 kg"], [0.5, 1.5, 2]),
+    "places in a race": (["1st", "2nd", "13th"], [1, 2, 13]),
+    "numbers of houses": (["#12", "#7", "#101"], [12, 7, 101]),
+    "errors of measurement": (["12.3 ± 0.4", "11.0 ± 0.2", "9.8 ± 0.3"], [12.3, 11, 9.8]),
+    "temperatures": (["23 °C", "-5 °C", "0.5 °C"], [23, -5, 0.5]),
+    "minus of typographers": (["−5", "12", "−0.5"], [-5, 12, -0.5]),
+    "footnotes": (["12*", "7 [1]", "9"], [12, 7, 9]),
+    "missing in words": (
+        [*["12", "7", "9"] * 5, "n.d.", "N.A.", "-"],
+        [*[12, 7, 9] * 5, *[NAN] * 3],
+    ),
+    "serial dates of Excel": (["44197", "44228", "44256"], [44197, 44228, 44256]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_as_people_write_them(name):
+    cells, expected = NUMBERS[name]
+    values = column(cells)
+    look = look_at("x", values)
+    assert look.kind == "number"
+    read, _ = as_numbers(values, "x", look.writing)
+    np.testing.assert_allclose(read[: len(cells)], expected)
+
+
+# name: (cells, days)
+DATES = {
+    "months of a year": (["Jan 2020", "March 2021", "Dec 2019"], ["2020-01-01", "2021-03-01"]),
+    "years and months": (["2020-03", "2021-12", "2019-01"], ["2020-03-01", "2021-12-01"]),
+    "quarters": (["Q1 2024", "Q4 2023", "Q2 2024"], ["2024-01-01", "2023-10-01"]),
+    "ordinals": (["5th May 2024", "1st June 2023", "22nd Jan 2024"], ["2024-05-05", "2023-06-01"]),
+    "weekdays": (["Monday, 6 May 2024", "Tue, 7 May 2024"], ["2024-05-06", "2024-05-07"]),
+    "German": (["3. Oktober 2023", "24. Dezember 2022"], ["2023-10-03", "2022-12-24"]),
+    "Spanish": (["1 de mayo de 2024", "5 de enero de 2023"], ["2024-05-01", "2023-01-05"]),
+    "Japanese": (["2024年5月1日", "2023年12月31日"], ["2024-05-01", "2023-12-31"]),
+    "zones": (["2024-05-01T23:30:00-05:00", "2024-05-02 10:00 CEST"], ["2024-05-02"] * 2),
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_of_the_world(name):
+    cells, days = DATES[name]
+    assert look_at("x", column(cells, 8)).kind == "date"
+    read = parse_dates(cells)[: len(days)].astype("datetime64[D]")
+    assert read.astype(str).tolist() == days
+
+
+# name: (cells, kind, separator)
+WORDS = {
+    "yes, no, not available": (["Yes", "No", "N.A.", "yes"], "category", ""),
+    "Likert": (["Strongly agree", "Agree", "Neutral", "Disagree"], "category", ""),
+    "ranges of ages": (["25-34", "35-44", "18-24", "65+"], "category", ""),
+    "ranges of incomes": (["$0 - $24,999", "$25,000 - $49,999", "$50,000 +"], "category", ""),
+    "under and over": (["under 18", "18 or older", "unknown"], "category", ""),
+    "months alone": (["Jan", "Feb", "Mar", "Jan"], "category", ""),
+    "postal codes": (["01234", "10115", "00501"], "category", ""),
+    "versions": (["1.2.3", "1.10.0", "2.0.1"], "category", ""),
+    "emoji": (["😀", "😢", "😐", "😀"], "category", ""),
+    "check marks": (["✓", "✗", "✓"], "category", ""),
+    "names": (["Auerbach, Frank", "Freud, Lucian", "Bacon, Francis"], "category", ""),
+    "places": (["Springfield, IL", "Salem, OR", "Dover, NY"], "category", ""),
+    "answers with commas": (["Yes, often", "Yes, once", "No"], "category", ""),
+    "select all that apply": (["Email;Phone", "Phone", "Email;Post", "Post"], "set", ";"),
+    "with commas and blanks": (["tea, coffee", "coffee", "tea", "milk, tea, coffee"], "set", ","),
+    "with bars": (["a|b", "b|c", "c", "a"], "set", "|"),
+    "a word before the last": (
+        ["red, white and blue", "red", "blue, white", "blue and red", "white"], "set", ", and ",
+    ),
+    "a list of JSON": (['["a", "b"]', '["b"]', '["c", "a"]', "[]"], "set", ","),
+    "a list of Python": (["['a', 'b']", "['b']", "['c', 'a']", "['a']"], "set", ","),
+    "line breaks": (["tea\ncoffee", "coffee", "tea", "milk\ntea"], "set", "\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_as_people_write_them(name):
+    cells, kind, separator = WORDS[name]
+    look = look_at("x", column(cells, 6))
+    assert (look.kind, look.separator) == (kind, separator)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+ROWS = [(f"{i % 7}", "abc"[i % 3], f"{1.5 * i}") for i in range(20)]
+KINDS = {"size": "number", "kind": "category", "price": "number"}
+
+
+def body(rows=ROWS, sign=","):
+    return "".join(sign.join(row) + "\n" for row in rows)
+
+
+PLAIN = "size,kind,price\n" + body()
+EUROPE = "size;kind;price\n" + body([(a, b, c.replace(".", ",")) for a, b, c in ROWS], ";")
+# name: (bytes, end of the name, a part of what is said or "", kinds)
+FILES = {
+    "plain": (PLAIN.encode(), "csv", "", KINDS),
+    "a mark": (PLAIN.encode("utf-8-sig"), "csv", "", KINDS),
+    "UTF-16": (PLAIN.encode("utf-16"), "csv", "", KINDS),
+    "Windows-1252": (PLAIN.replace("c,", "ç,").encode("cp1252"), "csv", "Windows-1252", KINDS),
+    "semicolons and decimal commas": (EUROPE.encode(), "csv", "decimal commas", KINDS),
+    "tabs in a .csv": (PLAIN.replace(",", "\t").encode(), "csv", "separated by tabs", KINDS),
+    "bars": (PLAIN.replace(",", "|").encode(), "csv", "separated by bars", KINDS),
+    "ends of lines of Windows": (PLAIN.replace("\n", "\r\n").encode(), "csv", "", KINDS),
+    "no end of the last line": (PLAIN.rstrip().encode(), "csv", "", KINDS),
+    "blank lines": (PLAIN.replace("\n", "\n\n").encode(), "csv", "", KINDS),
+    "comments before the header": (
+        ("# exported by a shop\n# in May\n" + PLAIN).encode(), "csv", "before the header", KINDS,
+    ),
+    "a title before the header": (
+        ("Prices of 2024,,\n\n" + PLAIN).encode(), "csv", "before the header", KINDS,
+    ),
+    "units below the header": (
+        ("size,kind,price\ncm,,EUR\n" + body()).encode(), "csv", "has units", KINDS,
+    ),
+    "totals at the end": ((PLAIN + "Total,,285\n").encode(), "csv", "'Total', is left out", KINDS),
+    "rows that are too short": (
+        (PLAIN + "1,a\n").encode(), "csv", "row 21 (line 22), which has 2", KINDS,
+    ),
+    "cut in the middle of a row": (PLAIN[:-6].encode(), "csv", "taken as missing", KINDS),
+    "a comma at the end of rows": (
+        PLAIN.replace("\n", ",\n").replace("price,", "price").encode(), "csv", "'column 4'",
+        {**KINDS, "column 4": "empty"},
+    ),
+    "names of rows, as R writes them": (
+        ("size,kind,price\n" + body([(str(i), *row) for i, row in enumerate(ROWS)])).encode(),
+        "csv", "'rownames'", {"rownames": "id", **KINDS},
+    ),
+    "single quotes": (
+        ("'" + PLAIN.rstrip().replace(",", "','").replace("\n", "'\n'") + "'\n").encode(),
+        "csv", "single quotes", KINDS,
+    ),
+    "entities of HTML": (
+        PLAIN.replace("a,", "fish &amp; chips,").encode(), "csv", "HTML", KINDS,
+    ),
+    "line breaks in cells": (PLAIN.replace("a,", '"one\nword",').encode(), "csv", "", KINDS),
+    "the separator that Excel declares": (b"sep=;\n" + EUROPE.encode(), "csv", "semicolons", KINDS),
+    "repeated names": (
+        PLAIN.replace("price", "size", 1).encode(), "csv", "several columns are called",
+        {"size": "number", "kind": "category", "size_2": "number"},
+    ),
+    "names of two lines": (
+        ("shape,,sale,\nsize,kind,price,tax\n" + body([(*row, "1") for row in ROWS])).encode(),
+        "csv", "first two lines", {**KINDS, "tax": "constant"},
+    ),
+    "compressed": (gzip.compress(PLAIN.encode()), "csv.gz", "", KINDS),
+    "JSON lines": (
+        "".join(f'{{"size": {a}, "kind": "{b}", "price": {c}}}\n' for a, b, c in ROWS).encode(),
+        "jsonl", "", KINDS,
+    ),
+}  # fmt: skip
+
+
+def opened(content, end, tmp_path):
+    """Return what columns are taken for, and all that was said."""
+    path = tmp_path / f"table.{end}"
+    path.write_bytes(content)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        table = open_table(path)
+        looks = look_at_table(table)
+    return looks, " ".join([*table.notes, *(str(one.message) for one in told)])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_as_people_save_them(name, tmp_path):
+    pytest.importorskip("pyarrow")
+    content, end, said, kinds = FILES[name]
+    looks, heard = opened(content, end, tmp_path)
+    if kinds is not None:
+        assert {look["column"]: look["kind"] for look in looks} == kinds
+    assert said in heard
+    if not said:
+        assert heard == ""
+
+
+# name: (text, parts of the message)
+REFUSED = {
+    "a cell too many": (PLAIN + "1,a,2,3\n", ["row 21 (line 22) has 4 cells", "Quote cells"]),
+    "an open quote": (PLAIN + '1,"a,2\n3,b,4\n', ["line 22", "never closed"]),
+    "nothing": ("", ["is empty"]),
+    "a header alone": ("size,kind,price\n", ["no rows"]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_named(name, tmp_path):
+    pytest.importorskip("pyarrow")
+    text, parts = REFUSED[name]
+    with pytest.raises(ValueError, match=r"table\.csv") as error:
+        opened(text.encode(), "csv", tmp_path)
+    for part in parts:
+        assert part in str(error.value)
