@@ -594,7 +594,8 @@ class Tuned(PartsByName):
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         estimates = self.best_estimator_.output_basis_.probabilities(F)
-        return self.calibration_.apply(estimates)
+        calibration = getattr(self, "calibration_", None)  # files of before have none
+        return estimates if calibration is None else calibration.apply(estimates)
 
     @available_if(_has_probabilities)
     def decision_function(self, X: Any) -> np.ndarray:
