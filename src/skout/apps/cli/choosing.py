@@ -1,5 +1,6 @@
 """Which columns of a table are inputs and which outputs: what was asked for, or what they hold."""
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -87,7 +88,12 @@ def _targets(table: Table, settings: Settings) -> list[list[str]]:
     by_default = ["Y*"] if table.path.suffix.lower() == ".npz" else []
     patterns = list(dict.fromkeys(settings.target or by_default))
     if not patterns:
-        raise ValueError("--target is missing: name the column to predict, or a pattern of some.")
+        words = ("target", "label", "class", "y", "price", "outcome")
+        likely = next((n for n in table.names if n.lower() in words), table.names[-1])
+        raise ValueError(
+            "--target is missing: name the column to predict, such as "
+            f"--target {shlex.quote(likely)}. There are: {listed(table.names)}."
+        )
     targets = [select(pattern, table.names, "--target") for pattern in patterns]
     counts = Counter(name for columns in targets for name in columns)
     twice = next((name for name, count in counts.items() if count > 1), None)

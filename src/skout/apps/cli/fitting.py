@@ -333,7 +333,7 @@ def validation(model: Tuned) -> dict[str, Any]:
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},
-        "fits": len([row for row in model.results_ if row["map"] != "constant"]),
+        "fits": sum(row["map"] != "constant" and not row["cut"] for row in model.results_),
         "interrupted": model.interrupted_,
         "chosen": [
             {

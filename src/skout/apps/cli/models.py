@@ -76,7 +76,7 @@ def look(
 
 def fit(
     data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
-    out: NewModel,
+    out: NewModel = Path("model.skout"),
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,

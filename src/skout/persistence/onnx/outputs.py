@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 from scipy import sparse
 
 from ..._numerics.types import Candidates, Estimator, Objects
 from ..._numerics.validation import check_number
+from ...decoding import RankingDecoder
 from ...decoding.base import able
 from ...kinds import LabelFeatures
-from .graph import ROWS, OnnxGraph, Shape
+from .graph import ROWS, OnnxGraph, Shape, add_part
+
+# Items of rankings of which all orders are compared: 5,040 of seven.
+_MOST_ITEMS = 7
 
 
 def add_outputs(
-    graph: OnnxGraph, F: str, decoder: Estimator, candidates: Candidates, k: int
+    graph: OnnxGraph,
+    F: str,
+    decoder: Estimator,
+    candidates: Candidates,
+    k: int,
+    calibration: Estimator | None = None,
 ) -> None:
-    """Add what a decoder makes of coordinates as outputs of the graph."""
+    """Add what a decoder makes of coordinates as outputs of the graph.
+
+    Estimates of probabilities are calibrated, where something does that.
+    """
     basis, name = getattr(decoder, "basis_", None), type(decoder).__name__
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
-        _add_classes(graph, F, basis.classes_)
+        _add_classes(graph, F, basis.classes_, calibration)
     elif name == "CodeDecoder":
         add_numbers(
             graph, _moved(graph, F, basis.scale_, basis.mean_), basis.is_vector_, basis.rank_
         )
     elif name == "SetDecoder":
-        _add_sets(graph, F, decoder)
+        _add_sets(graph, F, decoder, calibration)
     elif name == "BordaDecoder":
         _add_rankings(graph, F, decoder)
+    elif isinstance(decoder, RankingDecoder) and decoder.n_items_ <= _MOST_ITEMS:
+        _add_orders(graph, F, decoder)
     elif not callable(getattr(decoder, "embed", None)):
         raise TypeError(
             f"{name} has no form in ONNX: it searches for each output by itself. Numbers, classes, "
-            "label sets, rankings by Borda and candidates have one."
+            f"label sets, rankings by Borda or of at most {_MOST_ITEMS} items, and candidates have "
+            "one."
         )
     else:
         _add_search(graph, F, decoder, candidates, k)
@@ -48,7 +65,16 @@ def _moved(graph: OnnxGraph, F: str, scale: np.ndarray, mean: np.ndarray) -> str
     return graph.node("Add", scaled, graph.constant(mean))
 
 
-def _add_classes(graph: OnnxGraph, F: str, classes: np.ndarray) -> None:
+def _add_probabilities(
+    graph: OnnxGraph, estimates: str, width: int, calibration: Estimator | None
+) -> None:
+    P = estimates if calibration is None else add_part(graph, calibration, estimates)
+    graph.output("probabilities", P, [ROWS, width])
+
+
+def _add_classes(
+    graph: OnnxGraph, F: str, classes: np.ndarray, calibration: Estimator | None
+) -> None:
     """Add the class of the largest coordinate, and the probabilities nearest to coordinates."""
     at = graph.node("ArgMax", F, axis=1, keepdims=0)
     if classes.dtype.kind in "biu":
@@ -58,7 +84,7 @@ def _add_classes(graph: OnnxGraph, F: str, classes: np.ndarray) -> None:
     else:
         kind, names = graph.onnx.TensorProto.STRING, graph.texts(list(map(str, classes)))
     graph.output("label", graph.node("Gather", names, at), [ROWS], kind)
-    graph.output("probabilities", _projected(graph, F, len(classes)), [ROWS, len(classes)])
+    _add_probabilities(graph, _projected(graph, F, len(classes)), len(classes), calibration)
 
 
 def _projected(graph: OnnxGraph, F: str, n: int) -> str:
@@ -76,7 +102,7 @@ def _projected(graph: OnnxGraph, F: str, n: int) -> str:
 # Label sets ---------------------------------------------------------------------------------------
 
 
-def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
+def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator, calibration: Estimator | None) -> None:
     """Add rows of 0 and 1 as "labels", and the probability of each label."""
     basis = decoder.basis_
     n = basis.n_labels_
@@ -95,7 +121,7 @@ def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     kind = graph.onnx.TensorProto.INT64
     graph.output("labels", graph.cast(chosen, np.int64), [ROWS, n], kind)
     low = graph.node("Max", expected, graph.constant(0.0))
-    graph.output("probabilities", graph.node("Min", low, graph.constant(1.0)), [ROWS, n])
+    _add_probabilities(graph, graph.node("Min", low, graph.constant(1.0)), n, calibration)
 
 
 def _cube(graph: OnnxGraph, F: str, basis: LabelFeatures) -> str:
@@ -157,6 +183,27 @@ def _best_f1(graph: OnnxGraph, F: str, cube: str, expected: str, decoder: Estima
 # Rankings and candidates --------------------------------------------------------------------------
 
 
+def _add_orders(graph: OnnxGraph, F: str, decoder: RankingDecoder) -> None:
+    """Add "ranks": of all orders the one that is nearest, as few items have few of them."""
+    orders = np.array(list(permutations(range(decoder.n_items_))))
+    kernel = decoder.kernel_
+    features = np.asarray(kernel.features(kernel.encode(orders)), dtype=np.float64)
+    # 2 g . phi(c) - k(c, c), g = f D
+    scores = graph.node("MatMul", F, graph.constant(2.0 * decoder.directions_ @ features.T))
+    squares = np.sum(features**2, axis=1)
+    if np.ptp(squares) > 1e-9:  # of Kendall's kernel all are the same
+        scores = graph.node("Sub", scores, graph.constant(squares))
+    at = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    _add_ranks(graph, graph.node("Gather", graph.constant(orders, np.int64), at), decoder)
+
+
+def _add_ranks(graph: OnnxGraph, ranks: str, decoder: RankingDecoder) -> None:
+    """Add ranks from 0 as an output, from 1 where those of training were."""
+    lowest = int(np.min(decoder.decode(np.zeros((1, len(decoder.directions_))))))
+    ranks = graph.node("Add", ranks, graph.numbers(lowest))
+    graph.output("ranks", ranks, [ROWS, decoder.n_items_], graph.onnx.TensorProto.INT64)
+
+
 def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     """Add "ranks": of each item how many have more votes, or as many and a lower number."""
     n = decoder.n_items_
@@ -172,9 +219,7 @@ def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     ties = graph.node("And", graph.node("Equal", mine, others), before)
     ahead = graph.node("Or", graph.node("Less", mine, others), ties)
     ranks = graph.sum(graph.cast(ahead, np.int64), 2, keepdims=False)
-    lowest = int(np.min(decoder.decode(np.zeros((1, len(decoder.directions_))))))
-    ranks = graph.node("Add", ranks, graph.numbers(lowest))
-    graph.output("ranks", ranks, [ROWS, n], graph.onnx.TensorProto.INT64)
+    _add_ranks(graph, ranks, decoder)
 
 
 def _add_search(

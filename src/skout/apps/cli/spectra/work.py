@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout import SpectrumIdentifier, save
 
@@ -146,8 +146,8 @@ def identify_files(
             top=search.top,
             by=search.by,
             prior=known,
+            merge=labels,
             progress=lambda done, total: bar.update(done - bar.n),
-            **({} if labels is None else {"merge": labels}),
         )
     rows = _first_rows(labels) if labels is not None else list(range(len(table)))
     if labels is not None:
@@ -177,16 +177,15 @@ def _first_rows(labels: list[str]) -> list[int]:
 def _limits(model: SpectrumIdentifier) -> str:
     """Return what the model that comes with skout knows, and how good it was."""
     known = model.validation_
-    scores = ", ".join(
-        f"{name} {100 * facts['top_1']:.0f} %"
-        for name, facts in (
-            ("top 1", known),
-            ("with --prior pool", known.get("with_prior")),
-            ("the prior alone", known.get("prior")),
-            ("random order", known["random"]),
-        )
-        if facts
+    scores = (
+        f"top 1 {100 * known['top_1']:.0f} %, random order {100 * known['random']['top_1']:.0f} %"
     )
+    if "with_prior" in known:
+        both, same, alone = (
+            f"{100 * known[name]['top_1']:.0f} %"
+            for name in ("with_prior", "same_without_prior", "prior")
+        )
+        scores += f"; with --prior pool {both} (without it {same}, the prior alone {alone})"
     return (
         f"the model that comes with skout learned from {known['n_spectra']:,} open spectra of "
         f"{known['n_library']:,} molecules. On {known['n_several']:,} spectra of laboratories that "
