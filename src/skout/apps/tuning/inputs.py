@@ -185,13 +185,16 @@ def _checked_objects(X: Any) -> Any:
     return X
 
 
-def first_inputs(X: Any, encoder: TableEncoder | None) -> tuple[TableEncoder | None, Any]:
+def first_inputs(
+    X: Any, encoder: TableEncoder | None, kinds: dict[str, str] | None = None
+) -> tuple[TableEncoder | None, Any]:
     """Return what makes numbers of a table, fitted, and X as models take it.
 
     It is a copy of `encoder`, if one is given, and None for numbers, or what is no table.
     """
     if isinstance(X, EncodedRows):
         return X.encoder, np.asarray(X)
+    encoder = with_kinds(encoder, kinds)
     if not is_frame(X) or (has_only_numbers(X) and not getattr(encoder, "kinds", None)):
         return None, read_inputs(X, None, names_of(X))
     fitted = TableEncoder() if encoder is None else clone(encoder)
