@@ -128,7 +128,7 @@ class PartsByName(BaseEstimator):
     #: From the parameters that may be names to what makes the objects.
     _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
 
-    def __new__(cls, *args: Any, **params: Any) -> Self:
+    def __new__(cls, *_: Any, **params: Any) -> Self:
         for name in params.keys() & _ELSEWHERE.keys():
             if name not in inspect.signature(cls).parameters:
                 raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
