@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
+.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest models test-ready test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
 # Targets with two signs are shown first, those with three below them.
 help:
@@ -91,6 +91,20 @@ test-wheel: ### build the wheel, install it where nothing else is, and use it
 	$(VENV)-wheel/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[cli]"
 	$(VENV)-wheel/bin/python packaging/smoke.py
 
+# The same with RDKit: spectra are identified with no model, no pool and no network.
+test-ready: ### build the wheel, install it with chemistry, and name the molecules of a spectrum
+	rm -rf $(VENV)-ready dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv $(VENV)-ready
+	$(VENV)-ready/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[chem,cli,fast]"
+	$(VENV)-ready/bin/python packaging/ready.py
+
+# Both come with skout, and change seldom: their bytes stay in the history of the repository.
+SHIPPED := src/skout/apps/spectra/shipped
+models: $(READY) ### the list of molecules, and the model of open spectra, that come with skout
+	$(BIN)/python packaging/molecules.py
+	$(BIN)/skout models build massbank -o $(SHIPPED)/massbank.skout
+
 lint: $(READY) ### style, format and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -105,7 +119,7 @@ format: $(READY) ### rewrite the files as lint wants them
 
 # One target for each script of benchmarks/: make bench-graphs BENCH_ARGS=--quick
 BENCH := bits machines outofcore ridge structured
-BENCH_MORE := bombs budget cluster cost graphs holes metric serve threads
+BENCH_MORE := bombs budget cluster cost graphs metric missing_targets serve threads
 BENCH_GPU := deep gpu large_m machines_gpu
 bench: $(BENCH:%=bench-%) ### speed and memory, against scikit-learn and plain NumPy
 bench-all: $(BENCH_MORE:%=bench-%) ### the other benchmarks of a CPU (also: bench-NAME)

@@ -349,7 +349,7 @@ def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> 
     if sample_weight is None:
         return None
     with numbers_in(sample_weight, "sample_weight"):
-        # it looks at the number of rows, and newer versions at where they are
+        # it reads the number of rows, and newer versions where they are
         rows = np.empty((n_rows(X), 0))
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, RandomState, Table, Weights
+from .._numerics.types import Floats, Index, Ints, Objects, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 
 #: Pairs (train, test) of positions of rows, or masks.
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: One penalty, or those to choose from.
+Alphas: TypeAlias = float | Sequence[float] | Floats
+
+
+class Splitter(Protocol):
+    """What is asked of a splitter of scikit-learn."""
+
+    def split(
+        self, X: Floats, y: Objects = None, groups: Ints | None = None
+    ) -> Iterable[tuple[Index, Index]]: ...
+
+
 #: A number of folds, a splitter of scikit-learn, or splits.
-CV: TypeAlias = Any
+CV: TypeAlias = int | Splitter | Iterable[tuple[Index, Index]] | None
 
 #: The roles that a row may have in a split; their sum where it has both.
 TRAIN, TEST = 1, 2
@@ -51,7 +63,7 @@ _AHEAD = 2.0
 def deal(
     cv: CV,
     n: int,
-    y: Any = None,
+    y: Objects = None,
     weights: Weights = None,
     random_state: RandomState = None,
     *,
@@ -63,7 +75,8 @@ def deal(
     A number of folds, `cv`, deals the rows at random, since files are often sorted. A splitter,
     which is given the targets or objects y and the groups, or splits, are taken as they are. Rows
     of a group come into the same fold. Weights that are not in memory are not read. If
-    `stratified`, y are classes, of which each fold has its share.
+    `stratified`, y are classes, of which each fold has its share, or rows of 0 and 1, (n, L), that
+    say which labels a row has: then each fold has its share of each label.
     """
     from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
@@ -77,6 +90,11 @@ def deal(
         numbers = np.unique(groups, return_inverse=True)[1]
     if isinstance(cv, Integral) and not stratified and n > 1:
         cv = check_size(cv, n, "cv")  # no more folds than rows
+    if stratified and groups is None and isinstance(cv, Integral) and len(np.shape(y)) == 2:
+        rng = check_rng(random_state).spawn(2)[1]
+        fold = _label_folds(sparse.csc_matrix(y), check_size(cv, n, "cv"), rng)
+        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        return [(np.setdiff1d(np.arange(n), held, assume_unique=True), held) for held in numbers]
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         if cv is None or isinstance(cv, Integral):
@@ -105,6 +123,38 @@ def deal(
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
     return _not_empty(splits, cv)
+
+
+def _label_folds(labels: sparse.csc_matrix, n_folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the fold of each row, so that each fold has its share of each label.
+
+    The rows of the rarest label are dealt first, to the folds that lack most of it, and where
+    several do, to those that lack most rows (iterative stratification, Sechidis et al., 2011; here
+    all rows of a label at once, and labels in the order of their numbers of rows).
+    """
+    n = labels.shape[0]
+    fold, sizes = np.full(n, -1), np.zeros(n_folds)
+    counts = np.diff(labels.indptr)
+    columns = (labels.indices[labels.indptr[j] : labels.indptr[j + 1]] for j in np.argsort(counts))
+    for rows in (*columns, np.arange(n)):  # the last are those that have no label
+        new = rng.permutation(rows[fold[rows] < 0])
+        if len(new):
+            dealt = fold[rows]
+            lacks = len(rows) / n_folds - np.bincount(dealt[dealt >= 0], minlength=n_folds)
+            share = _water_level(lacks, len(new))
+            whole = np.floor(share)
+            order = np.lexsort((rng.random(n_folds), sizes, whole - share))
+            whole[order[: len(new) - int(whole.sum())]] += 1
+            fold[new] = np.repeat(np.arange(n_folds), whole.astype(int))
+            sizes += whole
+    return fold
+
+
+def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
+    """Return max(lacks - t, 0), with the t that makes their sum the total."""
+    ordered = -np.sort(-lacks)
+    t = (np.cumsum(ordered) - total) / np.arange(1, len(lacks) + 1)
+    return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
 
 
 def _not_empty(splits: list[Any], cv: CV) -> list[Any]:
@@ -339,7 +389,7 @@ def _standard_error(scores: Floats) -> Floats:
     return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
 
 
-def squared_error(y: Any, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
+def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
     """Return minus the mean squared error as the score of a `Scorer`."""
     targets = source(y)
 
