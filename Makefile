@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
+.PHONY: help demo test docs release-check dist-check test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
 # Targets with two signs are shown first, those with three below them.
 help:
@@ -90,6 +90,26 @@ test-wheel: ### build the wheel, install it where nothing else is, and use it
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[cli]"
 	$(VENV)-wheel/bin/python packaging/smoke.py
+
+# What RELEASING.md wants before a tag, without a network: tests, tests without extras, the site, both
+# distributions, looked at by those who know what an index wants, and the wheel in other Pythons.
+PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do command -v python$$v; done)
+
+release-check: $(READY) $(SITE) ### all of RELEASING.md that needs no network (PYTHONS="python3.12 ..." for the wheel)
+	$(MAKE) --no-print-directory test test-core docs dist-check
+	for python in $(PYTHONS); do $(MAKE) --no-print-directory test-wheel PYTHON=$$python || exit 1; done
+
+dist-check: $(VENV)/.release ### build sdist and wheel, and check both
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m check_wheel_contents dist/*.whl
+	$(BIN)/python packaging/contents.py dist
+
+$(VENV)/.release: $(LIGHT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  $$($(BIN)/python packaging/contents.py --group release)
+	touch $@
 
 lint: $(READY) ### style, format and spelling
 	$(BIN)/ruff check .
