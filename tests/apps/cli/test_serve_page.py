@@ -150,6 +150,7 @@ def folder(tmp_path_factory):
 
 def fill(page, row):
     for j, value in enumerate(row.values()):
+        page.one(f"#x{j}").clear()  # of its typical value
         page.one(f"#x{j}").send_keys(str(value))
 
 
@@ -191,14 +192,14 @@ def test_a_row_is_typed_and_its_answer_is_drawn(kind, page, folder):
             assert page.one("img.molecule").get_attribute("alt") == f"Structure of {answer['mol']}"
         else:
             assert page.texts(".bar .name") == ["y", "z"]
-            assert f"{answer['y']:.4g}" in first.text
+            assert f"{answer['y']:.3g}" in first.text
         if kind != "numbers":
             _, ranked = ask.json("POST", "/api/rank", {"rows": ROWS[:1], "top": 10})
             candidates = ranked["rows"][0]["candidates"]
             assert len(page.all("#results .candidates > li")) == len(candidates)
             shown = page.texts("#results .candidates .bar .number")
             assert [float(text.replace("−", "-")) for text in shown] == pytest.approx(
-                [one["score"] for one in candidates], rel=1e-3, abs=1e-12
+                [one["score"] for one in candidates], rel=6e-3, abs=1e-12
             )
     assert page.complaints() == []
 
@@ -220,6 +221,7 @@ def test_a_table_is_dropped_and_the_csv_is_that_of_the_command_line(page, folder
 def test_mistakes_are_told(page, folder):
     with running(served(fit("label sets", folder, "mistakes.skout"))) as ask:
         page.open(ask)
+        page.one("#x0").clear()
         page.go()  # without a number
         assert "column 'x1' has no value in row 1" in page.status()
         assert "bad" in page.one("#status").get_attribute("class")

@@ -21,14 +21,15 @@ from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
+from ..tables.numerals import is_missing
 from ..tuning import MAPS, Target
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows, wanted
 from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
 
-# Rows of which some can be held out.
-_LEAST_ROWS = 10
+# Rows of which some can be held out, and inputs that a form may have.
+_LEAST_ROWS, _MOST_SHOWN = 10, 100
 # Rows whose columns are shuffled to tell which matter most, how many are named, and the seconds
 # that there are for it: each shuffled column costs a prediction of these rows.
 _SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
@@ -90,6 +91,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
+        "example": typical_row(table, inputs),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
@@ -138,6 +140,7 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
         )
         tuned = Tuned(
             first.outputs.kind.name,
+            settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=encoder,
@@ -174,6 +177,25 @@ def _that_matter(models: list[Any], pairs: list[_Rereadable]) -> list[list[str]]
             found = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS)
         columns.append([one.column for one in found.losses[:_MOST_COLUMNS] if one.loss > 0.0])
     return columns
+
+
+def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
+    """Return a row that nobody has: medians of numbers, and the most frequent words that recur."""
+    if len(inputs.columns) > _MOST_SHOWN:
+        return {}
+    part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
+    numbers = zip(inputs.numbers, part.columns(inputs.numbers).T, strict=True)
+    row: dict[str, float | str] = {
+        name: float(f"{np.nanmedian(values):.4g}")
+        for name, values in numbers
+        if not np.isnan(values).all()
+    }
+    for name in inputs.texts:
+        cells = Counter(cell for cell in part.texts[name] if not is_missing(cell or ""))
+        for cell, n in cells.most_common(1):
+            if n > 1:
+                row[name] = cell
+    return row
 
 
 def _tell(unused: dict[str, str]) -> None:
@@ -296,7 +318,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
-        "metric": KINDS[model.kind_].metric,
+        "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},

@@ -22,7 +22,7 @@ _BEND = 3.0
 _QUARTILES = 1.349
 _DAY, _YEAR = 86400.0, 365.25
 # Hashed n-grams of texts and of names of categories.
-_HASHED = 2**14
+HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
@@ -38,6 +38,8 @@ class NumberColumns(BaseEstimator):
     z = (x - median) / (quartile range / 1.349), then z / sqrt(1 + (z/3)^2), of variance 1. What is
     missing becomes the median; a column of 0 and 1 says where, if there was some in `fit`.
     """
+
+    bend = _BEND
 
     def fit(self, values: np.ndarray) -> NumberColumns:
         """Learn centres and scales of an array of shape (n, d), NaN where missing."""
@@ -74,6 +76,8 @@ class NumberColumns(BaseEstimator):
 
 class DateColumn(BaseEstimator):
     """Dates: the day as a number, and season, day of the week and hour on circles."""
+
+    day, year = _DAY, _YEAR  # in seconds, in days
 
     def fit(self, moments: np.ndarray) -> DateColumn:
         """Learn the scale, and which circles the dates go round."""
@@ -158,7 +162,7 @@ class HashedText(BaseEstimator):
         hashing = HashingVectorizer(
             analyzer=self.analyzer,
             ngram_range=tuple(self.n_grams),
-            n_features=_HASHED,
+            n_features=HASHED,
             alternate_sign=False,
             norm=None,
         )
@@ -170,7 +174,7 @@ class HashedText(BaseEstimator):
         from sklearn.utils.extmath import randomized_svd
 
         counts = self._counts(cells)
-        met = np.bincount(counts.indices, minlength=_HASHED)  # in how many cells
+        met = np.bincount(counts.indices, minlength=HASHED)  # in how many cells
         self.used_ = np.flatnonzero(met >= min(2, met.max()))
         self.weights_ = TfidfTransformer(sublinear_tf=True).fit(counts[:, self.used_])
         rows = self.weights_.transform(counts[:, self.used_])

@@ -1,5 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
 from .estimator import Tuned
 from .inputs import ColumnScaler

@@ -149,4 +149,4 @@ def learning_curve(subject: Subject) -> list[Point]:
 
 def _targets(model: Any, Y: Any) -> Any:
     """Return targets of the shape that the model was fitted with."""
-    return Y[:, 0] if getattr(model, "_is_vector", False) else Y
+    return np.reshape(Y, (len(Y), -1))[:, 0] if getattr(model, "_is_vector", False) else Y

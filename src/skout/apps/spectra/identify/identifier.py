@@ -273,7 +273,7 @@ class SpectrumIdentifier(PartsByName):
             Whether candidates have the mass of the precursor, or the formula that comes with the
             spectrum.
         adduct : str, optional
-            Of spectra that do not say theirs, such as "[M+H]+".
+            Of spectra that do not say theirs, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".
         prior : mapping of InChIKey skeletons to numbers, optional
             As in `fit`, which must have had one. Default: the spectrum alone decides.
         merge : sequence of labels, optional

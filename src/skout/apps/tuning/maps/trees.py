@@ -275,6 +275,19 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._targets = sparse.csr_matrix(targets) if is_sparse else targets.astype(np.float32)
         return self
 
+    def leaf_means(self) -> np.ndarray | None:
+        """Return what each leaf adds to a prediction, (nodes of all trees, p).
+
+        None where the trees themselves have the outputs.
+        """
+        if self._is_plain:
+            return None
+        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
+        sizes = np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
+        sums = self._leaves.T @ self._targets
+        sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+        return sums / sizes[:, None]
+
     def predict(self, X: Inputs) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
         if self._is_plain:
