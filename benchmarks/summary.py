@@ -233,8 +233,8 @@ def evidence() -> str:
     rows.append(
         [
             f"`skout identify`, {by_formula['n']:,} spectra of laboratories held out",
-            f"{100 * by_formula['top 1']:.0f} % first among candidates of the formula; random order "
-            f"{100 * random['top 1']:.0f} %; SIRIUS was not run",
+            f"{100 * by_formula['top 1']:.0f} % first among candidates of the formula; in random "
+            f"order {100 * random['top 1']:.0f} %; SIRIUS was not run",
             "[`experiments.ours.spectra_open`](docs/identify.md)",
         ]
     )

@@ -105,7 +105,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
 }
 
-# The menu of versions reads `_static/switcher.json` of the published site, which RELEASING.md keeps.
+# The menu of versions reads `_static/switcher.json` of the published site, see RELEASING.md.
 SITE = PROJECT.get("urls", {}).get("documentation", "").rstrip("/")
 SWITCHER: dict[str, object] = (
     {
@@ -131,9 +131,7 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "show_nav_level": 1,
-    "icon_links": [
-        {"name": "Repository", "url": REPOSITORY, "icon": "fa-solid fa-code-branch"}
-    ],
+    "icon_links": [{"name": "Repository", "url": REPOSITORY, "icon": "fa-solid fa-code-branch"}],
     "navigation_with_keys": False,
     **SWITCHER,
     "show_prev_next": True,
