@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs release-check dist-check test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
+.PHONY: help demo test docs release-check dist-check test-core test-wheel test-oldest test-newest record-oldest record-newest models test-ready test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
 # Targets with two signs are shown first, those with three below them.
 help:
@@ -110,6 +110,20 @@ $(VENV)/.release: $(LIGHT)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  $$($(BIN)/python packaging/contents.py --group release)
 	touch $@
+
+# The same with RDKit: spectra are identified with no model, no pool and no network.
+test-ready: ### build the wheel, install it with chemistry, and name the molecules of a spectrum
+	rm -rf $(VENV)-ready dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv $(VENV)-ready
+	$(VENV)-ready/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[chem,cli,fast]"
+	$(VENV)-ready/bin/python packaging/ready.py
+
+# Both come with skout, and change seldom: their bytes stay in the history of the repository.
+SHIPPED := src/skout/apps/spectra/shipped
+models: $(READY) ### the list of molecules, and the model of open spectra, that come with skout
+	$(BIN)/python packaging/molecules.py
+	$(BIN)/skout models build massbank -o $(SHIPPED)/massbank.skout
 
 lint: $(READY) ### style, format and spelling
 	$(BIN)/ruff check .

@@ -267,7 +267,6 @@ def steps(kinds: BondKinds) -> dict[str, np.ndarray]:
         "+ fragments by cost": simple,
         "+ fragments by class and hydrogens": np.ones(len(group), bool),
         "all but formulas of peaks": masses | ~formulas,
-        "fragments alone": ~formulas,
     }
 
 
@@ -306,10 +305,12 @@ def score(protocol: Protocol, n_queries: int | None) -> None:
         listed = (test.columns[-1] > 0) & test.each(
             np.maximum.reduceat(test.right & (test.columns[-1] > 0), test.indptr[:-1])
         )
-        train = held if by == "mass" else held.of(held.alike)
         rows = []
-        for name, kept in steps(model.models.kinds).items():
-            part = replace(train, columns=train.columns[kept])
+        for name, kept in steps(model.models.kinds).items() if by == "formula" else ():
+            if kept.all():
+                continue  # that is the model
+            part = held.of(held.alike)
+            part = replace(part, columns=part.columns[kept])
             compact = np.unique(groups[kept], return_inverse=True)[1]
             ranking, _ = calibrated(part, weighed(part, compact, ALPHA))
             rows.append({"model": name, **measured(test, test.columns[:-1][kept], ranking, model)})

@@ -61,9 +61,8 @@ def test_addresses_are_the_same_everywhere():
     base = urls["repository"]
     assert urls["issues"].startswith(base)
     assert urls["changelog"].startswith(urls["documentation"])
-    pages = [
-        ROOT / name for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "docs/_static/switcher.json")
-    ]
+    names = ("SECURITY.md", "CODE_OF_CONDUCT.md", "docs/_static/switcher.json")
+    pages = [ROOT / name for name in names]
     owner = base.split("/")[3]
     for page in [*pages, *(ROOT / ".github").rglob("*.yml")]:
         for found in re.findall(r"github\.com/([\w-]+)|([\w-]+)\.github\.io", page.read_text()):

@@ -22,7 +22,7 @@ import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
 from skout.apps.cli.spectra.drawings import spectrum_svg  # noqa: E402
 from skout.apps.cli.spectra.work import for_people  # noqa: E402
-from skout.apps.spectra.identify.annotation import explain_peaks  # noqa: E402
+from skout.apps.spectra.identify.explaining import explain_peaks  # noqa: E402
 from skout.apps.spectra.shipped.defaults import MODEL  # noqa: E402
 from skout.datasets import load  # noqa: E402
 from skout.kinds import Smiles  # noqa: E402
@@ -471,7 +471,11 @@ def test_the_page_has_all_spectra_with_drawings(folder, page):
     assert not any("open" in attrs for attrs in folded)
     drawn = [attrs for tag, attrs in page.tags if tag == "svg"]
     shown = sum(min(5, len(one["hits"])) for one in found)
-    assert len(drawn) == shown + N_ASKED  # molecules, and a spectrum each
+    assert sum(attrs.get("class") == "spectrum" for attrs in drawn) == N_ASKED
+    framed = [a.get("class") for tag, a in page.tags if tag == "li"]
+    assert framed.count("in") + framed.count("out") == shown
+    assert framed.count(None) > 0  # fragments
+    assert len(drawn) == N_ASKED + len(framed)
     framed = [a for tag, a in page.tags if tag == "li" and a.get("class") == "in"]
     assert len(framed) == sum(hit["in_set"] for one in found for hit in one["hits"][:5])
 

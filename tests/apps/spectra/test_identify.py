@@ -180,6 +180,25 @@ def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, aske
         assert [hit.rank for hit in one.hits] == list(range(1, len(expected) + 1))
 
 
+def test_candidates_that_are_not_looked_at_closely_get_the_lowest_value(
+    model, asked, pool, monkeypatch
+):
+    from skout.apps.spectra.identify import columns as module
+
+    query = max(asked, key=lambda one: len(pool.by_mass(one["precursor_mz"] - 1.00727646)))
+    own = pool.by_mass(query["precursor_mz"] - 1.00727646)
+    ion = Ions(spectra_table([query]).spectra, np.array([query["adduct"]]))
+    whole = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    monkeypatch.setattr(module, "_MOST_CLOSE", 2)
+    some = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    best = np.argsort(-whole[0], kind="stable")
+    assert len(own) > 3
+    assert_array_equal(some[: len(WAYS)], whole[: len(WAYS)])
+    assert_allclose(some[:, best[:2]], whole[:, best[:2]])
+    lowest = whole[len(WAYS) :, best[:2]].min(axis=1)
+    assert_allclose(some[len(WAYS) :, best[2]], lowest)
+
+
 def test_hits_say_what_the_pool_knows(pool, found):
     for hit in itertools.chain.from_iterable(one.hits for one in found):
         assert hit.smiles == pool._smiles[hit.index]

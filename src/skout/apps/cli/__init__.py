@@ -4,8 +4,8 @@
 that name molecules, `models` those that fit and use a model of a table; `options` has what they
 share. `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a
 model of words, `fitting`, `tuning` and `using` do the work, `classes` scores classes, `unseen`
-names new values, and `results` writes files. `report` writes a page on a model, `serve` answers requests,
-and `exporting` writes ONNX.
+names new values, and `results` writes files. `report` writes a page on a model, `serve` answers
+requests, and `exporting` writes ONNX.
 """
 
 import os

@@ -92,10 +92,11 @@ def _section(i: int, one: Identification, spectrum: Spectra, found: Found) -> st
     facts.append(f"{one.n_candidates:,} candidates, {one.n_in_set:,} in the prediction set")
     best = one.hits[0] if one.hits else None
     short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else one.note
-    is_open = " open" if len(found.results) <= _OPEN else ""
+    is_open = len(found.results) <= _OPEN
+    kind, fold = ("", " open") if is_open else (' class="folded"', "")
     # a link to what is inside of folded details opens them
     lines = [
-        f"<section><details{is_open}><summary><h2>{escape(one.query)}</h2>"
+        f"<section{kind}><details{fold}><summary><h2>{escape(one.query)}</h2>"
         f'<span class="dim">{escape(short)}</span></summary>',
         f'<p class="dim" id="s{i + 1}">{" · ".join(facts)}</p>',
     ]

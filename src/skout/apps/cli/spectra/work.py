@@ -146,8 +146,8 @@ def identify_files(
             top=search.top,
             by=search.by,
             prior=known,
+            merge=labels,
             progress=lambda done, total: bar.update(done - bar.n),
-            **({} if labels is None else {"merge": labels}),
         )
     rows = _first_rows(labels) if labels is not None else list(range(len(table)))
     if labels is not None:

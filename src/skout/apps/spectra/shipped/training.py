@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -91,15 +92,13 @@ def open_library(data: Dataset, rows: np.ndarray) -> SpectraTable:
 
 def in_half_precision(model: SpectrumIdentifier) -> SpectrumIdentifier:
     """Return a model whose matrices take half of the bytes; it computes as precisely as before."""
-    small = SpectrumIdentifier(**model.get_params(deep=False))
-    vars(small).update(vars(model))
-    small.ways_, small.formula_ways_ = map(_halved, (model.ways_, model.formula_ways_))
+    small = copy.copy(model)
+    small.ways_ = _halved(model.ways_)
+    small.formula_ways_ = _halved(model.formula_ways_) if model.formula_ways_ else None
     return small
 
 
-def _halved(ways: BothWays | None) -> BothWays | None:
-    if ways is None:
-        return None
+def _halved(ways: BothWays) -> BothWays:
     maps = (ways.spectra, ways.backward, ways.forward)
     return BothWays(
         *(KernelMap(one.kernel, one.landmarks, one.matrix.astype(np.float16)) for one in maps)
