@@ -121,7 +121,8 @@ def test_the_lock_file_is_complete():
     while wanted:
         one = wanted.pop()
         name = canonicalize_name(one.name)
-        if name in seen or name in ("skout", "setuptools") or (one.marker and not one.marker.evaluate()):
+        is_here = one.marker is None or one.marker.evaluate()
+        if name in {*seen, "skout", "setuptools"} or not is_here:
             continue
         seen.add(name)
         assert name in pinned, f"{name} has no version in constraints.txt"
