@@ -66,7 +66,15 @@ NUMERICS = {
     f"test_{name}.py"
     for name in (
         *("basis", "classifier", "combine", "conformal", "convex", "design", "theory"),
-        *("estimators", "features", "fitting", "hostile_numbers", "hubs", "induced", "label_sets"),
+        *(
+            "estimators",
+            "features",
+            "fitting",
+            "hostile_numbers",
+            "hubness",
+            "induced",
+            "label_sets",
+        ),
         *("linalg", "losses", "machine", "metrics", "predictor", "quantile", "rankings"),
         *("ridge", "routing", "sketches", "solvers", "tasks"),
     )

@@ -40,7 +40,7 @@ from experiments.common import (
     read_record,
     write_record,
 )
-from experiments.ours import any_loss, false_discoveries, short_lists
+from experiments.ours import any_loss, false_discoveries, set_sizes
 from experiments.papers.massbank import draws_table
 from skout import Ensemble, KernelRidge, iokr
 from skout.decoding import LabelSetDecoder
@@ -267,7 +267,7 @@ def alignf_table() -> str:
 
 def hubs_table() -> str:
     rows = []
-    for row in read_record("hubs")["results"]:
+    for row in read_record("hubness")["results"]:
         digits = 3 if row["metric"] == "MRR" else 1
         cells = [pair(row[name], digits) for name in ("without", "with", "gain")]
         rows.append([row["task"], row["metric"], *cells])
@@ -311,7 +311,7 @@ def two_way_others() -> str:
 
 def last_word_table() -> str:
     columns = {"top-1 %": 1, "top-5 %": 1, "top-10 %": 1, "MRR": 3}
-    draws, rows = read_record("last_word")["results"], []
+    draws, rows = read_record("reranking")["results"], []
     for protocol in PROTOCOLS:
         some = [one[protocol] for one in draws if protocol in one]
         if not some:  # not run yet
@@ -335,7 +335,7 @@ def last_word_table() -> str:
 
 def seconds() -> dict[str, str]:
     """Return the longest CPU seconds of fits and of 1,000 queries, over draws and candidates."""
-    draws = read_record("last_word")["results"]
+    draws = read_record("reranking")["results"]
     rows = [one[name] for one in draws for name in PROTOCOLS if name in one]
     found = {
         "{FIT}": max(one["fit, cpu seconds"] for one in draws),
@@ -361,10 +361,10 @@ def page_text() -> str:
         "{LAST WORD}": last_word_table(),
         **seconds(),
         "{WAY DRAWS}": str(len(read_record("two_way_spectra")["results"])),
-        "{LABEL LISTS}": short_lists.label_table(),
-        "{FLOOR}": short_lists.floor_table(),
-        **short_lists.folds_gain(),
-        "{SPECTRA LISTS}": short_lists.spectra_table(),
+        "{LABEL LISTS}": set_sizes.label_table(),
+        "{FLOOR}": set_sizes.floor_table(),
+        **set_sizes.folds_gain(),
+        "{SPECTRA LISTS}": set_sizes.spectra_table(),
         **false_discoveries.places(),
         "{F BETA}": any_loss.f_beta_table(),
         "{EDITS}": any_loss.molecules_table(),
@@ -555,7 +555,7 @@ below, and for scores that are learnt there is no proof. Mean and standard devia
 
 {LABEL LISTS}
 
-![Coverage against mean size, before and after](images/short_lists.png)
+![Coverage against mean size, before and after](images/set_sizes.png)
 
 Yeast is at less than half of its size; emotions, with 593 rows, is not: half would be 7.1. Folds
 shorten its lists in {FOLDS SHORTER} of 20 splits, by {FOLDS GAIN} on average. We found no model

@@ -13,11 +13,11 @@ on the others. Folds: `cv=10` on all.
 
 MassBank: candidates of the formula, molecules of several candidates, at most six spectra each. A
 fifth of the molecules tests, other molecules in each draw. Split: 363 of the others calibrate, as
-many as in the record of `short_lists.py`, and the rest fits. "Before" is the rule until then, of
+many as in the record of `set_sizes.py`, and the rest fits. "Before" is the rule until then, of
 the same p-values, without masses in the rule of Benjamini and Hochberg. Folds: `cv=5` on all but
 the test part. Both ways of `two_way.py`, 1,500 and 800 landmarks, the kernel on spectra by ALIGNF
 on the rows to learn from, which the folds share; width, penalties and weight were chosen on other
-draws of the same molecules (`two_way.py`, `last_word.py`).
+draws of the same molecules (`two_way.py`, `reranking.py`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def spectra_model(kernel: Any, seed: int) -> TwoWay:
 
     gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
     chosen = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
-    weight, normalisation = read_record("last_word")["results"][0]["formula"]["option"]
+    weight, normalisation = read_record("reranking")["results"][0]["formula"]["option"]
     inputs = KernelBasis(kernel, SubSample(M_X), random_state=seed + 2000)
     backward = iokr(
         kernel, GaussianTanimoto(gamma), input_sketch=SubSample(M_X),
@@ -136,7 +136,7 @@ def spectra_model(kernel: Any, seed: int) -> TwoWay:
 
 def spectra_draw(problem: Any, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return what one draw of molecules gives, and how many of the surest answers are wrong."""
-    from experiments.ours.last_word import aligned
+    from experiments.ours.reranking import aligned
     from experiments.ours.two_way import MOST, few, pair
 
     gamma = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"][0]

@@ -15,9 +15,8 @@ The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -49,8 +48,6 @@ from .decoding import EmbeddedPool
 from .decoding.base import (
     DecoderLike,
     FittedOutputs,
-    KernelLike,
-    SketchLike,
     able,
     as_decoder,
     fit_outputs,
@@ -61,19 +58,38 @@ from .decoding.base import (
 from .decoding.search import Found
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
+from .kernels.base import KernelLike
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
-from .losses import LOSSES, Loss, Squared
+from .losses import LOSSES, LossLike, Squared
 from .regressors import InducedMachine, KernelRidge
 from .rows import Source, check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
-from .sketches import as_sketch, least_rows
-from .solvers.folds import CV, Scorer, Splits, held_rows, squared_error
+from .sketches import SketchLike, as_sketch, least_rows
+from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 
-#: A loss, or the name of one.
-LossLike: TypeAlias = Loss | str
+if TYPE_CHECKING:  # PyTorch is optional
+    from numpy.typing import ArrayLike
+
+    from .deep.regressor import Metric, ModuleLike, Training
 
 
-def as_basis(spec: Estimator) -> Estimator:
+class Regressor(Protocol):
+    """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
+
+    def fit(self, X: Objects, y: Objects, /) -> object: ...
+
+    def predict(self, X: Objects, /) -> Objects: ...
+
+
+class OutputBasis(Protocol):
+    """What is asked of a basis: objects in, coordinates out."""
+
+    def fit_transform(self, Y: Objects, /) -> Objects: ...
+
+    def transform(self, Y: Objects, /) -> Objects: ...
+
+
+def as_basis(spec: KernelLike | OutputBasis) -> Estimator:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -268,13 +284,13 @@ class StructuredPredictor(ObjectPredictor):
 
     def __init__(
         self,
-        regressor: Estimator,
-        output_basis: KernelLike | Estimator,
+        regressor: Regressor,
+        output_basis: KernelLike | OutputBasis,
         decoder: DecoderLike = None,
         *,
         scoring: Scoring = None,
     ) -> None:
-        self.regressor = regressor
+        self.regressor: Estimator = regressor  # subclasses have it as a property
         self.output_basis = output_basis
         self.decoder = decoder
         self.scoring = scoring
@@ -453,7 +469,7 @@ class StructuredPredictor(ObjectPredictor):
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
-def _decoder(spec: Estimator, **params: object) -> DecoderLike:
+def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     """Return a decoder with these parameters; one that is an object stays as it is."""
     params = {name: value for name, value in params.items() if value is not None}
     if not params or not isinstance(spec, str | None):
@@ -468,7 +484,7 @@ def iokr(
     *,
     input_sketch: SketchLike = None,
     output_sketch: SketchLike = None,
-    alpha: float | Sequence[float] = 1e-3,
+    alpha: Alphas = 1e-3,
     loss: LossLike = "squared",
     scoring: Scoring = None,
     cv: CV = 5,
@@ -532,7 +548,7 @@ def iokr(
         "alpha": alpha, "cv": cv, "fit_intercept": fit_intercept, "task_matrix": task_matrix,
         "random_state": random_state, "verbose": verbose,
     }  # fmt: skip
-    regressor: Any
+    regressor: Regressor
     if (resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)) is Squared:
         regressor = KernelRidge(*inputs, solver=solver, checkpoint=checkpoint, **options)
     elif name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
@@ -551,7 +567,7 @@ def sisokr(
     *,
     input_sketch: SketchLike = "subsample",
     output_sketch: SketchLike = "p_sparsified",
-    alpha: float | Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2),
+    alpha: Alphas = (1e-5, 1e-4, 1e-3, 1e-2),
     loss: LossLike = "squared",
     scoring: Scoring = None,
     cv: CV = 5,
@@ -597,16 +613,16 @@ def sisokr(
 
 
 def dsokr(
-    module: Estimator,
+    module: ModuleLike,
     output_kernel: KernelLike = "gaussian",
     *,
     output_sketch: SketchLike = "subsample",
     output_rank: int | None = None,
     loss: LossLike = "squared",
-    training: Estimator = None,
-    validation: Estimator = 0.0,
+    training: Training | None = None,
+    validation: float | ArrayLike = 0.0,
     patience: int | None = None,
-    metric: Estimator = None,
+    metric: Metric | None = None,
     scoring: Scoring = "coordinates",
     decoder: DecoderLike = None,
     random_state: RandomState = None,

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from ._numerics.estimators import PartsByName
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
-from ._numerics.types import Matrix, Rng
+from ._numerics.typing import Matrix, Rng
 from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 from .rows.encode import numbers_in
 
@@ -74,7 +74,7 @@ class Draw:
         if W is None:
             R[np.arange(len(self.indices)), self.indices] = 1.0
         else:
-            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W
+            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W  # type: ignore[attr-defined]
         return R * np.reshape(self.scale, (-1, 1))
 
 
@@ -500,7 +500,11 @@ def as_sketch(spec: SketchLike) -> Sketch | None:
         return spec
     if isinstance(spec, str):
         return resolve(spec, SKETCHES, "sketch")()
-    raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.")
+    is_size = isinstance(spec, Integral) and not isinstance(spec, bool)
+    hint = (
+        f" So many landmarks are SubSample({spec}); a penalty is alpha={spec}." if is_size else ""
+    )
+    raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.{hint}")
 
 
 def least_rows(spec: SketchLike) -> int:

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ._numerics.arrays import float_dtype, is_tensor, n_rows, take
+from ._numerics.arrays import float_dtype, is_tensor, n_rows, numpy_of, take
 from ._numerics.linalg import symmetric_eigenvalues
 from ._numerics.objects import Objects, Rows, to_device
 from ._numerics.validation import check_rng
@@ -87,24 +87,26 @@ def _check_rows(kernel: Kernel, rows: Any) -> None:
 
 def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None:
     """Blocks of K, computed alone or into a buffer, agree with K."""
-    some, others = slice(1, 3), slice(0, 4)
+    rows_of_A, others = slice(1, 3), slice(0, 4)
     block = kernel.against(take(rows, others))
-    assert_allclose(block(take(rows, some)), K[some, others], atol=atol, err_msg="block")
+    assert_allclose(block(take(rows, rows_of_A)), K[rows_of_A, others], atol=atol, err_msg="block")
     out = np.full((2, n_rows(take(rows, others))), 7.0, dtype=float_dtype(rows))
-    found = block(take(rows, some), out)  # `out` itself, or a new array
-    assert_allclose(found, K[some, others], atol=atol, err_msg="block into a buffer")
-    assert_allclose(kernel(take(rows, some), take(rows, others)), K[some, others], atol=atol)
+    K_block = block(take(rows, rows_of_A), out)  # `out` itself, or a new array
+    assert_allclose(K_block, K[rows_of_A, others], atol=atol, err_msg="block into a buffer")
+    assert_allclose(
+        kernel(take(rows, rows_of_A), take(rows, others)), K[rows_of_A, others], atol=atol
+    )
 
 
 def _check_tensors(kernel: Kernel, rows: Any, atol: float) -> None:
     """Blocks and diagonals of rows in tensors agree with those of arrays."""
-    there, some = to_device(rows, "cpu"), slice(1, 3)
-    K, diag = kernel.against(there)(take(there, some)), kernel.diag(there)
-    for found in (K, diag):
-        assert is_tensor(found), "a kernel that runs on devices makes tensors of tensors"
-    expected = kernel.against(rows)(take(rows, some))
-    assert_allclose(K.numpy(), expected, atol=atol, err_msg="block of tensors")
-    assert_allclose(diag.numpy(), kernel.diag(rows), atol=atol, err_msg="diag of tensors")
+    there, first = to_device(rows, "cpu"), slice(1, 3)
+    K, diag = kernel.against(there)(take(there, first)), kernel.diag(there)
+    for values in (K, diag):
+        assert is_tensor(values), "a kernel that runs on devices makes tensors of tensors"
+    expected = kernel.against(rows)(take(rows, first))
+    assert_allclose(numpy_of(K), expected, atol=atol, err_msg="block of tensors")
+    assert_allclose(numpy_of(diag), kernel.diag(rows), atol=atol, err_msg="diag of tensors")
 
 
 def _check_idempotent(kernel: Kernel, rows: Any) -> None:
@@ -384,10 +386,10 @@ def _check_ramps(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
     near = np.concatenate([kinks - _NEAR, kinks + _NEAR])
     for s in (*near, *(2.0 * near), -50.0, 50.0) if loss.ramps else ():
         ends = [_moved_to(loss, s + side * _NUDGE, F, Y) for side in (-1.0, 1.0)]
-        found = (loss.value(ends[1], Y) - loss.value(ends[0], Y)) / 2.0 / _NUDGE
+        slope = (loss.value(ends[1], Y) - loss.value(ends[0], Y)) / 2.0 / _NUDGE
         sides = [ramp.high if s > ramp.kink else ramp.low for ramp in loss.ramps]
-        told = np.zeros_like(loss.variable(F, Y)) + sum(sides)
-        assert_allclose(found, _columns(told).sum(axis=1), atol=1e-5, err_msg=f"slope at {s:g}")
+        expected = np.zeros_like(loss.variable(F, Y)) + sum(sides)
+        assert_allclose(slope, _columns(expected).sum(axis=1), atol=1e-5, err_msg=f"slope at {s:g}")
 
 
 def check_decoder(decoder: Any, basis: KernelBasis, Y: Any, F: np.ndarray) -> None:
@@ -413,17 +415,17 @@ def check_decoder(decoder: Any, basis: KernelBasis, Y: Any, F: np.ndarray) -> No
     """
     params = repr(clone(decoder).get_params())
     decoder = clone(decoder).fit(basis, Y)
-    found = basis.kernel_.encode(decoder.decode(F))
-    assert n_rows(found) == len(F), "one object a row"
+    decoded = basis.kernel_.encode(decoder.decode(F))
+    assert n_rows(decoded) == len(F), "one object a row"
     assert n_rows(decoder.decode(F[:0])) == 0, "no rows, no objects"
     known = clone(decoder).fit(basis, Y, basis.transform(Y))
     assert_allclose(
-        basis.transform(known.decode(F)), basis.transform(found), err_msg="given coordinates"
+        basis.transform(known.decode(F)), basis.transform(decoded), err_msg="given coordinates"
     )
     assert repr(decoder.get_params()) == params, "parameters must not change"
     Z, norms = basis.transform(Y), basis.kernel_.diag(basis.kernel_.encode(Y))
     best = (2.0 * F @ Z.T - norms).max(axis=1)
-    score = 2.0 * np.einsum("ij,ij->i", F, basis.transform(found)) - basis.kernel_.diag(found)
+    score = 2.0 * np.einsum("ij,ij->i", F, basis.transform(decoded)) - basis.kernel_.diag(decoded)
     slack = 1e-8 * (np.abs(best) + np.abs(norms).max())
     assert np.all(score >= best - slack), f"a training output is better by {(best - score).max():g}"
 
@@ -476,5 +478,5 @@ def check_kind(
     assert_array_equal(written(same), written(objects), err_msg="what is written is read")
     assert kind.unreadable(cells) == [], "candidates that can be read"
     if is_text:
-        words = [sorted(one) for one in kind.words(objects)]
-        assert words == [sorted(one) for one in kind.split(cells)], "words are those of cells"
+        words = [sorted(cell) for cell in kind.words(objects)]
+        assert words == [sorted(cell) for cell in kind.split(cells)], "words are those of cells"

@@ -39,7 +39,7 @@ LAYERS = [
     ["regressors", "kinds"],
     ["predictor", "theory", "datasets", "testing"],
     ["predictors"],
-    ["persistence", "dev", "readers", "molecules"],
+    ["persistence", "dev", "readers", "molecules", "typing"],
     ["__init__", "apps"],
     ["apps.tables"],
     ["apps.tuning", "apps.spectra"],
@@ -48,7 +48,7 @@ LAYERS = [
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 # Modules with names of applications, which they import when these are asked for.
-FACADES = {"skout", "skout.readers", "skout.molecules"}
+FACADES = {"skout", "skout.readers", "skout.molecules", "skout.typing"}
 # Rooms and files at the top of the package without the facades, and lines outside of rows/ that ask
 # where rows lie.
 MOST_ENTRIES = 22

@@ -88,6 +88,7 @@ def test_more_outputs_than_rows_looked_at():
     ],
     ids=["machine", "induced", "residual"],
 )
+@pytest.mark.filterwarnings("ignore:y has the mean")
 def test_machines_have_a_path(model, params):
     """Whose solutions are as near to those of whole fits as the tolerance of a path lets them."""
     alphas = [1e-2, 1e-1, 1.0]

@@ -75,9 +75,9 @@ def all_at_once(fit: Fit) -> Fit:
     @functools.wraps(fit)
     def fitted(self: Any, *args: Any, **params: Any) -> Any:
         fresh = copy.copy(self)
-        found = fit(fresh, *args, **params)
+        result = fit(fresh, *args, **params)
         self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
-        return self if found is fresh else found
+        return self if result is fresh else result
 
     return cast(Fit, fitted)
 
@@ -104,6 +104,19 @@ def _declared() -> str:
     return next((url for name, url in urls.items() if name.lower() == "documentation"), "")
 
 
+# Parameters that estimators of scikit-learn have, and what says the same here.
+_ELSEWHERE = {
+    "gamma": "the width belongs to the kernel, as in Gaussian(gamma=0.1) of skout.kernels, or "
+    "kernel__gamma in set_params",
+    "degree": "it belongs to the kernel, as in Polynomial(degree=3) of skout.kernels",
+    "coef0": "it belongs to the kernel, as in Polynomial(degree=3, coef0=1.0) of skout.kernels",
+    "n_components": "a model of so many landmarks has a sketch, as in sketch=SubSample(100) of "
+    "skout.sketches",
+    "C": "the penalty is alpha = 1 / (n C), of n rows",
+    "epsilon": "it belongs to the loss, as in loss=EpsilonInsensitive(0.1) of skout.losses",
+}
+
+
 class PartsByName(BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
@@ -114,6 +127,12 @@ class PartsByName(BaseEstimator):
 
     #: From the parameters that may be names to what makes the objects.
     _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        for name in params.keys() & _ELSEWHERE.keys():
+            if name not in inspect.signature(cls).parameters:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
+        return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, with those of the parts, also of parts given by name.
@@ -149,8 +168,8 @@ class PartsByName(BaseEstimator):
         for name, part in list(self._named_parts(vars(self))):
             inner = [key for key in nested if key.startswith(f"{name}__")]
             if inner:
-                own = {key.partition("__")[2]: nested.pop(key) for key in inner}
-                setattr(self, name, part.set_params(**own))
+                part_params = {key.partition("__")[2]: nested.pop(key) for key in inner}
+                setattr(self, name, part.set_params(**part_params))
         self._check_have_parameters(nested)
         return super().set_params(**nested)
 
@@ -167,10 +186,10 @@ class PartsByName(BaseEstimator):
 
     def _check_have_parameters(self, nested: Mapping[str, Any]) -> None:
         """Raise where a parameter is meant for a part that has none, such as sketch=None."""
-        own = super().get_params(deep=False)
+        params = super().get_params(deep=False)
         for key in nested:
             name = key.partition("__")[0]
-            part = own.get(name)
+            part = params.get(name)
             if name in self._by_name and (part is None or isinstance(part, str)):
                 raise ValueError(
                     f"Invalid parameter {key!r} of {type(self).__name__}: {name} is {part!r}, "
@@ -259,7 +278,7 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wrapped(self: Any, *args: Any, **params: Any) -> Any:
         with no_frames():
-            found = method(self, *args, **params)
+            result = method(self, *args, **params)
         if fits and not _inside.get():
             Y = args[1] if len(args) > 1 else params.get("Y", params.get("y"))
             names = column_names(Y)
@@ -267,7 +286,7 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
                 self.target_names_ = names
             elif method.__name__ == "fit":
                 vars(self).pop("target_names_", None)
-        return found
+        return result
 
     if method.__module__.startswith("sklearn."):  # whose docstring refers to its own pages
         wrapped.__doc__ = _SCORE_DOC.format(method.__qualname__)
@@ -326,19 +345,19 @@ def _in_frames(
     if method.__name__ == "rank":
         columns = _ranked(model, method, X, *args, **params)
         return _frame(columns, container, index, repeated="row")
-    found = method(model, X, *args, **params)
-    if hasattr(found, "indptr") and hasattr(found, "pool"):
-        return _frame(_set_columns(model, found), container, index, repeated="row")
-    if isinstance(found, tuple):
-        return tuple(_frame(_columns(model, one, method), container, index) for one in found)
-    return _frame(_columns(model, found, method), container, index)
+    result = method(model, X, *args, **params)
+    if hasattr(result, "indptr") and hasattr(result, "pool"):
+        return _frame(_set_columns(model, result), container, index, repeated="row")
+    if isinstance(result, tuple):
+        return tuple(_frame(_columns(model, part, method), container, index) for part in result)
+    return _frame(_columns(model, result, method), container, index)
 
 
-def _columns(model: Any, found: Any, method: Callable[..., Any]) -> dict[str, Any]:
+def _columns(model: Any, result: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Return predictions as columns by their names."""
-    if sparse.issparse(found):
-        found = found.toarray()
-    values = np.asarray(found) if hasattr(found, "shape") else _objects(found)
+    if sparse.issparse(result):
+        result = result.toarray()
+    values = np.asarray(result) if hasattr(result, "shape") else _objects(result)
     if values.ndim > 2:
         raise ValueError(f"Predictions of shape {values.shape} are no table: use set_output().")
     if values.ndim == 1:
@@ -347,16 +366,16 @@ def _columns(model: Any, found: Any, method: Callable[..., Any]) -> dict[str, An
     return {name: values[:, j] for j, name in enumerate(names)}
 
 
-def _objects(found: Any) -> np.ndarray:
-    out = np.empty(len(found), dtype=object)
-    out[:] = list(found)
+def _objects(items: Any) -> np.ndarray:
+    out = np.empty(len(items), dtype=object)
+    out[:] = list(items)
     return out
 
 
 def _names(model: Any, width: int, method: Callable[..., Any]) -> list[str]:
     """Return names of columns: classes, those of the targets, levels of quantiles, or y0, y1."""
     if method.__name__ == "predict_proba" and hasattr(model, "classes_"):
-        return [str(one) for one in model.classes_]
+        return [str(label) for label in model.classes_]
     known = getattr(model, "target_names_", None) or []
     if len(known) == width:
         return list(known)
@@ -382,8 +401,8 @@ def _ranked(
     embed = getattr(searcher, "embed", None)
     if embed is not None and candidates is not None:  # once, and what they are is known then
         candidates = embed(candidates)
-    found = method(model, X, candidates, *args, **params)
-    indices, scores = (np.asarray(one) for one in found)
+    ranked = method(model, X, candidates, *args, **params)
+    indices, scores = (np.asarray(array) for array in ranked)
     row, rank = np.nonzero(indices >= 0)  # shorter sets are padded with -1
     place = indices[row, rank]
     columns = {"row": row, "rank": rank + 1, "position": place}
@@ -400,8 +419,8 @@ def _set_columns(model: Any, sets: Any) -> dict[str, np.ndarray]:
     sizes, place = np.diff(sets.indptr), np.asarray(sets.indices)
     rank = np.arange(len(place)) - np.repeat(sets.indptr[:-1], sizes)
     row = np.repeat(np.arange(len(sizes)), sizes)
-    own = _candidates(model, take(sets.pool, place))
-    return {"row": row, "rank": rank + 1, "position": place, **own}
+    candidates = _candidates(model, take(sets.pool, place))
+    return {"row": row, "rank": rank + 1, "position": place, **candidates}
 
 
 def _candidates(model: Any, objects: Any) -> dict[str, np.ndarray]:
@@ -433,9 +452,9 @@ def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = 
     if repeated:
         rows = columns.pop(repeated)
         index = rows if index is None else index[rows]
-        found = library.DataFrame(columns, index=index)
-        found.index.name = found.index.name or repeated
-        return found
+        frame = library.DataFrame(columns, index=index)
+        frame.index.name = frame.index.name or repeated
+        return frame
     return library.DataFrame(columns, index=index)
 
 

@@ -17,7 +17,7 @@ from .types import Array, TorchDevice
 EPS = float(np.finfo(np.float64).eps)
 # A torch device on which triangles of `_LARGE` rows or more are inverted, multiplied and solved, in
 # float64 too; smaller ones are not worth the copy.
-_DEVICE: ContextVar[Any] = ContextVar("card", default=None)
+_DEVICE: ContextVar[Any] = ContextVar("device", default=None)
 _LARGE = 1500
 # Columns of a triangle that are copied at a time: a block of them stays in cache.
 _TRIANGLE = 256

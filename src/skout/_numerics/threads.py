@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral
@@ -86,7 +86,7 @@ def single_thread() -> Iterator[None]:
         _SINGLE.reset(token)
 
 
-def prefetch(items: Iterable[T]) -> Iterator[T]:
+def prefetch(items: Iterable[T]) -> Generator[T]:
     """Yield the items, each computed in a background thread while the one before is in use.
 
     Errors of that thread are raised here. It ends with this generator.
@@ -129,10 +129,11 @@ def map_blocks(
     """
     blocks = list(blocks)
     threads = min(n_threads(n_jobs), len(blocks))
-    work, items, reader = function, iter(blocks), contextlib.nullcontext()
+    work, items = function, iter(blocks)
+    reader: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
     if read is not None and ahead:
-        items = prefetch(map(read, blocks))
-        reader = contextlib.closing(items)
+        ahead_of_them = prefetch(map(read, blocks))
+        items, reader = ahead_of_them, contextlib.closing(ahead_of_them)
     elif read is not None:
         work = lambda block: function(read(block))  # noqa: E731
     if threads <= 1:

@@ -29,11 +29,12 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
+from .._numerics.types import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
 from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
-from ..sketches import Sketch, as_sketch, least_rows
+from ..sketches import Sketch, SketchLike, as_sketch, least_rows
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
@@ -198,7 +199,7 @@ class Engine:
         sample: TrainingSample,
         alpha: float,
         *,
-        known: KnownRows | None = None,
+        known_rows: KnownRows | None = None,
         whiten: bool = True,
         center: bool = True,
         progress: Progress | None = None,
@@ -213,16 +214,16 @@ class Engine:
         if plan.center:  # the mean of phi over the landmarks, if K~ is their kernel matrix
             mean = inverse_gram_product(C, np.ones(self.rank)) / self.rank
         sample, values = sample.by_value()
-        sample, known = sample.by_group(known)
+        sample, known_rows = sample.by_group(known_rows)
         of_landmarks = None
-        if known is not None and plan.size == self.rank:
-            sample, of_landmarks = known.split(sample)
-        known = known if of_landmarks is None else None
+        if known_rows is not None and plan.size == self.rank:
+            sample, of_landmarks = known_rows.split(sample)
+        known_rows = known_rows if of_landmarks is None else None
         whitening = Whitening(C, plan, mean, self.spectrum is not None)
         parts: list[Any] = sample.rows.reduce(
-            BlockMoments(self.features, whitening, sample, known), sample.targets, sample.weights,
-            sample.groups, None if known is None else known.place, progress=progress,
-            n_jobs=self.n_jobs,
+            BlockMoments(self.features, whitening, sample, known_rows), sample.targets,
+            sample.weights, sample.groups, None if known_rows is None else known_rows.place,
+            progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]
@@ -230,8 +231,10 @@ class Engine:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
         if plan.size < self.rank and not plan.center and not whiten:
-            if known is not None:
-                partly = partly._replace(gram=known.gram[np.ix_(known.kept, known.kept)])
+            if known_rows is not None:
+                partly = partly._replace(
+                    gram=known_rows.gram[np.ix_(known_rows.kept, known_rows.kept)]
+                )
             return [part.each(lambda sums: replace(sums, partly=partly)) for part in parts]
         if plan.size < self.rank:
             finish = partly.finish()
@@ -504,12 +507,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
         whiten: str = "cholesky",
         rank: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
@@ -522,7 +525,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None) -> KernelBasis:
+    def fit(self, X: Objects, y: Objects = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
 
         Parameters
@@ -539,7 +542,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._fitted_on(X)
         return self
 
-    def _fitted_on(self, X: Any) -> Source:
+    def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
         self._check()
         size = least_rows(self.sketch)
@@ -557,7 +560,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: Objects, y: Objects = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -594,7 +597,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return span.also
 
     @classmethod
-    def of(cls, engine: Engine, kernel: Any = "gaussian", sketch: Any = None) -> KernelBasis:
+    def of(
+        cls, engine: Engine, kernel: KernelLike = "gaussian", sketch: SketchLike = None
+    ) -> KernelBasis:
         """Return the fitted basis of an engine, given the parameters that this was made by."""
         basis = cls(
             kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
@@ -636,7 +641,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
         return self.engine_.eigenvalues()
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Objects) -> np.ndarray:
         """Return the coordinates of X.
 
         Parameters
@@ -659,7 +664,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "engine_"}
 
-    def combine(self, values: Any) -> np.ndarray:
+    def combine(self, values: Matrix) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
 
         With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,
@@ -684,7 +689,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def residual(self, X: Any) -> np.ndarray:
+    def residual(self, X: Objects) -> np.ndarray:
         """Return k(x, x) - ||z(x)||^2 >= 0, what the basis cannot see of each object.
 
         Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import match, n_rows
+from .._numerics.types import Matrix, Objects, Rows, Weights
 from .._numerics.validation import check_rng
 from ..kernels import as_kernel
 from ..rows import Memory, Reduction, RowMap, Source, Survey, limits
@@ -53,7 +54,7 @@ class OutputWeights(KernelBasis):
     mixture_: np.ndarray | None
 
     def fit_encoded(
-        self, rows: Source, weights: Any = None, *, also: Reduction | None = None
+        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
     ) -> Any:
         """Find the distinct objects among encoded rows; see `KernelBasis.fit_encoded`."""
         if len(rows) == 0:
@@ -104,7 +105,7 @@ class OutputWeights(KernelBasis):
         mixed.rank_ = mixed._n_features_out = len(mixture)
         return mixed
 
-    def combine(self, values: Any) -> np.ndarray:
+    def combine(self, values: Matrix) -> np.ndarray:
         values = values.toarray() if sparse.issparse(values) else np.asarray(values)
         return values if self.mixture_ is None else self.mixture_ @ values
 
@@ -132,10 +133,10 @@ class OutputWeights(KernelBasis):
 class _Indicators(RowMap):
     """Rows -> a one where they are equal to a known row; zeros where they are equal to none."""
 
-    def __init__(self, objects: Any) -> None:
+    def __init__(self, objects: Objects) -> None:
         self.objects, self.width = objects, n_rows(objects)
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, rows: Rows, out: np.ndarray | None = None) -> np.ndarray:
         return _dense(match(rows, self.objects), self.width)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows, take
-from .._numerics.types import Rows
+from .._numerics.typing import Rows
 from .._numerics.validation import check_choice, check_number, resolve
 from .catalog import CATALOG, DatasetEntry
 from .files import available, fetch, locate, packed

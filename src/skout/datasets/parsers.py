@@ -18,7 +18,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows
 from .._numerics.extras import extra
 from .._numerics.objects import stack
-from .._numerics.types import Objects, Rows
+from .._numerics.typing import Objects, Rows
 from ..decoding import CandidateSets
 from ..kernels.spectra import Spectra
 from .arff import read_arff

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._numerics.linalg import orthonormal
-from .._numerics.types import RandomState
+from .._numerics.typing import RandomState
 from .._numerics.validation import check_number, check_rng
 from .dataset import Dataset
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import match, n_rows, row_slices, take, unique
-from .._numerics.types import Candidates, Estimator, Matrix, Objects, PathLike, Rows
+from .._numerics.typing import ArrayLike, Estimator, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
@@ -135,7 +135,7 @@ class LossDecoder(CandidateDecoder):
         Y: Objects,
         coordinates: np.ndarray | None = None,
         *,
-        rows: Rows = None,
+        rows: Rows | None = None,
     ) -> Self:
         if not hasattr(basis, "combine"):
             raise TypeError(
@@ -186,16 +186,20 @@ class LossDecoder(CandidateDecoder):
         return super()._embedding(rows, *known, path=path)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
+        self,
+        out: np.ndarray,
+        rows: Source,
+        objects: Callable[[], Objects],
+        coordinates: np.ndarray | None = None,
     ) -> np.ndarray:
         given, m = objects(), n_rows(self._known)
         losses = self._losses()
-        for some in row_slices(len(out), max(1, _LOSSES // m)):
-            D = losses(take(given, some))
-            _check_losses(D, (some.stop - some.start, m), some.start)
+        for block in row_slices(len(out), max(1, _LOSSES // m)):
+            D = losses(take(given, block))
+            _check_losses(D, (block.stop - block.start, m), block.start)
             if isinstance(self.basis_, OutputWeights):  # b = f E: the risk b . D' is f . (E D')
                 D = self.basis_.combine(D.T).T
-            out[some, :-1], out[some, -1] = -D, 0.0
+            out[block, :-1], out[block, -1] = -D, 0.0
         return out
 
     def _losses(self) -> Callable[[Any], np.ndarray]:
@@ -209,7 +213,7 @@ class LossDecoder(CandidateDecoder):
         if self.on == "lists":
             return lambda candidates: np.asarray(loss(candidates, known), dtype=np.float64)
 
-        def of_pairs(candidates: Candidates) -> np.ndarray:
+        def of_pairs(candidates: Objects) -> np.ndarray:
             pairs = [
                 [loss(single(candidates, i), single(known, j)) for j in range(n_rows(known))]
                 for i in range(n_rows(candidates))
@@ -261,23 +265,23 @@ def _check_losses(D: np.ndarray, shape: tuple[int, int], start: int) -> None:
         )
 
 
-def f_beta_losses(C: Matrix, Y: Objects, beta: float) -> np.ndarray:
+def f_beta_losses(C: ArrayLike, Y: ArrayLike, beta: float) -> np.ndarray:
     """Return 1 - F-beta of label sets, rows of 0 and 1: (n_c, n_y).
 
     F = (1 + beta^2) |c and y| / (|c| + beta^2 |y|)
     """
-    C, Y = _as_csr(C), _as_csr(Y)
-    both = (C.astype(np.float64) @ Y.T.astype(np.float64)).toarray()
-    c, y = (np.asarray(A.sum(axis=1), dtype=np.float64).ravel() for A in (C, Y))
+    C_csr, Y_csr = _as_csr(C), _as_csr(Y)
+    both = (C_csr.astype(np.float64) @ Y_csr.T.astype(np.float64)).toarray()
+    c, y = (np.asarray(A.sum(axis=1), dtype=np.float64).ravel() for A in (C_csr, Y_csr))
     sizes = c[:, None] + beta**2 * y[None, :]
     return 1.0 - np.where(sizes > 0.0, (1.0 + beta**2) * both / np.maximum(sizes, 1e-300), 1.0)
 
 
-def _as_csr(sets: Matrix) -> sparse.csr_matrix:
+def _as_csr(sets: ArrayLike) -> sparse.csr_matrix:
     return sparse.csr_matrix(sets if sparse.issparse(sets) else np.asarray(sets))
 
 
-def _looked_up(table: np.typing.ArrayLike, candidates: Candidates, known: Rows) -> np.ndarray:
+def _looked_up(table: ArrayLike, candidates: ArrayLike, known: ArrayLike) -> np.ndarray:
     """Return entries of a table of losses, of outputs that are numbers of its rows."""
     D = np.asarray(table, dtype=np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:

@@ -7,7 +7,7 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -20,24 +20,21 @@ from sklearn.utils.validation import check_array
 from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
-from .._numerics.types import Array, Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Array, Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Rows as EncodedRows
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
-from ..kernels import Kernel, as_kernel
+from ..kernels import as_kernel
 from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import Sketch, as_sketch, sketch_size
+from ..sketches import as_sketch, sketch_size
 from .index import as_index
 from .pools import kinds
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-#: Accepted wherever a kernel is: a kernel, the name of one, or a function (A, B) -> matrix.
-KernelLike: TypeAlias = Kernel | str | Callable[..., Array]
-#: A sketch, the name of one, or None: exact.
-SketchLike: TypeAlias = Sketch | str | None
 #: A decoder, the name of one, or None: the best candidate.
 DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
@@ -163,7 +160,7 @@ def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
 # Training outputs ---------------------------------------------------------------------------------
 
 
-def plain_outputs(Y: Objects, name: str = "Y") -> Objects:
+def plain_outputs(Y: Objects | None, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
@@ -171,7 +168,7 @@ def plain_outputs(Y: Objects, name: str = "Y") -> Objects:
     if not hasattr(Y, "to_numpy"):
         return Y
     if not hasattr(Y, "columns"):
-        return Y.to_numpy()
+        return Y.to_numpy()  # type: ignore[union-attr]
     with numbers_in(Y, name):
         return check_array(
             Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name=name
@@ -234,7 +231,7 @@ class KeepsOutputs(Decoder):
         Y: Objects,
         coordinates: np.ndarray | None = None,
         *,
-        rows: Matrix = None,
+        rows: EncodedRows | None = None,
     ) -> Self:
         """Keep the distinct training outputs as the default pool.
 
@@ -264,7 +261,9 @@ class KeepsOutputs(Decoder):
             self._keep(Y, coordinates, rows)
         return self
 
-    def _keep(self, Y: Objects, coordinates: np.ndarray | None = None, rows: Matrix = None) -> None:
+    def _keep(
+        self, Y: Objects, coordinates: np.ndarray | None = None, rows: EncodedRows | None = None
+    ) -> None:
         """Make the distinct outputs the default pool."""
         rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = None if rows.ndim == 2 else kinds(rows)
@@ -272,7 +271,7 @@ class KeepsOutputs(Decoder):
         self.pool_, self._counts = take(Y, first), np.bincount(number)
         self._hold(take(rows, first), None if coordinates is None else coordinates[first])
 
-    def _hold(self, rows: Matrix, coordinates: np.ndarray | None) -> None:
+    def _hold(self, rows: EncodedRows, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
         embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
         self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
@@ -288,7 +287,11 @@ class KeepsOutputs(Decoder):
             self.__dict__.pop(name, None)
 
     def _fill(
-        self, out: np.ndarray, rows: Source, objects: Objects, coordinates: np.ndarray | None = None
+        self,
+        out: np.ndarray,
+        rows: Source,
+        objects: Callable[[], Objects],
+        coordinates: np.ndarray | None = None,
     ) -> np.ndarray:
         """Write the embedding of encoded rows; `objects()` are these, as they were given."""
         p = self.basis_.rank_
@@ -379,8 +382,8 @@ class FittedOutputs:
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
                 f'more than {_MOST_OUTPUTS}: use decoder="candidates".'
             )
-        some = self.outputs.take(slice(0, 1))
-        decoder.fit(self.basis, some).drop_pool(_MOST_OUTPUTS)
+        first = self.outputs.take(slice(0, 1))
+        decoder.fit(self.basis, first).drop_pool(_MOST_OUTPUTS)
         return decoder
 
 
@@ -447,12 +450,12 @@ class Distinct(Reduction):
     def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
         return self._add({} if total is None else total, part.items())
 
-    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    def _add(self, positions: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
         for key, number in more:
-            found.setdefault(key, number)
-            if len(found) > self.limit:
+            positions.setdefault(key, number)
+            if len(positions) > self.limit:
                 break
-        return found
+        return positions
 
     def finish(self, total: dict[Any, int]) -> np.ndarray | None:
         if len(total) > self.limit:

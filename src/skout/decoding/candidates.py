@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
 from .._numerics.objects import column_of
-from .._numerics.types import Candidates, Index, Objects, PathLike, Rows, State
+from .._numerics.typing import Candidates, Index, Objects, PathLike, State
 from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
@@ -160,25 +160,29 @@ class CandidateDecoder(KeepsOutputs):
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
-        candidates = column_of(candidates)
-        if are_lists(candidates, self.basis_.landmarks_):
-            candidates = CandidateSets.from_lists(candidates)
-        if isinstance(candidates, CandidateSets):
-            check_sets(candidates)
-            used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
-            used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
-            return self._embedded(candidates, candidates.pool, used, path)
-        if not has_rows(candidates):
+        objects: Any = column_of(candidates)
+        if are_lists(objects, self.basis_.landmarks_):
+            objects = CandidateSets.from_lists(objects)
+        if isinstance(objects, CandidateSets):
+            check_sets(objects)
+            used: Any = np.flatnonzero(np.bincount(objects.indices))  # without sorting them
+            used = slice(None) if len(used) == n_rows(objects.pool) else used  # no copy
+            return self._embedded(objects, objects.pool, used, path)
+        if not has_rows(objects):
             raise TypeError(
                 "candidates must be a list or array of objects, CandidateSets or a list of lists. "
-                f"Got {candidates!r} instead."
+                f"Got {objects!r} instead."
             )
-        if n_rows(candidates) == 0:
+        if n_rows(objects) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
+        return self._indexed(self._embedded(objects, objects, slice(None), path))
 
     def _embedded(
-        self, objects: Objects, pool: Candidates, used: Index, path: PathLike | None = None
+        self,
+        objects: Objects | CandidateSets,
+        pool: Objects,
+        used: Index,
+        path: PathLike | None = None,
     ) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
         rows = self._encoded(pool if isinstance(used, slice) else taken(pool, used))
@@ -205,7 +209,7 @@ class CandidateDecoder(KeepsOutputs):
     def _width(self) -> int:
         return self.basis_.rank_ + 1
 
-    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Any, path: PathLike | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)
         if path is None:

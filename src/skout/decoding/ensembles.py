@@ -103,11 +103,11 @@ class Blend:
             return top_k_of_sets(self._set_scores(pool), pool.objects.indptr, k)
         n_distinct = min(k, len(pool.first))
         if self.by_rank:
-            found = joined([found for found, _ in self._ranked(n_distinct)], n_distinct)
+            ranked = joined([ranked for ranked, _ in self._ranked(n_distinct)], n_distinct)
         else:
             queries, embedding = self._stacks()
-            found = top_k(queries, embedding, n_distinct, n_jobs=self.n_jobs)
-        return with_copies(found, pool, k)
+            ranked = top_k(queries, embedding, n_distinct, n_jobs=self.n_jobs)
+        return with_copies(ranked, pool, k)
 
     def truth_ranks(self, truth: np.ndarray, share: float) -> np.ndarray:
         """Return the rank of a distinct candidate of each query, infinite where it is -1.
@@ -120,8 +120,8 @@ class Blend:
             counts = [count for _, count in self._ranked(1, truth)]
             above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *counts], axis=1)
         else:
-            own, slack = self._own(truth)
-            above, tied = count_better(*self._stacks(), own, slack, n_jobs=self.n_jobs)
+            true_scores, slack = self._own(truth)
+            above, tied = count_better(*self._stacks(), true_scores, slack, n_jobs=self.n_jobs)
         return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
     def _stacks(self) -> tuple[Any, Any]:
@@ -131,12 +131,12 @@ class Blend:
 
     def _own(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the score of a candidate of each query, and how far rounding may move it."""
-        own, slack = [], []
+        true_scores, slack = [], []
         for c, Q, E in zip(self.scales, self.queries, self.embeddings, strict=True):
             scores = np.einsum("ij,ij->i", Q, E[truth])
-            own.append(c * scores)
+            true_scores.append(c * scores)
             slack.append(c * slack_of(Q, scores))
-        return self.fold.reduce(own), self.fold.reduce(slack)
+        return self.fold.reduce(true_scores), self.fold.reduce(slack)
 
     # One set a query ---------------------------------------------------------------------------
 
@@ -161,20 +161,20 @@ class Blend:
         if self.by_rank:
             slack = np.zeros(len(truth))
             hit = np.flatnonzero(pool.members == truth[query_of])
-            own = np.zeros(len(truth))
-            own[query_of[hit]] = scores[hit]
+            true_scores = np.zeros(len(truth))
+            true_scores[query_of[hit]] = scores[hit]
         else:
-            own, slack = self._own(truth)
-        return count_better_of_sets(scores, query_of, own, slack)
+            true_scores, slack = self._own(truth)
+        return count_better_of_sets(scores, query_of, true_scores, slack)
 
     # Ranks -------------------------------------------------------------------------------------
 
     def _mean_ranks(
-        self, scores: Iterator[np.ndarray], indptr: np.ndarray, some: slice
+        self, scores: Iterator[np.ndarray], indptr: np.ndarray, block: slice
     ) -> np.ndarray:
         """Return minus the weighted mean of the ranks in each segment, given members' scores."""
         ranks = (
-            -w * _segment_ranks(s, indptr, slack_of(Q[some], _least(s, indptr)))
+            -w * _segment_ranks(s, indptr, slack_of(Q[block], _least(s, indptr)))
             for w, s, Q in zip(self.weights, scores, self.queries, strict=True)
         )
         return np.round(_folded(ranks, np.add), _DECIMALS)
@@ -188,19 +188,19 @@ class Blend:
         """
         n, c = len(self.queries[0]), len(self.embeddings[0])
 
-        def visit(some: slice) -> tuple[Found, np.ndarray]:
-            b = some.stop - some.start
+        def visit(block: slice) -> tuple[Found, np.ndarray]:
+            b = block.stop - block.start
             indptr = np.arange(b + 1) * c
             scores = (
-                (Q[some] @ E.T).ravel() for Q, E in zip(self.queries, self.embeddings, strict=True)
+                (Q[block] @ E.T).ravel() for Q, E in zip(self.queries, self.embeddings, strict=True)
             )
-            mean = self._mean_ranks(scores, indptr, some)
+            mean = self._mean_ranks(scores, indptr, block)
             S = mean.reshape(b, c)
             counts = np.zeros((2, b), dtype=np.intp)
             if truth is not None:
-                own = S[np.arange(b), truth[some]][:, None]
-                counts[0] = np.count_nonzero(own < S, axis=1)
-                counts[1] = np.count_nonzero(own == S, axis=1)
+                true_scores = S[np.arange(b), truth[block]][:, None]
+                counts[0] = np.count_nonzero(true_scores < S, axis=1)
+                counts[1] = np.count_nonzero(true_scores == S, axis=1)
             return top_k_of_sets(mean, indptr, k), counts
 
         blocks = row_slices(n, block_rows(n, _RANK_BYTES * c))

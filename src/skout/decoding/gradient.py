@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from .._numerics.threads import map_blocks
-from .._numerics.types import Candidates, Objects
+from .._numerics.typing import Candidates, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
@@ -88,8 +88,8 @@ class GradientDecoder(Decoder):
                 f"Gaussian or Matern. Got {kernel!r} instead."
             )
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-        room = self.reach * (high - low)
-        self.low_, self.high_ = low - room, high + room
+        margin = self.reach * (high - low)
+        self.low_, self.high_ = low - margin, high + margin
         self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
         return self
 
@@ -102,8 +102,10 @@ class GradientDecoder(Decoder):
         pool, best, _ = best_positions(self.start_, F, candidates, self.n_starts)
         rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
         starts = [rows[positions] for positions in best]
-        found = map_blocks(lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs)
-        return np.array(list(found)).reshape(len(F), len(self.low_))
+        minima = map_blocks(
+            lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs
+        )
+        return np.array(list(minima)).reshape(len(F), len(self.low_))
 
     def _best(self, b: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return the best of the starts and of what is reached from them."""
@@ -113,7 +115,7 @@ class GradientDecoder(Decoder):
         best = (-score(starts[0])[0], starts[0])
         for start in starts:
             inside = np.clip(start, self.low_, self.high_)
-            found = minimize(
+            minimum = minimize(
                 lambda y: tuple(-part for part in score(y)),
                 inside,
                 jac=True,
@@ -121,7 +123,7 @@ class GradientDecoder(Decoder):
                 bounds=bounds,
                 options=options,
             )
-            best = min(best, (float(found.fun), found.x), key=lambda pair: pair[0])
+            best = min(best, (float(minimum.fun), minimum.x), key=lambda pair: pair[0])
         return best[1]
 
 

@@ -11,7 +11,7 @@ from .._numerics.arrays import row_slices
 from .._numerics.estimators import PartsByName
 from .._numerics.extras import extra
 from .._numerics.saving import arrays_of, with_attributes
-from .._numerics.types import Estimator, State
+from .._numerics.typing import Estimator, State
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
@@ -64,8 +64,8 @@ class FaissIndex(PartsByName):
             self._set_n_probe(index)
         if not index.is_trained:
             index.train(np.ascontiguousarray(embedding, dtype=np.float32))
-        for some in row_slices(len(embedding), _ADDED):
-            index.add(np.ascontiguousarray(embedding[some], dtype=np.float32))
+        for block in row_slices(len(embedding), _ADDED):
+            index.add(np.ascontiguousarray(embedding[block], dtype=np.float32))
         self._index = index
         self.embedding_ = embedding
         return self
@@ -89,18 +89,22 @@ class FaissIndex(PartsByName):
         n, (c, p) = len(queries), self.embedding_.shape
         n_found = min(c, k + self.n_more)
         indices, scores = np.empty((n, min(c, k)), dtype=np.intp), np.empty((n, min(c, k)))
-        for some in row_slices(n, block_rows(n, 8 * n_found * p)):
-            indices[some], scores[some] = self._search_block(queries[some], k, n_found)
+        for block in row_slices(n, block_rows(n, 8 * n_found * p)):
+            indices[block], scores[block] = self._search_block(queries[block], k, n_found)
         return indices, scores
 
     def _search_block(self, queries: np.ndarray, k: int, n_found: int) -> Found:
         """Score the candidates of faiss again in float64; gathers an array (b, n_found, p)."""
-        _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
-        found = np.sort(found, axis=1)  # so that ties go to the lower position; -1: nothing found
-        scores = np.einsum("ij,ikj->ik", queries, self.embedding_[found])
-        scores[found < 0] = -np.inf
+        _, positions = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
+        positions = np.sort(
+            positions, axis=1
+        )  # so that ties go to the lower position; -1: nothing found
+        scores = np.einsum("ij,ikj->ik", queries, self.embedding_[positions])
+        scores[positions < 0] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        return np.take_along_axis(positions, order, axis=1), np.take_along_axis(
+            scores, order, axis=1
+        )
 
     def __skout_state__(self) -> State:
         # without the index itself: faiss would have to read bytes that it cannot check
@@ -165,6 +169,6 @@ def index_recall(
         1 is exact.
     """
     built = index if getattr(index, "embedding_", None) is embedding else index.build(embedding)
-    found, _ = built.search(queries, k)
+    ranked, _ = built.search(queries, k)
     truth, _ = top_k(queries, embedding, k)
-    return float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, found, strict=True)]))
+    return float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, ranked, strict=True)]))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import row_slices
 from .._numerics.linalg import low_rank, positive_solver
 from .._numerics.threads import map_blocks
-from .._numerics.types import Candidates, Objects
+from .._numerics.typing import Candidates, Objects
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
@@ -132,7 +132,7 @@ class LabelSetDecoder(Decoder):
         copies = sum(self._mixing.shape) if self.utility == "f1" else 1
         blocks = row_slices(len(F), block_rows(len(F), 8 * n_labels * copies))
         choose = self._best_f1 if self.utility == "f1" else self._above
-        chosen = list(map_blocks(lambda some: choose(F[some]), blocks, n_jobs=self.n_jobs))
+        chosen = list(map_blocks(lambda block: choose(F[block]), blocks, n_jobs=self.n_jobs))
         if self._is_sparse:
             parts = [sparse.csr_matrix(part, dtype=self._dtype) for part in chosen]
             empty = sparse.csr_matrix((0, n_labels), dtype=self._dtype)
@@ -146,7 +146,7 @@ class LabelSetDecoder(Decoder):
         """Compare the best set of each size, and the empty one; ties go to the smaller set."""
         best = (F @ self._empty_map)[:, 0]  # F1 of two empty sets is 1
         chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
-        parts = np.array([F @ some for some in self._maps]).reshape(len(self._maps), *chosen.shape)
+        parts = np.array([F @ part for part in self._maps]).reshape(len(self._maps), *chosen.shape)
         for size, w in enumerate(np.tensordot(self._mixing, parts, axes=1), start=1):  # (n, L)
             take_better(w, size, best, chosen)
         return chosen
@@ -174,10 +174,16 @@ def label_matrix(Y: Objects) -> sparse.csr_matrix:
     if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
         Y = list(Y)  # a column of lists
     with numbers_in(Y, "Y"):
-        Y = Y if sparse.issparse(Y) else np.asarray(Y)
-        if Y.ndim != 2:
-            raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
-        labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)  # Y keeps its zeros
+        sets: Any = Y if sparse.issparse(Y) else np.asarray(Y)
+        if np.ndim(sets) != 2:
+            are_texts = np.ndim(sets) == 1 and sets.dtype.kind in "OUS"
+            hint = (
+                ' Of texts "a;b", pandas.Series(Y).str.get_dummies(";") are.' if are_texts else ""
+            )
+            raise ValueError(
+                f"Y must be label sets, rows of 0 and 1. Got shape {np.shape(Y)} instead.{hint}"
+            )
+        labels = sparse.csr_matrix(sets, dtype=np.float64, copy=True)  # Y keeps its zeros
     labels.sum_duplicates()
     labels.eliminate_zeros()
     odd = labels.data[labels.data != 1.0]

@@ -14,7 +14,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
 from .._numerics.saving import arrays_of, require
-from .._numerics.types import Candidates, Estimator, Index, Matrix, Objects, State
+from .._numerics.typing import Candidates, EncodedRows, Estimator, Index, Matrix, Objects, State
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -235,7 +235,7 @@ def are_lists(candidates: Candidates, known: Matrix) -> bool:
     return max(_list_depth(item) for item in candidates) >= depth
 
 
-def _column_of_lists(candidates: Candidates, known: Matrix) -> Any:
+def _column_of_lists(candidates: Any, known: Matrix) -> list[Any]:
     """Return a column whose cells are lists as a list of them; an empty one for anything else."""
     is_column = len(getattr(candidates, "shape", ())) == 1 and not isinstance(candidates, Rows)
     if not is_column or known.ndim == 2 or len(candidates) == 0:
@@ -260,7 +260,7 @@ def _is_vector(item: Objects) -> bool:
     return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
 
 
-def _list_depth(item: Objects) -> int:
+def _list_depth(item: object) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
     if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
         return 2 if column_of(item) is item else 1
@@ -273,21 +273,22 @@ def _list_depth(item: Objects) -> int:
     return depth
 
 
-def single(objects: Objects, j: int) -> object:
+def single(objects: Any, j: int) -> Any:
     """Return a single object; of a sparse matrix, a matrix of one row."""
     if hasattr(objects, "iloc"):  # [j] would look for a label
         return objects.iloc[j]
     return objects[[j]] if sparse.issparse(objects) else objects[j]
 
 
-def kinds(rows: Matrix) -> set[type] | None:
+def kinds(rows: EncodedRows) -> set[type] | None:
     """Return the types of a 1-D array of objects, as Python has them; None for rows of numbers."""
     if rows.ndim == 2:
         return None
     if isinstance(rows, Rows):  # the kernel took them, so they are of its kind
         return {type(rows)}
     # strings, say, are np.str_ where they come in an array
-    return {type(item.item() if isinstance(item, np.generic) else item) for item in rows}
+    items: Any = rows
+    return {type(item.item() if isinstance(item, np.generic) else item) for item in items}
 
 
 def check_kinds(given: set[type] | None, expected: set[type] | None) -> None:

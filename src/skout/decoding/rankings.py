@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.types import Array, Candidates, Objects
+from .._numerics.typing import Array, Candidates, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
@@ -95,8 +95,8 @@ class RankingDecoder(Decoder):
         self._refuse(candidates)
         d, max_exact = self.n_items_, self.max_exact
 
-        def decode(some: slice, searched: list[int]) -> np.ndarray:
-            G = F[some] @ self.directions_  # (b, q)
+        def decode(block: slice, searched: list[int]) -> np.ndarray:
+            G = F[block] @ self.directions_  # (b, q)
             if isinstance(self.kernel_, Kendall):
                 return _best_order(_antisymmetric(G, d), max_exact, searched)
             if isinstance(self.kernel_, RankHamming):
@@ -157,8 +157,8 @@ def kemeny(P: Array, max_exact: int = 10, *, n_jobs: int | None = None) -> np.nd
         raise ValueError(f"P must have shape (d, d) or (n, d, d). Got {P.shape} instead.")
     stack = P if P.ndim == 3 else P[None]
 
-    def decode(some: slice, searched: list[int]) -> np.ndarray:
-        return _best_order(stack[some] - stack[some].transpose(0, 2, 1), max_exact, searched)
+    def decode(block: slice, searched: list[int]) -> np.ndarray:
+        return _best_order(stack[block] - stack[block].transpose(0, 2, 1), max_exact, searched)
 
     ranks = _in_blocks(decode, len(stack), P.shape[-1], max_exact, n_jobs)
     return ranks if P.ndim == 3 else ranks[0]
@@ -179,7 +179,7 @@ def _in_blocks(
     row_bytes = 8 * (6 * d * d + (3 * 2**d if d <= max_exact else 0))
     blocks = row_slices(n, block_rows(n, row_bytes, _SEARCH_ROWS))
     with held_blas():  # the products are thin: threads of their own would only slow them
-        parts = list(map_blocks(lambda some: decode(some, searched), blocks, n_jobs=n_jobs))
+        parts = list(map_blocks(lambda block: decode(block, searched), blocks, n_jobs=n_jobs))
     if sum(searched):
         warnings.warn(
             f"{sum(searched)} of {n} rankings of {d} items were found by local search, since pairs "
@@ -230,12 +230,12 @@ def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarra
     # different numbers of wins: no cycle, and this ranking has every pair right
     hard = np.flatnonzero((np.sort(ranks, axis=1) != np.arange(d)).any(axis=1))
     if len(hard):
-        some = W[hard]
+        W_hard = W[hard]
         exact = d <= max_exact
-        ranks[hard] = found = (_search_subsets if exact else _search_locally)(some)
+        ranks[hard] = best = (_search_subsets if exact else _search_locally)(W_hard)
         if not exact:
-            lost = np.abs(some).sum(axis=(1, 2)) / 2.0 - _worth(some, found)
-            searched.append(int(np.count_nonzero(lost > _rounding(some))))
+            lost = np.abs(W_hard).sum(axis=(1, 2)) / 2.0 - _worth(W_hard, best)
+            searched.append(int(np.count_nonzero(lost > _rounding(W_hard))))
     return ranks
 
 
@@ -285,9 +285,9 @@ def _search_locally(W: np.ndarray) -> np.ndarray:
     ranks = _settle(W, np.argsort(order, axis=1))
     active = np.arange(len(W))
     while len(active):
-        some, old = W[active], ranks[active]
-        new = _settle(some, d - 1 - old)
-        better = _worth(some, new) - _worth(some, old) > _rounding(some)
+        W_active, old = W[active], ranks[active]
+        new = _settle(W_active, d - 1 - old)
+        better = _worth(W_active, new) - _worth(W_active, old) > _rounding(W_active)
         active = active[better]
         ranks[active] = new[better]
     return ranks

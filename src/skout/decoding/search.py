@@ -1,7 +1,7 @@
 """Search by inner product in one shared pool: exact, streaming, in a memory budget.
 
 Scores are computed a block of queries and candidates at a time. Each block is compared with the
-k-th best score so far, and only what beats it is looked at again, so that nearly all the time
+k-th best score so far, and only what beats it is compared again, so that nearly all the time
 goes into matrix products.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Array, TorchDevice
+from .._numerics.typing import Tensor, TorchDevice
 from ..rows import block_rows
 from ..rows.device import named_device, torch_device
 
@@ -54,16 +54,16 @@ def _search(
     parts = list(row_slices(len(embedding), max(width, -(-len(embedding) // shards))))
 
     def search(task: tuple[slice, slice]) -> Any:
-        some, part = task
-        found = None
+        block, part = task
+        best = None
         for start in range(part.start, part.stop, width):
             rows = slice(start, min(start + width, part.stop))
-            found = visit(found, queries[some] @ embedding[rows].T, some, start)
-        return found
+            best = visit(best, queries[block] @ embedding[rows].T, block, start)
+        return best
 
-    tasks = [(some, part) for some in blocks for part in parts]
-    found = list(map_blocks(search, tasks, n_jobs=n_jobs))
-    return [found[i : i + len(parts)] for i in range(0, len(found), len(parts))]
+    tasks = [(block, part) for block in blocks for part in parts]
+    results = list(map_blocks(search, tasks, n_jobs=n_jobs))
+    return [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
 
 
 def top_k(
@@ -82,12 +82,12 @@ def top_k(
     if device is not None and (name := named_device(device)) != "cpu":
         return device_top_k(queries, embedding, k, name)
 
-    def visit(best: Found | None, S: np.ndarray, some: slice, start: int) -> Found:
+    def visit(best: Found | None, S: np.ndarray, block: slice, start: int) -> Found:
         return _improve(best, S, start, k)
 
-    found = _search(queries, embedding, visit, n_jobs, least=k)
+    results = _search(queries, embedding, visit, n_jobs, least=k)
     merge = functools.partial(_merge, k=k)
-    return joined([functools.reduce(merge, shards) for shards in found], k)
+    return joined([functools.reduce(merge, shards) for shards in results], k)
 
 
 def joined(parts: list[Found], k: int) -> Found:
@@ -101,9 +101,9 @@ def joined(parts: list[Found], k: int) -> Found:
 def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     """Merge the scores S of candidates start, start + 1, ... into the best of those before."""
     if k == 1 or S.shape[1] <= max(_FIRST, k):
-        found = _largest(S, min(k, S.shape[1]))
-        found = (found[0] + start, found[1])
-        return found if best is None else _merge(best, found, k)
+        largest = _largest(S, min(k, S.shape[1]))
+        largest = (largest[0] + start, largest[1])
+        return largest if best is None else _merge(best, largest, k)
     if best is None or best[0].shape[1] < k:
         first = max(_FIRST, k)
         best = _improve(best, S[:, :first], start, k)
@@ -112,8 +112,8 @@ def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     row, column = np.divmod(above, S.shape[1])
     count = np.bincount(row, minlength=len(S))
     if 4 * len(above) > S.size:  # a pool in increasing order: no mark helps
-        found = _largest(S, min(k, S.shape[1]))
-        return _merge(best, (found[0] + start, found[1]), k)
+        largest = _largest(S, min(k, S.shape[1]))
+        return _merge(best, (largest[0] + start, largest[1]), k)
     # the survivors of each row, padded to the longest
     most = int(count.max(initial=0))
     slot = np.arange(len(above)) - np.repeat(np.cumsum(count) - count, count)
@@ -133,8 +133,8 @@ def _largest(S: np.ndarray, k: int) -> Found:
     above = threshold < S
     # of the entries equal to the k-th largest, the first ones
     level = threshold == S
-    room = k - above.sum(axis=1, keepdims=True)
-    chosen = above | (level & (np.cumsum(level, axis=1) <= room))
+    n_free = k - above.sum(axis=1, keepdims=True)
+    chosen = above | (level & (np.cumsum(level, axis=1) <= n_free))
     index = np.nonzero(chosen)[1].reshape(len(S), k)
     return _sort(index, np.take_along_axis(S, index, axis=1))
 
@@ -165,9 +165,9 @@ def count_better(
     """
     high, low = (score + slack)[:, None], (score - slack)[:, None]
 
-    def visit(counts: Any, S: np.ndarray, some: slice, start: int) -> Any:
-        above = np.count_nonzero(high[some] < S, axis=1)
-        not_below = np.count_nonzero(low[some] <= S, axis=1)
+    def visit(counts: Any, S: np.ndarray, block: slice, start: int) -> Any:
+        above = np.count_nonzero(high[block] < S, axis=1)
+        not_below = np.count_nonzero(low[block] <= S, axis=1)
         return np.array([above, not_below]) + (0 if counts is None else counts)
 
     parts = [np.sum(shards, axis=0) for shards in _search(queries, embedding, visit, n_jobs)]
@@ -180,12 +180,12 @@ def within(
 ) -> list[Found]:
     """Return for each query the candidates that score at least its floor, best first."""
 
-    def visit(found: Any, S: np.ndarray, some: slice, start: int) -> list[list[Found]]:
-        found = [[] for _ in S] if found is None else found
-        for pieces, row, least in zip(found, S, floor[some], strict=True):
+    def visit(kept: Any, S: np.ndarray, block: slice, start: int) -> list[list[Found]]:
+        kept = [[] for _ in S] if kept is None else kept
+        for pieces, row, least in zip(kept, S, floor[block], strict=True):
             index = np.flatnonzero(row >= least)
             pieces.append((index + start, row[index]))
-        return found
+        return kept
 
     out = []
     for shards in _search(queries, embedding, visit, n_jobs):
@@ -223,9 +223,9 @@ def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Tor
     import torch
 
     device = torch_device(device) if isinstance(device, str) else device
-    found: list[Found] = []
-    for some in row_slices(len(queries), _DEVICE_QUERIES):
-        Q = torch.as_tensor(queries[some], dtype=torch.float64).to(device)
+    ranked: list[Found] = []
+    for block in row_slices(len(queries), _DEVICE_QUERIES):
+        Q = torch.as_tensor(queries[block], dtype=torch.float64).to(device)
         best_score = torch.empty((len(Q), 0), dtype=torch.float64, device=device)
         best_index = torch.empty((len(Q), 0), dtype=torch.int64, device=device)
         for part in row_slices(len(embedding), _DEVICE_CANDIDATES):
@@ -235,14 +235,14 @@ def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Tor
             index = torch.cat([best_index, index + part.start], dim=1)
             order = score.argsort(dim=1, descending=True, stable=True)[:, :k]
             best_score, best_index = score.gather(1, order), index.gather(1, order)
-        found.append((best_index.cpu().numpy().astype(np.intp), best_score.cpu().numpy()))
-    return joined(found, k)
+        ranked.append((best_index.cpu().numpy().astype(np.intp), best_score.cpu().numpy()))
+    return joined(ranked, k)
 
 
-def _largest_on_device(S: Array, k: int) -> tuple[Any, Any]:
+def _largest_on_device(S: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the k largest of each row, of equal ones the first, in the order of the columns."""
     score, index = S.topk(k, dim=1)
-    # where more entries equal the k-th than there is room for, take the first of them
+    # where more entries equal the k-th than fit, take the first of them
     many = (score[:, -1:] <= S).sum(dim=1) > k
     if bool(many.any()):
         rows = many.nonzero()[:, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from .._numerics.arrays import has_rows, n_rows, row_slices, take
 from .._numerics.objects import Rows, column_of, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
-from .._numerics.types import Array, Index, Matrix, Objects, State
+from .._numerics.typing import ArrayLike, Objects, State
 from .search import Found
 
 # Candidates whose coordinates are gathered at a time.
@@ -67,7 +67,7 @@ class CandidateSets(PerQuery):
     ['CO', 'CCO']
     """
 
-    def __init__(self, pool: Objects, indptr: Index, indices: Index) -> None:
+    def __init__(self, pool: Objects, indptr: ArrayLike, indices: ArrayLike) -> None:
         self.pool = pool
         self.indptr = _integers(indptr, "indptr")
         self.indices = _integers(indices, "indices")
@@ -91,23 +91,23 @@ class CandidateSets(PerQuery):
         return cls(state["pool"], *arrays_of(state, "indptr", "indices"))
 
     @classmethod
-    def from_lists(cls, lists: Sequence[Objects]) -> CandidateSets:
+    def from_lists(cls, lists: Iterable[Objects]) -> CandidateSets:
         """Make the sets from one list, array, CSR matrix or data frame of candidates a query.
 
         Parameters
         ----------
         lists : sequence of n lists or series of objects, or of n matrices with a row a candidate
         """
-        lists = [column_of(some) for some in lists]
-        for some in lists:
-            _check_list(some)
-        indptr = np.cumsum([0, *(n_rows(some) for some in lists)])
-        filled = [some for some in lists if n_rows(some)]
-        if any(sparse.issparse(some) for some in filled) or (
-            filled and all(len(getattr(some, "shape", ())) == 2 for some in filled)
+        columns: list[Any] = [column_of(objects) for objects in lists]
+        for objects in columns:
+            _check_list(objects)
+        indptr = np.cumsum([0, *(n_rows(objects) for objects in columns)])
+        filled = [objects for objects in columns if n_rows(objects)]
+        if any(sparse.issparse(objects) for objects in filled) or (
+            filled and all(len(getattr(objects, "shape", ())) == 2 for objects in filled)
         ):
             return cls(_stacked(filled), indptr, np.arange(indptr[-1]))
-        pool, indices = _distinct(item for some in filled for item in some)
+        pool, indices = _distinct(item for objects in filled for item in objects)
         return cls(pool, indptr, indices)
 
     def __getitem__(self, i: Any) -> Any:
@@ -142,7 +142,7 @@ class CandidateSets(PerQuery):
         return CandidateSets(self.pool, indptr, self.indices[entries])
 
 
-def _integers(values: Array, name: str) -> np.ndarray:
+def _integers(values: ArrayLike, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(
@@ -152,28 +152,28 @@ def _integers(values: Array, name: str) -> np.ndarray:
     return array.astype(np.intp)
 
 
-def _check_list(some: object) -> None:
+def _check_list(objects: object) -> None:
     """Raise unless this may be the candidates of a query."""
-    is_list = hasattr(some, "shape") or hasattr(some, "__len__")
-    if isinstance(some, str | bytes) or not is_list:
+    is_list = hasattr(objects, "shape") or hasattr(objects, "__len__")
+    if isinstance(objects, str | bytes) or not is_list:
         raise TypeError(
             'lists must have a list of candidates for each query, such as [["CO", "CN"], ["CO"]]. '
-            f"Got {some!r} in place of a list. One pool for all queries needs no CandidateSets: "
+            f"Got {objects!r} in place of a list. One pool for all queries needs no CandidateSets: "
             "give it as candidates."
         )
 
 
-def _stacked(matrices: list[Matrix]) -> Any:
+def _stacked(matrices: list[Any]) -> Any:
     """Return the rows of matrices in one: sparse if any of them is, a data frame if all are."""
     if isinstance(matrices[0], Rows):
         return stack(matrices)
-    if any(sparse.issparse(some) for some in matrices):
+    if any(sparse.issparse(matrix) for matrix in matrices):
         return stack([s if sparse.issparse(s) else sparse.csr_matrix(s) for s in matrices])
-    if all(hasattr(some, "iloc") for some in matrices):
+    if all(hasattr(matrix, "iloc") for matrix in matrices):
         import pandas as pd
 
         return pd.concat(matrices)
-    return np.concatenate([np.asarray(some) for some in matrices])
+    return np.concatenate([np.asarray(matrix) for matrix in matrices])
 
 
 def _distinct(items: Iterator[Any]) -> tuple[list[Any], np.ndarray]:
@@ -214,14 +214,14 @@ def set_scores(
         queries, embedding = (np.ascontiguousarray(A, np.float64) for A in (queries, embedding))
         indices = np.ascontiguousarray(indices, np.int64)
 
-    def fill(some: slice) -> None:
+    def fill(block: slice) -> None:
         if loop is not None:
-            for i in range(some.start, some.stop):
+            for i in range(block.start, block.stop):
                 rows = slice(indptr[i], indptr[i + 1])
                 loop(queries[i], embedding, indices[rows], out[rows])
             return
         buffer = np.empty((_GATHERED, embedding.shape[1]))  # stays in cache
-        for i in range(some.start, some.stop):
+        for i in range(block.start, block.stop):
             for start in range(indptr[i], indptr[i + 1], _GATHERED):
                 rows = slice(start, min(start + _GATHERED, indptr[i + 1]))
                 part = buffer[: rows.stop - rows.start]
@@ -278,14 +278,14 @@ def top_k_of_sets(scores: np.ndarray, indptr: np.ndarray, k: int) -> Found:
     index = np.full((n, k), -1, dtype=np.intp)
     best = np.full((n, k), -np.inf)
     for i, (a, b) in enumerate(pairwise(indptr)):
-        s, room = scores[a:b], min(k, b - a)
+        s, n_kept = scores[a:b], min(k, b - a)
         if k == 1:
             order = np.array([s.argmax()])
         elif len(s) > 8 * k:
             mark = np.partition(s, len(s) - k)[len(s) - k]
-            some = np.flatnonzero(s >= mark)
-            order = some[np.argsort(-s[some], kind="stable")[:k]]
+            above = np.flatnonzero(s >= mark)
+            order = above[np.argsort(-s[above], kind="stable")[:k]]
         else:
             order = np.argsort(-s, kind="stable")[:k]
-        index[i, :room], best[i, :room] = order, s[order]
+        index[i, :n_kept], best[i, :n_kept] = order, s[order]
     return index, best

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import n_rows, row_keys, take
 from .._numerics.objects import as_objects
-from .._numerics.types import Array, Candidates, DType, Estimator, Objects, Rows
+from .._numerics.typing import Array, Candidates, DType, Estimator, Objects, Rows
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
@@ -39,13 +39,13 @@ def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[
     shards = _shards(candidates)
     if shards is not None:
         k = min(k, len(shards))
-        found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
+        ranked = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
         there, pool, objects = _sent(decoder, candidates)
         if objects is not None:
             k = min(k, n_rows(objects))
-        found = _lazily(_rank_block, F, (k,), _RANKED, there, pool, k)
-    return found["indices"], found["scores"]
+        ranked = _lazily(_rank_block, F, (k,), _RANKED, there, pool, k)
+    return ranked["indices"], ranked["scores"]
 
 
 def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Objects:
@@ -118,7 +118,7 @@ def _refuse_sets(are_sets: bool) -> None:
 
 
 def _lazily(
-    function: Callable[..., Array], F: Array, tail: tuple[int, ...], dtype: DType, *args: Delayed
+    function: Callable[..., Array], F: Any, tail: tuple[int, ...], dtype: DType, *args: Delayed
 ) -> Any:
     """Return function(block, *args) of each block of a dask array, as a lazy dask array."""
     tasks = [task(function, block, *args) for block in F.to_delayed().ravel()]
@@ -131,8 +131,8 @@ def _rank_block(F: np.ndarray, decoder: Estimator, pool: Candidates, k: int) -> 
     out["indices"], out["scores"] = -1, -np.inf
     if len(F):
         indices, scores = decoder.rank(F, pool, k=k)
-        found = out[:, : indices.shape[1]]  # a decoder of a user may have fewer than k
-        found["indices"], found["scores"] = indices, scores
+        ranked = out[:, : indices.shape[1]]  # a decoder of a user may have fewer than k
+        ranked["indices"], ranked["scores"] = indices, scores
     return out
 
 
@@ -233,8 +233,8 @@ def _merged(parts: Sequence[_ShardBest], k: int) -> _ShardBest:
     if parts[0].objects is not None:
         everything = join([part.objects for part in parts])
         objects = take(everything, order[:, 0] * len(order) + np.arange(len(order)))
-    found = [np.take_along_axis(values, order, axis=1) for values in (indices, scores, keys)]
-    return _ShardBest(found[0], found[1], found[2], objects)
+    best = [np.take_along_axis(values, order, axis=1) for values in (indices, scores, keys)]
+    return _ShardBest(best[0], best[1], best[2], objects)
 
 
 def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.objects import as_objects
-from .._numerics.types import Candidates, Objects
+from .._numerics.typing import Candidates, Objects
 from .._numerics.validation import check_choice
 from ..basis import KernelBasis
 from ..kernels import Kernel, Normalized
@@ -152,7 +152,7 @@ class StringDecoder(Decoder):
             return self._like_outputs([])
         positions, best = self._outputs.rank(F, k=1)
         pool = as_objects(self._outputs.pool_)
-        found, best = list(pool[positions[:, 0]]), best[:, 0]
+        strings, best = list(pool[positions[:, 0]]), best[:, 0]
         if not self.known:
             best = np.full(len(F), -np.inf)
         G = self.scores(F)
@@ -162,8 +162,8 @@ class StringDecoder(Decoder):
                 self._string(nearest_trail(self._graph, g, floor))
                 for g, floor in zip(targets, floors, strict=True)
             ]
-            self._keep_better(F, built, found, best)
-        return self._like_outputs(found)
+            self._keep_better(F, built, strings, best)
+        return self._like_outputs(strings)
 
     def _at_scale(
         self, G: np.ndarray, best: np.ndarray, scale: float | None
@@ -188,9 +188,9 @@ class StringDecoder(Decoder):
         codes = np.concatenate([self._codes[trail[0]], self._codes[trail[1:], -1]])
         return string_of(codes, self._kind)
 
-    def _keep_better(self, F: np.ndarray, built: list, found: list, best: np.ndarray) -> None:
+    def _keep_better(self, F: np.ndarray, built: list, strings: list, best: np.ndarray) -> None:
         """Put the built strings that score better than those found so far in their place."""
-        rows = np.array([i for i, some in enumerate(built) if some is not None], dtype=np.intp)
+        rows = np.array([i for i, string in enumerate(built) if string is not None], dtype=np.intp)
         if len(rows) == 0:
             return
         encoded = self.basis_.kernel_.encode([built[i] for i in rows])
@@ -198,15 +198,15 @@ class StringDecoder(Decoder):
         score = 2.0 * np.einsum("ij,ij->i", F[rows], Z) - norms
         better = score > best[rows] + _ROUNDING * norms
         for i, value in zip(rows[better], score[better], strict=True):
-            found[i], best[i] = built[i], value
+            strings[i], best[i] = built[i], value
 
-    def _like_outputs(self, found: list) -> Any:
+    def _like_outputs(self, strings: list) -> Any:
         """Return strings in the container of the training outputs: an array or a list."""
         if self._container is None:
-            return found
+            return strings
         if self._container != "O":
-            return np.array(found, dtype=self._container)
-        return as_objects(found)
+            return np.array(strings, dtype=self._container)
+        return as_objects(strings)
 
 
 def _ngram(kernel: Kernel) -> NGram:
@@ -232,8 +232,8 @@ def _columns(bags: Bags, features: np.ndarray) -> sparse.csr_matrix:
 def _ends_seen(strings: list, number: dict) -> tuple[list[int], list[int]]:
     """Return the numbers of the n-grams that strings start with, and that they end with."""
     n = len(next(iter(number)))
-    long = [some for some in strings if len(some) >= n]
-    return [number[some[:n]] for some in long], [number[some[-n:]] for some in long]
+    long = [string for string in strings if len(string) >= n]
+    return [number[string[:n]] for string in long], [number[string[-n:]] for string in long]
 
 
 def _turns_seen(strings: list, number: dict) -> frozenset[tuple[int, int]]:
@@ -241,7 +241,7 @@ def _turns_seen(strings: list, number: dict) -> frozenset[tuple[int, int]]:
     n = len(next(iter(number)))
     _, codes = NGram(n + 1).vocabulary(strings)
     longer = [string_of(row, type(next(iter(number)))) for row in codes]
-    return frozenset((number[some[:-1]], number[some[1:]]) for some in longer)
+    return frozenset((number[string[:-1]], number[string[1:]]) for string in longer)
 
 
 def _graph(codes: np.ndarray, seen: tuple[list[int], list[int]], any_ends: bool) -> Graph:
@@ -254,8 +254,8 @@ def _graph(codes: np.ndarray, seen: tuple[list[int], list[int]], any_ends: bool)
     tail, head = nodes[:q], nodes[q:]
     n_nodes = int(nodes.max()) + 1
     starts, ends = (
-        np.bincount(side[some], minlength=n_nodes) + any_ends
-        for side, some in zip((tail, head), seen, strict=True)
+        np.bincount(side[seen_ends], minlength=n_nodes) + any_ends
+        for side, seen_ends in zip((tail, head), seen, strict=True)
     )
     return Graph(tail, head, starts, ends)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.utils.data import Dataset, default_collate
 
-from .._numerics.types import Objects
+from .._numerics.typing import Objects
 from ..rows.encode import numbers_in
 
 #: What a module is called with: a tensor, or a dict of keyword arguments.
@@ -73,10 +73,10 @@ class _Array(BatchSource):
 
     def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if sparse.issparse(X):
-            self._rows: Any = X.tocsr()
+            self._rows: Any = X.tocsr()  # type: ignore[union-attr]
         else:
             is_tensor = isinstance(X, Tensor)
-            self._rows = _floats(X, module) if is_tensor else _tensor(X, _takes_integers(module))
+            self._rows = _floats(X, module) if is_tensor else _tensor(X, _takes_integers(module))  # type: ignore[arg-type]
             if self._rows.numel() <= _RESIDENT:
                 self._rows = self._rows.to(device)
         self._device = device
@@ -133,7 +133,7 @@ class _Tokens(BatchSource):
                 "tokens of them. Use skout.deep.CharTransformer or skout.deep.TextEncoder, or give "
                 "your module tokenize(strings) -> lists of ints."
             )
-        strings = [str(text) for text in X]
+        strings = [str(text) for text in X]  # type: ignore[union-attr]
         tokenize: Any = module.tokenize
         tokens = [np.asarray(ids, dtype=np.int64) for ids in tokenize(strings)]
         if len(tokens) != len(strings):

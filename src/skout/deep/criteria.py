@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -77,13 +78,16 @@ class KernelLoss(BatchLoss):
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
         squared = (prediction.float() - target).square().sum(dim=1)
         squared = squared if residual is None else squared + residual
-        return self.loss._h(squared.clamp_min(_TINY).sqrt())
+        distance: Any = squared.clamp_min(_TINY).sqrt()  # a loss is typed as one of arrays
+        values: Any = self.loss._h(distance)
+        return values
 
 
 def _check_tensors(loss: RadialLoss) -> None:
     """Raise unless h can be differentiated by PyTorch."""
     try:
-        loss._h(torch.ones(2, requires_grad=True)).sum().backward()
+        residual: Any = torch.ones(2, requires_grad=True)
+        loss._h(residual).sum().backward()
     except (TypeError, RuntimeError, AttributeError) as error:
         raise TypeError(
             f"A network's loss must take tensors: write {type(loss).__name__}._h with operators "

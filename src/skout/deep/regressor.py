@@ -22,7 +22,7 @@ from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.files import check_place
 from .._numerics.saving import with_attributes
-from .._numerics.types import Objects, RandomState, Rng
+from .._numerics.typing import Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
 from ..losses import Loss, Squared, as_loss
 from ..rows.device import named_device
@@ -481,7 +481,7 @@ def _column(values: ArrayLike | None, name: str, n: int) -> np.ndarray | None:
     return values
 
 
-def _rows(X: Objects, index: np.ndarray) -> Objects:
+def _rows(X: Objects, index: np.ndarray) -> Any:
     if isinstance(X, torch.utils.data.Dataset):
         return torch.utils.data.Subset(X, index.tolist())
     if isinstance(X, torch.Tensor):

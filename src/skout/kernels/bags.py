@@ -15,7 +15,7 @@ from scipy import sparse
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Ragged, pointers
-from .._numerics.types import Objects
+from .._numerics.typing import Objects
 from .base import Block, Kernel
 
 # Features that at least this share of the landmarks has are multiplied as a dense matrix. Half and

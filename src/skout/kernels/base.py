@@ -6,10 +6,11 @@ A kernel is a scikit-learn estimator that holds hyper-parameters and no data. It
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,13 +22,22 @@ from .._numerics.estimators import PartsByName
 from .._numerics.objects import Joint, as_objects
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.threads import check_memory, map_blocks, spare_threads
-from .._numerics.types import Array, Objects, Rng, Rows, Weights
+from .._numerics.typing import Array, Objects, Rng, Rows, Weights
 from .._numerics.validation import Registry, check_number, resolve
 from ..rows import Memory, Survey
 from ..rows.encode import check_matrix
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose `default` Python has since 3.13
+
+    R = TypeVar("R", bound=Rows, default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
 #: (A, out=None) -> the Gram block of shape (b, m) of rows A; a tensor where the rows are tensors.
-Block: TypeAlias = Callable[..., Array]
+Block: TypeAlias = Callable[..., Any]
 RowFunction: TypeAlias = Callable[[Rows], Array]
 
 # Rows of each diagonal block of `paired`, of which only the diagonal is kept. 4,000 pairs of 50
@@ -42,6 +52,10 @@ _ADVICE = "Give fewer rows at a time, or fit an estimator with a sketch, which n
 KERNELS: Registry = Registry(rbf="gaussian", poly="polynomial")
 
 
+# Names of pairwise functions of scikit-learn that are no kernels of skout.
+_OF_SCIKIT_LEARN = ("additive_chi2", "chi2", "sigmoid")
+
+
 def as_kernel(spec: KernelLike) -> Kernel:
     """Return a fresh kernel from a kernel, a name, a Gaussian-process kernel or a callable.
 
@@ -54,14 +68,47 @@ def as_kernel(spec: KernelLike) -> Kernel:
     if isinstance(spec, Kernel):
         return clone(spec)
     if isinstance(spec, str):
+        _refuse_elsewhere(spec)
         return resolve(spec, KERNELS, "kernel")()
     if callable(spec) and not isinstance(spec, type):
         _refuse_noise(spec)
+        _check_pair(spec)
         return PairwiseFunction(spec)
     raise TypeError(
         "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
         f"callable (A, B) -> matrix. Got {spec!r} instead."
     )
+
+
+def _refuse_elsewhere(name: str) -> None:
+    """Raise for names that the command line or scikit-learn has, and say what there is here."""
+    kind, _, width = name.partition(":")
+    if width and kind in KERNELS:
+        made = KERNELS[kind].__name__
+        raise ValueError(
+            f"Unknown kernel {name!r}, as the command line writes it. In Python it is "
+            f"skout.kernels.{made}({width})."
+        )
+    if name in _OF_SCIKIT_LEARN:
+        raise ValueError(
+            f"Unknown kernel {name!r}. scikit-learn's function will do: "
+            f"kernel=sklearn.metrics.pairwise.{name}_kernel."
+        )
+
+
+def _check_pair(function: Callable[..., Array]) -> None:
+    """Raise where a function cannot be called with two sets of rows."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function of C that does not say
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(
+            "A kernel function takes two sets of rows, (A, B) -> matrix of shape (len(A), len(B)). "
+            f"Got one of the parameters {signature}."
+        ) from None
 
 
 def _refuse_noise(function: Callable[..., Array]) -> None:
@@ -83,7 +130,7 @@ def fill_block(block: Block, A: Rows, out: np.ndarray) -> None:
         out[...] = K
 
 
-class Kernel(ABC, PartsByName):
+class Kernel(ABC, PartsByName, Generic[R]):
     """Base of all kernels: when are two objects alike?
 
     Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k1``.
@@ -111,11 +158,11 @@ class Kernel(ABC, PartsByName):
         return dict.fromkeys(self.parts, as_kernel)
 
     @abstractmethod
-    def encode(self, objects: Objects) -> Rows:
+    def encode(self, objects: Objects) -> R:
         """Turn user objects into rows. Stateless, idempotent, validating."""
 
     @abstractmethod
-    def against(self, B: Rows) -> Block:
+    def against(self, B: R) -> Block:
         """Return the function (A, out=None) -> K(A, B) of encoded rows A.
 
         What depends on B alone is computed here, once; `out` is an optional (b, m) buffer to
@@ -123,10 +170,10 @@ class Kernel(ABC, PartsByName):
         """
 
     @abstractmethod
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: R) -> Array:
         """Return k(a, a) for each row of A."""
 
-    def resolve(self, rows: Rows, rng: Rng, weights: np.ndarray | None = None) -> Kernel:
+    def resolve(self, rows: R, rng: Rng, weights: np.ndarray | None = None) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
         survey = Survey(Memory.of(rows))
         resolved = self.surveyed(survey, rng, weights)
@@ -151,18 +198,19 @@ class Kernel(ABC, PartsByName):
 
     def __call__(self, A: Objects, B: Objects | None = None) -> np.ndarray:
         """Return the Gram matrix K(A, B), or K(A, A)."""
-        A = self.encode(A)
-        B = A if B is None else self.encode(B)
-        self._check_columns(A, B)
-        check_memory(n_rows(A), n_rows(B), "The kernel matrix", _ADVICE, float_dtype(A).itemsize)
-        block = self.against(B)
-        threads = spare_threads() if n_rows(A) * n_rows(B) >= _SHARED else 1
+        left = self.encode(A)
+        right = left if B is None else self.encode(B)
+        self._check_columns(left, right)
+        n, m, dtype = n_rows(left), n_rows(right), float_dtype(left)
+        check_memory(n, m, "The kernel matrix", _ADVICE, dtype.itemsize)
+        block = self.against(right)
+        threads = spare_threads() if n * m >= _SHARED else 1
         if threads == 1:
-            return block(A)
-        K = np.empty((n_rows(A), n_rows(B)), dtype=float_dtype(A))
+            return block(left)
+        K = np.empty((n, m), dtype=dtype)
 
         def fill_rows(rows: slice) -> None:
-            fill_block(block, take(A, rows), K[rows])
+            fill_block(block, take(left, rows), K[rows])
 
         for _ in map_blocks(fill_rows, row_slices(len(K), _SHARED_ROWS), n_jobs=threads):
             pass
@@ -186,13 +234,14 @@ class Kernel(ABC, PartsByName):
 
     def paired(self, A: Objects, B: Objects) -> np.ndarray:
         """Return k(a_i, b_i) for two data sets of equal length."""
-        A, B = self.encode(A), self.encode(B)
-        if n_rows(A) != n_rows(B):
-            raise ValueError(f"A and B must be of equal length. Got {n_rows(A)} and {n_rows(B)}.")
-        self._check_columns(A, B)
+        left, right = self.encode(A), self.encode(B)
+        n, m = n_rows(left), n_rows(right)
+        if n != m:
+            raise ValueError(f"A and B must be of equal length. Got {n} and {m}.")
+        self._check_columns(left, right)
         values = [
-            np.diagonal(self.against(take(B, rows))(take(A, rows)))
-            for rows in row_slices(n_rows(A), _PAIRED_ROWS)
+            np.diagonal(self.against(take(right, rows))(take(left, rows)))
+            for rows in row_slices(n, _PAIRED_ROWS)
         ]
         return np.concatenate(values) if values else np.empty(0)
 
@@ -281,7 +330,7 @@ class _Combination(Kernel):
 
 def _sides(rows: Rows) -> tuple[Rows, Rows]:
     """Return the rows of the left and of the right kernel."""
-    return (rows.left, rows.right) if hasattr(rows, "left") else (rows, rows)
+    return (rows.left, rows.right) if isinstance(rows, Joint) else (rows, rows)
 
 
 class Sum(_Combination):
@@ -454,7 +503,7 @@ def _checked_gram(K: Array, A: Rows, B: Rows) -> Array:
     NaN would spread through a whole fit before anybody sees it, so each block is checked.
     """
     if not is_tensor(K):
-        K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+        K = np.asarray(K.toarray() if sparse.issparse(K) else K)  # type: ignore[attr-defined]
         if K.dtype.kind not in "fiub":
             raise TypeError(
                 "The kernel function must return a matrix of real numbers. "

@@ -16,7 +16,8 @@ from .._numerics.arrays import cast, float_dtype, is_tensor, n_rows, namespace, 
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.types import Array, Matrix, Objects, Rows
+from .._numerics.types import Matrix, Rows
+from .._numerics.typing import Array, Objects
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import (
@@ -249,7 +250,7 @@ def pack_objects(objects: Objects) -> PackedBits | None:
     is_list = isinstance(objects, list | tuple) or getattr(objects, "ndim", 0) == 1
     if not is_list or len(objects) == 0:
         return None
-    items = list(objects)
+    items = list(iter(objects))
     if isinstance(items[0], str):
         return _from_hex(items)
     return _from_bit_vectors(items) if hasattr(items[0], "ToBitString") else None
@@ -326,7 +327,7 @@ class _SetKernel(VectorKernel):
         """
         packed = None if _is_matrix(objects) else pack_objects(objects)
         is_array = isinstance(objects, np.ndarray) and objects.ndim == 2
-        if is_array and objects.dtype.kind in "biu" and _is_long(objects):
+        if is_array and np.asarray(objects).dtype.kind in "biu" and _is_long(objects):
             packed = pack_matrix(objects)  # without a copy in float64
         if packed is not None:
             return packed

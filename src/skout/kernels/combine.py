@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,10 +16,10 @@ from .._numerics.arrays import float_dtype, n_rows, row_slices, take
 from .._numerics.linalg import symmetric_eigen
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.objects import moved, stack
-from .._numerics.types import Array, Index, Objects, RandomState, Rng, Rows, Weights
+from .._numerics.typing import Array, Index, Objects, RandomState, Rng, Rows, Weights
 from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
-from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Scaled, Wrapper, as_kernel
+from .base import Block, Kernel, KernelLike, Resolved, Scaled, Wrapper, as_kernel
 
 # Rows of a kernel matrix that are computed at a time; any number of this size serves.
 _ROWS = 512
@@ -94,7 +94,7 @@ class Images(ObjectRows):
         return type(self)(self.rows[index])
 
     @property
-    def held(self) -> Array:
+    def held(self) -> Any:
         return getattr(self.rows, "held", self.rows)
 
     def moved(self, move: Callable[[Array], Array]) -> Self:
@@ -135,7 +135,7 @@ class Mapped(Wrapper):
     takes_vectors = False
     compares = "objects"
 
-    def __init__(self, function: RowFunction, kernel: KernelLike) -> None:
+    def __init__(self, function: Callable[[Any], Objects], kernel: KernelLike) -> None:
         self.function = function
         self.kernel = kernel
 
@@ -155,11 +155,11 @@ class Mapped(Wrapper):
         image = self._part("kernel").surveyed(survey.part("rows"), rng, weights)
         return lambda: Mapped(self.function, image())
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: Images) -> Block:
         base = self._part("kernel").against(B.rows)
         return lambda A, out=None: base(A.rows, out)
 
-    def diag(self, A: Rows) -> np.ndarray:
+    def diag(self, A: Images) -> np.ndarray:
         return self._part("kernel").diag(A.rows)
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._numerics.objects import as_objects, pointers, ranges
-from .._numerics.types import Index, Objects
+from .._numerics.typing import Index, Objects
 from .bags import mix
 from .molecules import Molecule, chemistry, molecules, refuse
 

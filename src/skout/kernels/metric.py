@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
 from .._numerics.arrays import cast, constant, float_dtype, n_rows, namespace, ones
-from .._numerics.types import Array, Objects, RandomState, Rng, Rows, Weights
+from .._numerics.typing import Array, Objects, RandomState, Rng, Rows, Weights
 from .._numerics.validation import check_choice, check_number
 from ..rows import Survey
 from .base import Block, Kernel, KernelLike, Resolved, RowFunction, Wrapper
@@ -36,7 +36,7 @@ class Transformed(Wrapper):
     """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
 
     @abstractmethod
-    def transform(self, A: Rows) -> Rows:
+    def transform(self, A: Rows) -> Any:
         """Return what the kernel sees of rows of shape (n, d), an array of shape (n, p)."""
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
@@ -79,7 +79,7 @@ class Mahalanobis(_OfVectors, Transformed):
         self.scale = scale
         self.width = width
 
-    def transform(self, A: Rows) -> Rows:
+    def transform(self, A: Rows) -> Any:
         # W x
         if self.scale is None:
             return A
@@ -246,7 +246,7 @@ class OnColumns(Transformed):
         self.start = start
         self.stop = stop
 
-    def transform(self, A: Rows) -> Rows:
+    def transform(self, A: Rows) -> Any:
         d = A.shape[1]
         start = check_number(self.start, "start", integer=True)
         stop = d if self.stop is None else check_number(self.stop, "stop", integer=True)
@@ -387,7 +387,7 @@ class Curves(Transformed):
         steps = np.diff(t)
         return np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
 
-    def transform(self, A: Rows) -> Rows:
+    def transform(self, A: Rows) -> Any:
         # sqrt(w_j) f(t_j), whose Euclidean distances are those of functions
         return A * cast(constant(self._roots(A.shape[1]), A), float_dtype(A))
 
@@ -409,7 +409,7 @@ def _checked(points: ArrayLike, name: str) -> np.ndarray:
     return t
 
 
-def _are_pairs(objects: Objects) -> bool:
+def _are_pairs(objects: Any) -> TypeGuard[Sequence[tuple[ArrayLike, ArrayLike]]]:
     """Whether these are (points, values) pairs, not rows of values."""
     if getattr(objects, "ndim", 1) == 2 or len(objects) == 0:
         return False
@@ -457,7 +457,7 @@ class Fourier(Wrapper):
             )
         return kernel.encode(objects)
 
-    def transform(self, A: Rows) -> Rows:
+    def transform(self, A: Rows) -> Any:
         """Return the features sqrt(2 / m) (cos(w_1 . x), ..., sin(w_1 . x), ...), shape (n, m)."""
         half = int(check_number(self.size, "size", low=2, integer=True)) // 2
         rng = np.random.default_rng(self.seed)

@@ -64,8 +64,8 @@ def fill_ratios(
     loop = _compiled[parts]
     (n, w), m = words_a.shape, len(words_b)
 
-    def fill(some: slice) -> None:
-        loop(words_a, sizes_a, words_b[some], sizes_b[some], out, some.start)
+    def fill(block: slice) -> None:
+        loop(words_a, sizes_a, words_b[block], sizes_b[block], out, block.start)
 
     threads = spare_threads() if n * m * w >= _SHARED_WORDS else 1
     for _ in map_blocks(fill, row_slices(m, max(_TILE, -(-m // threads))), n_jobs=threads):

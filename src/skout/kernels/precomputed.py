@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .._numerics.objects import Rows
-from .._numerics.types import Index, Objects
+from .._numerics.typing import Index, Objects
 from ..rows.encode import check_matrix
 from .base import Block, Kernel
 

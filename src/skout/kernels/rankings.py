@@ -12,7 +12,7 @@ from abc import abstractmethod
 import numpy as np
 
 from .._numerics.arrays import float_dtype
-from .._numerics.types import Objects, Rows
+from .._numerics.typing import Array, Objects
 from .._numerics.validation import check_choice
 from ..rows.encode import check_matrix
 from .base import Block
@@ -25,7 +25,7 @@ class RankingKernel(VectorKernel):
     compares = "rankings"
     normalized = True
 
-    def encode(self, objects: Objects) -> Rows:
+    def encode(self, objects: Objects) -> Array:
         """Return dense ranks from 0, in float32 or float64; rows may count from 0 or from 1."""
         rows = check_matrix(objects, accept_sparse=False)
         d = rows.shape[1]
@@ -44,7 +44,7 @@ class RankingKernel(VectorKernel):
         """Return what else the user may try with rows that are no rankings."""
         return ""
 
-    def features(self, rows: Rows) -> np.ndarray:
+    def features(self, rows: Array) -> np.ndarray:
         """Return vectors, shape (n, q), whose inner products are the kernel of encoded rows."""
         if rows.shape[1] == 1:
             return np.ones((len(rows), 1), dtype=float_dtype(rows))
@@ -54,11 +54,11 @@ class RankingKernel(VectorKernel):
     def _features(self, rows: np.ndarray) -> np.ndarray:
         """Return the features of rankings of two items or more."""
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: Array) -> Block:
         linear = Linear().against(self.features(B))
         return lambda A, out=None: linear(self.features(A), out)
 
-    def diag(self, A: Rows) -> np.ndarray:
+    def diag(self, A: Array) -> np.ndarray:
         return np.ones(len(A)) if self.normalized else Linear().diag(self.features(A))
 
 
@@ -70,7 +70,7 @@ class Kendall(RankingKernel):
     Parameters
     ----------
     ties : bool, default False
-        Whether ranks may be equal. Rows are then any finite numbers, of which only the order
+        Whether ranks may be equal. Array are then any finite numbers, of which only the order
         counts; a pair that is tied has the feature 0, and k(y, y) is the share of the others.
         Normalized(Kendall(ties=True)) is the statisticians' tau-b.
 
@@ -91,7 +91,7 @@ class Kendall(RankingKernel):
     def normalized(self) -> bool:  # type: ignore[override]
         return not self.ties
 
-    def encode(self, objects: Objects) -> Rows:
+    def encode(self, objects: Objects) -> Array:
         """Return dense ranks from 0, in float32 or float64; with ties, equal numbers share one."""
         check_choice(self.ties, "ties", (False, True))
         if not self.ties:

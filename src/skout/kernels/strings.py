@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.objects import Ragged, as_objects, pointers
-from .._numerics.types import Objects
+from .._numerics.typing import Objects
 from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix, work_slices
 
@@ -144,7 +144,7 @@ def _as_strings(objects: Objects) -> list[Any]:
     if getattr(objects, "ndim", 1) != 1:
         raise ValueError(
             "NGram takes a list or a 1-D array of strings. "
-            f"Got an array of shape {objects.shape} instead."
+            f"Got an array of shape {np.shape(objects)} instead."
         )
     strings = as_objects(objects).tolist()
     for kind in (str, bytes):

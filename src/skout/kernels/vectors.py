@@ -16,9 +16,10 @@ from sklearn.base import clone
 
 from .._numerics import arrays
 from .._numerics.arrays import float_dtype, is_tensor, n_rows, namespace, row_dots
-from .._numerics.types import Array, Objects, Rng, Rows, Weights
+from .._numerics.types import Rows
+from .._numerics.typing import Array, Objects, Rng, Weights
 from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
-from ..rows import Reduction, Survey
+from ..rows import Place, Reduction, Survey
 from ..rows.encode import check_matrix
 from .base import Block, Kernel, Resolved, RowFunction
 
@@ -54,7 +55,7 @@ class VectorKernel(Kernel):
         return rows
 
 
-def block_buffer(A: Rows, m: int, out: Array) -> Array:
+def block_buffer(A: Rows, m: int, out: Array | None) -> Array:
     """Return `out`, or a new (b, m) block in the precision of A."""
     return arrays.empty((n_rows(A), m), A, float_dtype(A)) if out is None else out
 
@@ -276,6 +277,11 @@ class WithGamma(Kernel):
                 f"gamma={self.gamma!r} depends on the data: fit an estimator with this kernel, or "
                 "call kernel.resolve(X, rng) first."
             )
+        if np.ndim(self.gamma):
+            raise TypeError(
+                f"gamma must be one number. Got {self.gamma!r}: a scale for each column is "
+                f"Mahalanobis({type(self).__name__}(), scales), and LearnedMetric() learns them."
+            )
         return float(check_number(self.gamma, "gamma"))
 
 
@@ -294,7 +300,7 @@ class _Spread:
 class _SpreadOfRows(Reduction):
     """The variance of all the numbers in the rows, as scikit-learn's "scale" takes it."""
 
-    def on(self, place: Array) -> Reduction:
+    def on(self, place: Place) -> Reduction:
         return self
 
     def __call__(self, A: Rows, weights: Weights = None) -> _Spread:
@@ -454,7 +460,8 @@ def sampled_positions(n: int, rng: Rng, weights: Weights) -> tuple[np.ndarray, n
         weights = weights[index] if np.ptp(weights[index]) > 0 else None
     if len(index) > _MEDIAN_ROWS and weights is None:
         index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    elif len(index) > _MEDIAN_ROWS:  # drawn by weight, each counts as often as it was drawn
+    elif len(index) > _MEDIAN_ROWS and weights is not None:
+        # drawn by weight, each counts as often as it was drawn
         drawn = rng.choice(len(index), _MEDIAN_ROWS, p=weights / weights.sum())
         drawn, weights = np.unique(drawn, return_counts=True)
         index = index[drawn]

@@ -184,11 +184,11 @@ class DecodedScore:
         at = np.searchsorted(self.some, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        predict = [partial(decoder.decode, one, pool) for one in F]
+        predict: list[Callable[[], Any]] = [partial(decoder.decode, one, pool) for one in F]
         if not getattr(pool, "is_per_query", False):  # one search serves all alphas
             decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
             parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
-            predict = [lambda part=part: take(decode(), part) for part in parts]
+            predict = [partial(lambda part: take(decode(), part), part) for part in parts]
         each = zip(F, predict, strict=True)
         return [self._score(decoder, pool, one, truth, decoded) for one, decoded in each]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from sklearn.base import clone
 
 from .._numerics.validation import Registry, resolve
@@ -40,8 +42,11 @@ LOSSES |= {
     "logistic": Logistic,
 }
 
+#: What is accepted wherever a loss is, see `as_loss`.
+LossLike: TypeAlias = Loss | str
 
-def as_loss(loss: Loss | str) -> Loss:
+
+def as_loss(loss: LossLike) -> Loss:
     """Return a loss, given one or its name, with its parameters checked.
 
     Parameters

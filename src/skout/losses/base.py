@@ -21,7 +21,7 @@ import numpy as np
 
 from .._numerics.arrays import namespace, row_dots
 from .._numerics.estimators import PartsByName
-from .._numerics.types import Array
+from .._numerics.typing import Array
 
 
 class Curvature(NamedTuple):
@@ -44,8 +44,8 @@ class Ramp(NamedTuple):
     """A kink of h: its slope rises from low to high there. Low and high bound the conjugate."""
 
     kink: float
-    low: Array  # float, or one for each output
-    high: Array
+    low: float | Array  # a number, or one for each output
+    high: float | Array
 
 
 class Loss(PartsByName, ABC):

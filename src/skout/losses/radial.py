@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from .._numerics.arrays import cast, namespace, row_dots
-from .._numerics.types import Array
+from .._numerics.typing import Array
 from .._numerics.validation import check_number
 from .base import Curvature, Loss, Ramp, inside
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._numerics.arrays import cast, constant, namespace, row_dots, special
-from .._numerics.types import Array
+from .._numerics.typing import Array
 from .base import Curvature, Loss, Ramp, inside
 
 

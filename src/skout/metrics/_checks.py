@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._numerics.types import Matrix
+from .._numerics.typing import Matrix
 
 
 def as_real(values: ArrayLike, expected: str) -> np.ndarray:

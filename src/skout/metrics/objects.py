@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.objects import column_of
-from .._numerics.types import Matrix, Objects
+from .._numerics.typing import Matrix, Objects
 from ..kernels import Kernel, as_kernel
 from ..kernels.base import KernelLike
 from ..rows.encode import named

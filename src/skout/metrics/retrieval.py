@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._numerics.types import Objects
+from .._numerics.typing import Objects
 from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._numerics.arrays import row_keys
-from .._numerics.types import Matrix, Objects
+from .._numerics.typing import Matrix, Objects
 from ..kernels import Kernel, as_kernel
 from ..kernels.base import KernelLike
 from ..rows.encode import check_matrix, named

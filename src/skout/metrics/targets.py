@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import mean_pinball_loss, mean_squared_error, r2_score
 
-from .._numerics.types import Objects
+from .._numerics.typing import Objects
 from ..kernels import Curves
 from ._checks import check_numbers, check_same_shape, check_vectors, check_weights, weighted_mean
 
@@ -337,6 +337,6 @@ def integrated_squared_error(
     12.0
     """
     curves = Curves(points=points)
-    true, pred = curves.encode(Y_true), curves.encode(Y_pred)
+    true, pred = np.asarray(curves.encode(Y_true)), np.asarray(curves.encode(Y_pred))
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
-    return float(np.mean(np.sum(curves.transform(true - pred) ** 2, axis=1)))
+    return float(np.mean(np.sum(np.asarray(curves.transform(true - pred)) ** 2, axis=1)))

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.files import check_place
-from .._numerics.types import Estimator, Json, PathLike, State
+from .._numerics.typing import Estimator, Json, PathLike, State
 from . import older
 from .classes import function_name, name_of
 from .description import parts_of

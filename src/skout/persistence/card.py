@@ -66,20 +66,20 @@ def model_card(
     # slope
     """
     if isinstance(model, str | os.PathLike):
-        found, file, title = describe(model), Path(model).name, Path(model).stem
+        facts, file, title = describe(model), Path(model).name, Path(model).stem
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.skout"
             save(model, path)
-            found, file, title = describe(path), path.name, type(model).__name__
-    return _Card(found, name or title, file, data, license, evaluation or {}).text()
+            facts, file, title = describe(path), path.name, type(model).__name__
+    return _Card(facts, name or title, file, data, license, evaluation or {}).text()
 
 
 @dataclass
 class _Card:
     """The parts of a card, from what `describe` says; a file may have anything in its notes."""
 
-    found: dict[str, Any]
+    facts: dict[str, Any]
     name: str
     file: str
     data: str | None
@@ -87,7 +87,7 @@ class _Card:
     evaluation: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self.about = self.found["about"]
+        self.about = self.facts["about"]
         notes = _dict(self.about.get("metadata"))
         self.notes = {key: value for key, value in notes.items() if key != "command_line"}
         self.fit = _dict(notes.get("command_line"))  # what `skout fit` noted
@@ -138,13 +138,13 @@ class _Card:
             yield f"It predicts {_plain(self.kind)}{_listed(self.targets)}.\n"
         chosen = self.validation.get("chosen")
         yield f"- class: `{_plain(self.about.get('class'))}`"
-        for one in chosen if isinstance(chosen, list) else []:
-            kept = {key: value for key, value in _dict(one).items() if value is not None}
+        for choice in chosen if isinstance(chosen, list) else []:
+            kept = {key: value for key, value in _dict(choice).items() if value is not None}
             said = ", ".join(f"{key} {_short(value)}" for key, value in kept.items())
             yield f"- chosen by validation: {_plain(said)}"
         for fact, value in _dict(self.about.get("facts")).items():
             yield f"- {_plain(fact.strip('_').replace('_', ' '))}: {_plain(_short(value))}"
-        yield f"- file: {self.found['bytes'] / 1e6:.3g} MB, in which nothing can be executed"
+        yield f"- file: {self.facts['bytes'] / 1e6:.3g} MB, in which nothing can be executed"
 
     def _trained_on(self) -> Iterator[str]:
         if self.data:
@@ -153,7 +153,7 @@ class _Card:
             yield f"- {self.fit['rows']:,} rows"
         kinds = _dict(self.fit.get("columns"))
         if self.inputs:
-            named = [f"{one} ({kinds[one]})" if one in kinds else one for one in self.inputs]
+            named = [f"{name} ({kinds[name]})" if name in kinds else name for name in self.inputs]
             yield f"- {len(self.inputs):,} input columns{_listed(named)}"
         if not self.data:
             yield "- Where the data are from is not said."
@@ -170,12 +170,12 @@ class _Card:
             yield self.validation["metric"], self.validation.get("score"), error, "validation"
 
     def _scores(self) -> Iterator[str]:
-        found = list(self._measured())
-        if not found:
+        measured = list(self._measured())
+        if not measured:
             yield "It was not measured: see `skout evaluate` and `skout report`."
             return
         yield "| metric | value | standard error | measured on |\n|---|---:|---:|---|"
-        for metric, value, error, where in found:
+        for metric, value, error, where in measured:
             yield f"| {_plain(metric)} | {_number(value)} | {_number(error)} | {where} |"
         for baseline, value in _dict(self.validation.get("baselines")).items():
             metric = _plain(self.validation["metric"])
@@ -189,14 +189,16 @@ class _Card:
         if self.fit:
             yield f"    skout predict {self.file} new.csv -o predictions.csv\n"
         needs = self.about["needs"]
-        more = f", modules=[{', '.join(_plain(one) for one in needs)}]" if needs else ""
+        more = f", modules=[{', '.join(_plain(name) for name in needs)}]" if needs else ""
         yield "In Python, with inputs as the model was fitted on:\n"
         yield f'    import skout\n\n    model = skout.load("{self.file}"{more})'
         yield "    model.predict(X)"
 
     def _versions(self) -> Iterator[str]:
         versions = _dict(self.about.get("versions"))
-        yield ", ".join(f"{_plain(one)} {_plain(version)}" for one, version in versions.items())
+        yield ", ".join(
+            f"{_plain(package)} {_plain(version)}" for package, version in versions.items()
+        )
         yield f"\nSaved {_plain(self.about.get('saved'))}."
 
 
@@ -205,7 +207,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _names(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(name) for name in value] if isinstance(value, list) else []
 
 
 def _listed(names: list[str]) -> str:

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from .._numerics.objects import Rows
 from .._numerics.saving import name_of, not_attributes, with_attributes
-from .._numerics.types import Estimator, State
+from .._numerics.typing import Estimator, State
 from . import scikit
 from .files import FileError, Value
 

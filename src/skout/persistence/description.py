@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .._numerics.types import Json
+from .._numerics.typing import Json
 from .files import FileError, Node, Value
 
 # Levels, items of a container and characters of a value that are shown.

@@ -21,7 +21,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from .._numerics.files import FileError, replacing
-from .._numerics.types import Json, PathLike
+from .._numerics.typing import Json, PathLike
 
 #: A JSON object of the header or of the structure of a file.
 Node: TypeAlias = dict[str, Any]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .._numerics.extras import extra
-from .._numerics.types import Estimator, Json, PathLike, Rows, State
+from .._numerics.typing import Estimator, Json, PathLike, Rows, State
 from . import describe, load, save
 
 __all__ = ["load_model", "log_model", "save_model"]

@@ -21,13 +21,13 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .._numerics.types import Estimator, Json, Objects, State
+from .._numerics.typing import Estimator, Json, Objects, State
 from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
 
 # Where classes of version 1 are now: the first that has one of the name.
-_ROOMS = (
+_PACKAGES = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
     *(".regressors", "._numerics", ".persistence.older", ".kinds", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
@@ -214,8 +214,8 @@ def class_name(name: str) -> str:
     if package != "skout":
         return name
     last = RENAMED.get(last, last)
-    for room in [".deep"] if last in _NETWORKS else _ROOMS:
-        kind = getattr(import_module(f"skout{room}"), last, None)
+    for place in [".deep"] if last in _NETWORKS else _PACKAGES:
+        kind = getattr(import_module(f"skout{place}"), last, None)
         if isinstance(kind, type):
             return name_of(kind)
     return name

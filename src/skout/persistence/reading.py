@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.types import Json
+from .._numerics.typing import Json
 from . import classes
 from .files import DTYPES, FileError, Node, Value
 

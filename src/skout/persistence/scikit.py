@@ -18,7 +18,7 @@ import sklearn
 from sklearn.utils import Bunch
 
 from .._numerics.saving import name_of, require
-from .._numerics.types import Estimator, State
+from .._numerics.typing import Estimator, State
 from .files import FileError, Value
 
 # Modules of scikit-learn whose public classes may be in a file, but for those in `_NOT`. Of other

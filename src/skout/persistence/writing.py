@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.saving import Given
-from .._numerics.types import Estimator, Json
+from .._numerics.typing import Estimator, Json
 from . import classes
 from .files import Node, Value
 from .reading import BIT_GENERATORS, CONTAINERS, SIMPLE, SPARSE, stored_as

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Weights
+from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Weights
 from .._numerics.validation import check_choice, check_level, check_rng
-from ..decoding import CandidateSets
+from ..decoding import CandidateSets, EmbeddedPool
 from ..decoding.base import able
 from .cross_conformal import Fold, Request, crossed_sets, held_out, learned_scores, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
@@ -103,7 +103,7 @@ class ConformalSets(Calibrated):
 
     _measured = "gaps_"
     # what files of older versions do not have
-    _learnt_score: LearnedScore | None = None
+    _learned_score: LearnedScore | None = None
     _mass: np.ndarray | None = None  # the weight of each of gaps_
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
@@ -177,8 +177,8 @@ class ConformalSets(Calibrated):
         ranker = Ranker(self.model, type(self).__name__)
         fast = names == ["gap"] and ranker.searcher is not None
         pool = self._pool(ranker, candidates, fast, "gaps")
-        strata = new_strata(strata, n, lambda: set_sizes(pool, n))
-        self._learnt_score, self.score_, rows = None, names[0], np.arange(n)
+        labels = new_strata(strata, n, lambda: set_sizes(pool, n))
+        self._learned_score, self.score_, rows = None, names[0], np.arange(n)
         if fast:
             values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
         else:
@@ -186,9 +186,9 @@ class ConformalSets(Calibrated):
             score, rows = self._learned(ranker, names, X, pool, truth, groups)
             lists = ranker.lists(X, pool, rows, prior=self.prior, truth=truth)
             values = truth_scores(score, lists)
-            self._learnt_score, self.score_ = score, score.name
+            self._learned_score, self.score_ = score, score.name
         self._made_by, self._folds, self._outputs = ranker.made_by, (), None
-        self._keep(values, rows, groups, weights, strata)
+        self._keep(values, rows, groups, weights, labels)
         return self
 
     def _by_folds(
@@ -197,7 +197,7 @@ class ConformalSets(Calibrated):
         X: Objects,
         Y: Objects,
         candidates: Candidates,
-        groups: Labels,
+        groups: np.ndarray | None,
         strata: Labels,
         weights: Weights,
         cv: int,
@@ -221,14 +221,19 @@ class ConformalSets(Calibrated):
             Fold.of(part.model, score, *(A[part.rows] for A in (values, every, of)))
             for part, score in zip(held, scores, strict=True)
         ]
-        self._made_by, self._learnt_score, self.score_ = None, scores[0], scores[0].name
+        self._made_by, self._learned_score, self.score_ = None, scores[0], scores[0].name
         self._outputs = data.outputs.load() if candidates is None else None
         if sizes:
             self.mean_sizes_ = sizes
         return self
 
     def _keep(
-        self, values: np.ndarray, rows: np.ndarray, groups: Labels, weights: Weights, strata: Labels
+        self,
+        values: np.ndarray,
+        rows: np.ndarray,
+        groups: np.ndarray | None,
+        weights: Weights,
+        strata: tuple[tuple[Any, list[Hashable]] | None, np.ndarray | None],
     ) -> Any:
         """Keep the scores of the true objects, increasing; return the mass of each row."""
         kinds, codes = strata
@@ -338,8 +343,8 @@ class ConformalSets(Calibrated):
         covered = self._covered(ranker, X, Y, pool, sets)
         groups = checked_labels(groups, "groups", n)
         mass = masses(groups)
-        mean = lambda A, some=slice(None): float(  # noqa: E731
-            np.average(A[some], weights=None if mass is None else mass[some])
+        mean = lambda A, in_stratum=slice(None): float(  # noqa: E731
+            np.average(A[in_stratum], weights=None if mass is None else mass[in_stratum])
         )
         result: dict[str, Any] = {
             "coverage": mean(covered),
@@ -350,10 +355,13 @@ class ConformalSets(Calibrated):
         if self._kinds is not None:
             codes = request.codes
             result["strata"] = {
-                label: {"coverage": mean(covered, some), "mean_size": mean(sets.sizes, some)}
-                | {"rows": int(some.sum())}
-                for label, some in ((s, codes == j) for j, s in enumerate(self._kinds[1]))
-                if some.any()
+                label: {
+                    "coverage": mean(covered, in_stratum),
+                    "mean_size": mean(sets.sizes, in_stratum),
+                }
+                | {"rows": int(in_stratum.sum())}
+                for label, in_stratum in ((s, codes == j) for j, s in enumerate(self._kinds[1]))
+                if in_stratum.any()
             }
         return result
 
@@ -409,14 +417,14 @@ class ConformalSets(Calibrated):
 
     def _ready(
         self, candidates: Candidates, coverage: float, *methods: str
-    ) -> tuple[Ranker, Candidates]:
+    ) -> tuple[Ranker, EmbeddedPool]:
         self._check_calibrated()
         check_level(coverage, "coverage")
         if self._folds:
             ranker = Ranker(self._folds[0].model, type(self).__name__)
             return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
         ranker = self._ranker()
-        return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
+        return ranker, self._pool(ranker, candidates, self._learned_score is None, *methods)
 
     def _sets(
         self, ranker: Ranker, X: Objects, pool: Candidates, request: Request
@@ -426,13 +434,13 @@ class ConformalSets(Calibrated):
             who = type(self).__name__
             pools = pools_of([fold.model for fold in self._folds], pool, who)
             return crossed_sets(list(self._folds), X, pools, request, self.prior, who)
-        if self._learnt_score is None:
+        if self._learned_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])
             F = _coordinates(ranker, X)
             return ranker.searcher.within(F, float(gap[0]) if same else gap, pool)
         parts, start = [], 0
         for lists in ranker.lists(X, pool, prior=self.prior):
-            scores = self._learnt_score(lists)
+            scores = self._learned_score(lists)
             parts.append(inside(scores, lists, gap[start : start + len(lists)]))
             start += len(lists)
         sizes = np.concatenate([[0], *(sizes for sizes, _ in parts)])
@@ -440,10 +448,10 @@ class ConformalSets(Calibrated):
         return CandidateSets(plain_pool(pool).pool, np.cumsum(sizes), places)
 
     def _covered(
-        self, ranker: Ranker, X: Objects, Y: Objects, pool: Candidates, sets: CandidateSets
+        self, ranker: Ranker, X: Objects, Y: Objects, pool: EmbeddedPool, sets: CandidateSets
     ) -> np.ndarray:
         """Return whether the truth of each row is in its set."""
-        if self._learnt_score is None:  # no gap is finite where the truth is not in the set
+        if self._learned_score is None:  # no gap is finite where the truth is not in the set
             pool = replace(pool, objects=sets)
             return np.isfinite(ranker.searcher.gaps(_coordinates(ranker, X), Y, pool))
         truth = ranker.matched(Y, pool, len(sets))

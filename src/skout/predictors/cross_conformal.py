@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._numerics.types import Array, Candidates, Estimator, Objects, Rng
+from .._numerics.typing import Array, Candidates, Estimator, Objects, Rng
 from ..decoding import CandidateSets
 from .lists import Lists, Ranker, plain_pool
 from .nonconformity import LearnedScore, chosen, entry_limit, is_learned, learn

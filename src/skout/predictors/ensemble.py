@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.estimators import frames_out
 from .._numerics.objects import stack
-from .._numerics.types import Candidates, Estimator, Objects, RandomState, Rng, State, Weights
+from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng, State, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
@@ -134,7 +134,7 @@ class Ensemble(RankingPredictor):
         ensemble = cls(models[0], len(models), combine=combine, weights=weights)
         return ensemble._ready(models, ensemble._checked_weights())
 
-    def fit(self, X: Objects, Y: Objects = None, **fit_params: object) -> Ensemble:
+    def fit(self, X: Objects, Y: Objects | None = None, **fit_params: object) -> Ensemble:
         """Fit the members, one after another, each with seeds of its own.
 
         Parameters
@@ -181,7 +181,7 @@ class Ensemble(RankingPredictor):
             models.append(clone(self.predictor).set_params(**changed).fit(rows, objects, **more))
         return self._ready(models, weights)
 
-    def _parts(self, X: Objects, Y: Objects, rng: Rng) -> list[np.ndarray]:
+    def _parts(self, X: Objects, Y: Objects | None, rng: Rng) -> list[np.ndarray]:
         """Return the rows of each member."""
         if Y is None or not has_rows(X) or not has_rows(Y):
             raise TypeError("split=True needs rows in memory: give X and Y as arrays or lists.")

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.types import Candidates, Estimator, Objects, RandomState, Rng
+from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
-from .._numerics.types import Estimator, Matrix, Objects
+from .._numerics.typing import Estimator, Matrix, Objects
 from ..decoding.base import plain_outputs, predicted
 from ..decoding.sets import set_scores
 from ..rows import Memory, Source, encoded, source
@@ -49,7 +49,7 @@ class OverBasis(TransformerMixin, BaseEstimator):
     def feature_names_in_(self) -> np.ndarray:
         return self.outputs.feature_names_in_
 
-    def fit(self, Y: Objects, y: Objects = None) -> Self:
+    def fit(self, Y: Objects, y: Objects | None = None) -> Self:
         """Return self: the parts are fitted."""
         return self
 

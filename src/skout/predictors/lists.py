@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.estimators import PartsByName
-from .._numerics.types import Array, Candidates, Estimator, Index, Objects
+from .._numerics.typing import Array, Candidates, Estimator, Index, Objects
 from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..decoding.sets import PerQuery
@@ -172,7 +172,7 @@ class Ranker:
         """An identifier of this fit of the model; None if it has none."""
         return _name_of(self.last)
 
-    def matched(self, Y: Objects, pool: Candidates, n: int) -> np.ndarray:
+    def matched(self, Y: Objects, pool: EmbeddedPool, n: int) -> np.ndarray:
         """Return the distinct candidate that the true object of each of n queries is, or -1."""
         if n_rows(Y) != n:
             raise ValueError(f"X and Y must be of equal length. Got {n} and {n_rows(Y)}.")
@@ -236,12 +236,12 @@ class Ranker:
         return np.log(0.5 + np.where(place >= 0, counts[place], 0))
 
 
-def plain_pool(pool: Candidates) -> EmbeddedPool:
+def plain_pool(pool: Any) -> EmbeddedPool:
     """Return an embedded pool: of several members, that of all together."""
     return pool.pool if hasattr(pool, "parts") else pool
 
 
-def _part(pool: Candidates, queries: np.ndarray) -> Candidates:
+def _part(pool: Any, queries: np.ndarray) -> Any:
     """Return the candidates of these queries."""
     if hasattr(pool, "parts"):
         parts = tuple(_part(member, queries) for member in pool.parts)
@@ -258,7 +258,7 @@ def _innermost(model: Estimator) -> Any:
     return model
 
 
-def _matched(model: Estimator, Y: Objects, pool: Candidates, n: int, who: str) -> np.ndarray:
+def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str) -> np.ndarray:
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one

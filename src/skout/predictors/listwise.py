@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from .._numerics.types import Rng
+from .._numerics.typing import Rng
 from .lists import QueryColumns
 
 # Penalties on standardized features that are compared, strongest first, beside infinity, which

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.types import Candidates, Rng
+from .._numerics.typing import Candidates, Rng
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
-from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, Rng, State
+from .._numerics.typing import Candidates, Estimator, Matrix, Objects, Rng, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs, split_pipeline
@@ -108,7 +108,7 @@ class OutOfFold:
     predictor: Estimator
     X: Objects
     Y: Objects
-    groups: Labels = None
+    groups: Any = None  # labels as they were given, then an array
     candidates: Candidates = None
     fit_params: State = field(default_factory=dict)
     #: whether the predictor is fitted already, on other rows
@@ -140,7 +140,7 @@ class OutOfFold:
         basis = _coordinate_model(self.predictor).output_basis
         kernel = as_kernel(getattr(basis, "kernel", basis))
         if are_lists(candidates, kernel.encode(self.outputs.take(slice(0, 1)))):
-            candidates = CandidateSets.from_lists(candidates)
+            candidates = CandidateSets.from_lists(candidates)  # type: ignore[arg-type]
         if isinstance(candidates, CandidateSets) and len(candidates) != self.n:
             raise ValueError(
                 f"candidates must have one set for each row. Got {len(candidates)} sets for "
@@ -177,8 +177,9 @@ class OutOfFold:
 
     def sizes(self, rows: np.ndarray) -> np.ndarray:
         """Return the sizes of the candidate sets of these rows; 1 where all share a pool."""
-        is_sets = isinstance(self.candidates, CandidateSets)
-        return self.candidates.sizes[rows] if is_sets else np.ones(len(rows), dtype=np.intp)
+        if isinstance(self.candidates, CandidateSets):
+            return self.candidates.sizes[rows]
+        return np.ones(len(rows), dtype=np.intp)
 
 
 @dataclass
@@ -187,7 +188,7 @@ class RerankingFolds(OutOfFold):
 
     features: tuple[Feature, ...] = ()
     top: int | None = None
-    columns: Matrix = None
+    columns: Matrix | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import frames_out
-from .._numerics.types import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
+from .._numerics.typing import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
 from .._numerics.validation import check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.search import TIE, Found
@@ -25,6 +25,7 @@ from .reranking_features import (
     Feature,
     Features,
     QueryResults,
+    References,
     check_features,
     columns_of,
     reranking_features,
@@ -129,7 +130,7 @@ class Reranker(RankingPredictor):
         Y: Objects,
         groups: Labels = None,
         candidates: Candidates = None,
-        columns: Matrix = None,
+        columns: Matrix | None = None,
         **fit_params: object,
     ) -> Reranker:
         """Learn to re-rank from out-of-fold predictions, then fit the predictor on all rows.
@@ -204,8 +205,8 @@ class Reranker(RankingPredictor):
         return (features / self.scale_) @ self.coef_
 
     def _searched(
-        self, X: Objects, candidates: Candidates, columns: Matrix
-    ) -> tuple[QueryResults, Matrix]:
+        self, X: Objects, candidates: Candidates, columns: Matrix | None
+    ) -> tuple[QueryResults, Matrix | None]:
         check_is_fitted(self)
         results = searched(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
@@ -217,23 +218,23 @@ class Reranker(RankingPredictor):
         return results, columns
 
     def _short(
-        self, results: QueryResults, listed: Lists, X: Objects, columns: Matrix
+        self, results: QueryResults, listed: Lists, X: Objects, columns: Matrix | None
     ) -> np.ndarray:
         """Return the new scores of candidates in the lists, which have no copies."""
         pool = results.pool
         if columns is not None:
             rows = pool.objects.indptr[:-1] if pool.is_per_query else np.arange(results.n)
             columns = columns_of(columns, pool, listed, rows)
-        references = self.references_
-        if references is not None:
-            decoder = last_of(self.predictor_).decoder_
-            references = references[0], decoder.matched(references[1], pool)
+        references: References | None = None
+        if self.references_ is not None:
+            F, objects = self.references_
+            references = F, last_of(self.predictor_).decoder_.matched(objects, pool)
         features = check_features(self.features)
         _, values = reranking_features(results, listed, features, X, columns, references)
         return self._new_scores(values)
 
     def _ranked(
-        self, results: QueryResults, k: int, X: Objects, columns: Matrix
+        self, results: QueryResults, k: int, X: Objects, columns: Matrix | None
     ) -> tuple[Lists, np.ndarray]:
         """Return the best candidates of each query by the predictor, and their new scores.
 
@@ -260,7 +261,7 @@ class Reranker(RankingPredictor):
         return last_of(self.predictor_).embed(candidates)
 
     def rank(
-        self, X: Objects, candidates: Candidates = None, k: int = 10, columns: Matrix = None
+        self, X: Objects, candidates: Candidates = None, k: int = 10, columns: Matrix | None = None
     ) -> Found:
         results, columns = self._searched(X, candidates, columns)
         k = results.pool.width(k)
@@ -271,7 +272,9 @@ class Reranker(RankingPredictor):
         at = np.where(index >= 0, listed.indptr[:-1, None] + index, 0)
         return np.where(index >= 0, listed.place[at] if len(at) else at, -1), best
 
-    def predict(self, X: Objects, candidates: Candidates = None, columns: Matrix = None) -> Any:
+    def predict(
+        self, X: Objects, candidates: Candidates = None, columns: Matrix | None = None
+    ) -> Any:
         return self._best(X, candidates, columns=columns)
 
     def truth_ranks(
@@ -279,7 +282,7 @@ class Reranker(RankingPredictor):
         X: Objects,
         Y: Objects,
         candidates: Candidates = None,
-        columns: Matrix = None,
+        columns: Matrix | None = None,
         *,
         ties: str = "average",
     ) -> np.ndarray:
@@ -304,7 +307,7 @@ class Reranker(RankingPredictor):
         Y: Objects,
         candidates: Candidates = None,
         scoring: Scoring = None,
-        columns: Matrix = None,
+        columns: Matrix | None = None,
     ) -> float:
         candidates = self.embed(candidates)
         return object_score(

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.types import Candidates, Estimator, Floats, Matrix, Objects, Rng
+from .._numerics.typing import Candidates, Estimator, Floats, Matrix, Objects, Rng
 from ..decoding.base import able, split_pipeline
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in

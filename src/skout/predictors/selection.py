@@ -11,9 +11,9 @@ from scipy.special import expit
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once
-from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Rng
+from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Rng
 from .._numerics.validation import check_level, check_rng
-from ..decoding.pools import taken
+from ..decoding.pools import EmbeddedPool, taken
 from .answers import Answers
 from .cross_conformal import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
@@ -292,7 +292,7 @@ class ConformalSelection(Calibrated):
         X: Objects,
         Y: Objects,
         candidates: Candidates,
-        groups: Labels,
+        groups: np.ndarray | None,
         rng: Rng,
     ) -> Measured:
         """Learn confidence on a part of the rows, and measure the answers of the others."""
@@ -331,7 +331,7 @@ class ConformalSelection(Calibrated):
 
     # Prediction -----------------------------------------------------------------------------------
 
-    def _first_search(self, candidates: Candidates) -> tuple[Ranker, Candidates]:
+    def _first_search(self, candidates: Candidates) -> tuple[Ranker, EmbeddedPool]:
         """Return the model, that of the first fold if there are any, and its candidates."""
         model = self._models[0]
         if model is None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.types import Candidates, Labels, Objects, Weights
+from .._numerics.typing import Candidates, Labels, Objects, Weights
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 

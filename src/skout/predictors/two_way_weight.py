@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
-from .._numerics.types import Candidates, Estimator, Index, Objects, RandomState, Rows, Scoring
+from .._numerics.typing import Candidates, Estimator, Index, Objects, RandomState, Rows, Scoring
 from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
@@ -50,7 +50,7 @@ class _NoDecoder(Decoder):
         Y: Objects,
         coordinates: np.ndarray | None = None,
         *,
-        rows: Rows = None,
+        rows: Rows | None = None,
     ) -> _NoDecoder:
         return self
 
@@ -247,8 +247,10 @@ def option_scores(
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
     best = [
-        reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
-        for t, (own, S) in zip(right, scores, strict=True)
+        reciprocal_ranks(factors @ S, members == t)
+        if by_rank
+        else members[(factors @ S).argmax(axis=1)]
+        for t, (members, S) in zip(right, scores, strict=True)
     ]
     if by_rank:
         return np.mean(best, axis=0)

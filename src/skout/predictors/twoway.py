@@ -10,7 +10,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import frames_out
-from .._numerics.types import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
+from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
 from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -113,7 +113,7 @@ class TwoWay(StructuredPredictor):
     def fit(
         self,
         X: Objects,
-        Y: Objects = None,
+        Y: Objects | None = None,
         groups: Labels = None,
         candidates: Candidates = None,
         **fit_params: object,

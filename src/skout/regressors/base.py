@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import EPS, square_root
-from .._numerics.types import Array, Floats, Ints, Objects, Weights
+from .._numerics.types import Array, Floats, Ints, Labels, Objects, RandomState, Weights
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -29,6 +30,7 @@ from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
@@ -41,10 +43,10 @@ from ..rows import (
     encoded_weights,
     unpacked,
 )
-from ..sketches import as_sketch, least_rows
+from ..sketches import SketchLike, as_sketch, least_rows
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
-from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
+from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
 from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
 from .learning import MetricRounds, learned_kernel
@@ -153,14 +155,14 @@ class KernelMachineBase(PartsByName):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
-    kernel: Any
-    sketch: Any
-    alpha: Any
-    cv: Any
+    kernel: KernelLike
+    sketch: SketchLike
+    alpha: Alphas
+    cv: CV
     fit_intercept: bool
     tol: float
     max_iter: int
-    random_state: Any
+    random_state: RandomState
     n_jobs: int | None
     verbose: bool
     device: str | None
@@ -377,9 +379,9 @@ class KernelMachineBase(PartsByName):
 
     def _map(
         self,
-        X: Any,
+        X: Objects,
         tail: tuple[int, ...],
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         finish: Callable[[Any], Any] | None = None,
     ) -> Any:
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
@@ -389,7 +391,7 @@ class KernelMachineBase(PartsByName):
         function = decision.then(finish)
         return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
-    def _predicted(self, X: Any) -> Any:
+    def _predicted(self, X: Objects) -> Any:
         """Return f(x), of shape (n,) where y was."""
         check_is_fitted(self)
         if self._is_vector:
@@ -412,14 +414,19 @@ class KernelMachineBase(PartsByName):
 class PenalizedRegressor(RegressorMixin):
     """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
 
-    alpha: Any
-    cv: Any
-    random_state: Any
+    alpha: Alphas
+    cv: CV
+    random_state: RandomState
     _fit: Callable[..., Self]
 
     @all_at_once
     def fit_scored(
-        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None, **options: Any
+        self,
+        X: Objects,
+        y: Objects,
+        scorer: Scorer,
+        sample_weight: Weights = None,
+        **options: Objects,
     ) -> Self:
         """Fit with the alpha whose held-out predictions have the best score.
 
@@ -437,7 +444,7 @@ class PenalizedRegressor(RegressorMixin):
         return self._fit(X, y, sample_weight, scorer=scorer, **options)
 
     def choice_splits(
-        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+        self, n: int, y: Objects = None, weights: Weights = None, groups: Labels = None
     ) -> Splits:
         """Return the splits of n rows that alpha is chosen on; none where there is a single one.
 
@@ -454,7 +461,7 @@ class PenalizedRegressor(RegressorMixin):
             return []
         return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
 
         Parameters
@@ -475,6 +482,6 @@ class PenalizedRegressor(RegressorMixin):
         return super().score(X, y, sample_weight)
 
 
-def first_column(F: Any) -> Any:
+def first_column(F: Array) -> Any:
     """Return predictions of one output, shape (b, 1), as (b,)."""
     return F[:, 0]

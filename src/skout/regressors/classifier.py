@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -15,9 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
-from ..losses import Logistic, MarginLoss, as_loss
+from .._numerics.types import Objects, RandomState, Weights
+from ..kernels.base import KernelLike
+from ..losses import Logistic, LossLike, MarginLoss, as_loss
 from ..rows import beside
 from ..rows.encode import named
+from ..sketches import SketchLike
+from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase, first_column
 
 
@@ -78,17 +82,17 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
-        alpha: Any = 1e-3,
-        loss: Any = "hinge",
-        class_weight: Any = None,
-        cv: Any = 5,
+        alpha: Alphas = 1e-3,
+        loss: LossLike = "hinge",
+        class_weight: Mapping[Hashable, float] | str | None = None,
+        cv: CV = 5,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
@@ -108,7 +112,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
+    def fit(self, X: Objects, y: Objects = None, sample_weight: Weights = None) -> KernelClassifier:
         """Fit the model.
 
         Parameters
@@ -157,7 +161,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             )
         return weights * factors
 
-    def _codes(self, y: Any, n: int) -> np.ndarray:
+    def _codes(self, y: Objects, n: int) -> np.ndarray:
         """Find the classes, and return the number of each row's."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
@@ -180,7 +184,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             )
         return codes
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Objects) -> np.ndarray:
         """Return f(x): of the second class if there are two, else of each class.
 
         Parameters
@@ -196,7 +200,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             return self._map(X, (), finish=first_column)
         return self._map(X, (len(self.classes_),))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Objects) -> np.ndarray:
         """Predict the labels of new rows.
 
         Parameters
@@ -211,7 +215,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         return self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
 
     @available_if(_is_logistic)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Objects) -> np.ndarray:
         """Predict the probability of each class, with the logistic loss.
 
         Parameters
@@ -247,7 +251,7 @@ def _probabilities(F: np.ndarray) -> np.ndarray:
     return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
 
 
-def _refuse_missing(y: Any) -> None:
+def _refuse_missing(y: Objects) -> None:
     """Raise where a label among objects is missing, which scikit-learn calls an unknown type."""
     labels = np.asarray(y)
     if labels.dtype != object:
@@ -258,7 +262,7 @@ def _refuse_missing(y: Any) -> None:
             raise ValueError(f"y has no label in row {i}: leave out rows whose label is missing.")
 
 
-def _refuse_mixed(y: Any) -> None:
+def _refuse_mixed(y: Objects) -> None:
     """Raise where NumPy would turn the numbers of a list into strings."""
     if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
         raise TypeError(

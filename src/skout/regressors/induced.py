@@ -16,6 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import namespace, row_dots, sqrt
 from .._numerics.estimators import all_at_once, frames_out
+from .._numerics.types import Array, Objects, Weights
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from ..solvers.folds import Scorer
 from .machine import KernelMachine
@@ -71,7 +72,12 @@ class InducedMachine(KernelMachine):
 
     @all_at_once
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, residual: Any = None
+        self,
+        X: Objects,
+        y: Objects = None,
+        sample_weight: Weights = None,
+        *,
+        residual: Weights = None,
     ) -> InducedMachine:
         """Fit the model.
 
@@ -92,11 +98,11 @@ class InducedMachine(KernelMachine):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        X: Objects,
+        y: Objects,
+        sample_weight: Weights,
         scorer: Scorer | None = None,
-        residual: Any = None,
+        residual: Weights = None,
     ) -> InducedMachine:
         loss = as_loss(self.loss)
         if not isinstance(loss, RadialLoss):
@@ -122,7 +128,7 @@ class InducedMachine(KernelMachine):
         return self
 
 
-def _check_residual(residual: Any, n: int) -> np.ndarray | None:
+def _check_residual(residual: Weights, n: int) -> np.ndarray | None:
     """Return the residual as float64, None where it makes no difference."""
     if residual is None:
         return None
@@ -151,28 +157,28 @@ class _Induced(Loss):
     def smooth(self) -> bool:  # type: ignore[override]
         return self.base.smooth
 
-    def variable(self, F: Any, Y: Any) -> Any:
+    def variable(self, F: Array, Y: Array) -> Any:
         return self.base.variable(_without_last(F), Y)
 
-    def along(self, dF: Any, F: Any, Y: Any) -> Any:
+    def along(self, dF: Array, F: Array, Y: Array) -> Any:
         return self.base.along(_without_last(dF), _without_last(F), Y)
 
-    def lift(self, slope: Any, F: Any, Y: Any) -> Any:
+    def lift(self, slope: Array, F: Array, Y: Array) -> Any:
         G = self.base.lift(slope, _without_last(F), Y)
         G[:, -1] = 0.0
         return G
 
-    def lift_curvature(self, slope: Any, bend: Any, F: Any, Y: Any) -> Curvature:
+    def lift_curvature(self, slope: Array, bend: Array, F: Array, Y: Array) -> Curvature:
         diagonal, weight, u = self.base.lift_curvature(slope, bend, _without_last(F), Y)
         return Curvature(_without_last(diagonal), weight, None if u is None else _without_last(u))
 
-    def _h(self, s: Any) -> Any:
+    def _h(self, s: Array) -> Any:
         return self.base._h(s)
 
-    def _slope(self, s: Any) -> Any:
+    def _slope(self, s: Array) -> Any:
         return self.base._slope(s)
 
-    def _bend(self, s: Any) -> Any:
+    def _bend(self, s: Array) -> Any:
         return self.base._bend(s)
 
     @property
@@ -187,7 +193,7 @@ class _Induced(Loss):
         assert isinstance(loss, RadialLoss)
         return _Induced(loss), slope
 
-    def conjugate(self, G: Any, Y: Any) -> Any:
+    def conjugate(self, G: Array, Y: Array) -> Any:
         """Return the least conjugate of the full loss over the slope t of the last output.
 
         Any t gives an upper bound, so the duality gap is valid even if t is not quite the best.
@@ -197,7 +203,7 @@ class _Induced(Loss):
         G[:, -1] = -self._last_slope(size, Y[:, -1])
         return self.base.conjugate(G, Y)
 
-    def _last_slope(self, size: Any, rho: Any) -> Any:
+    def _last_slope(self, size: Array, rho: Array) -> Any:
         """Return t = rho h'(q)/q, q^2 = r^2 + rho^2, where r h'(q)/q is the size of the gradient.
 
         r h'(q)/q increases with r. At a jump of h' it is `size`, between the values at both sides.
@@ -211,13 +217,13 @@ class _Induced(Loss):
             return t
         return xp.minimum(t, xp.sqrt(xp.clip(self.lipschitz**2 - size**2, 0.0, None)))
 
-    def _share(self, r: Any, rho: Any) -> Any:
+    def _share(self, r: Array, rho: Array) -> Any:
         """Return h'(q)/q, and 0 where q is."""
         xp = namespace(r)
         q = xp.hypot(r, rho)
         return xp.where(q > 0.0, self.base._slope(q), 0.0) / xp.where(q > 0.0, q, 1.0)
 
-    def _bracket(self, size: Any, rho: Any) -> tuple[Any, Any]:
+    def _bracket(self, size: Array, rho: Array) -> tuple[Any, Any]:
         """Return the ends of a short interval in which r h'(q)/q reaches `size`."""
         xp = namespace(size)
         low, high = 0.0 * size, xp.clip(rho, 1e-3, None)
@@ -232,7 +238,7 @@ class _Induced(Loss):
             low, high = xp.where(short, middle, low), xp.where(short, high, middle)
         return low, high
 
-    def clip(self, G: Any, Y: Any) -> Any:
+    def clip(self, G: Array, Y: Array) -> Any:
         return self.base.clip(_without_last(G), Y)
 
     @property
@@ -240,7 +246,7 @@ class _Induced(Loss):
         return self.base.lipschitz
 
 
-def _without_last(F: Any) -> Any:
+def _without_last(F: Array) -> Any:
     """Return a copy whose last column is 0."""
     F = 1.0 * F
     F[:, -1] = 0.0

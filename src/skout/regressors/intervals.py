@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows, numpy_of
-from .._numerics.types import Floats
+from .._numerics.types import Floats, Objects
 from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
@@ -47,7 +47,7 @@ class Calibration:
 
 
 def calibrated(
-    model: Any, X: Any, y: Any, is_vector: bool, *, cv: CV = None, scaled: bool = False
+    model: Any, X: Objects, y: Objects, is_vector: bool, *, cv: CV = None, scaled: bool = False
 ) -> Calibration:
     """Return the errors of a model on rows that it, or those of the folds, have not seen.
 
@@ -86,7 +86,7 @@ def calibrated(
 
 
 def interval(
-    model: Any, calibration: Calibration | None, X: Any, coverage: float, joint: bool
+    model: Any, calibration: Calibration | None, X: Objects, coverage: float, joint: bool
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals that hold the targets of X, each of shape (n, d)."""
     if calibration is None:
@@ -103,7 +103,7 @@ def interval(
     return F - radius * scale, F + radius * scale
 
 
-def _predicted(model: Any, X: Any, scaled: bool) -> tuple[Floats, Any]:
+def _predicted(model: Any, X: Objects, scaled: bool) -> tuple[Floats, Any]:
     """Return predictions of shape (n, d), and the standard deviation of y where it is wanted."""
     if not scaled:
         F = np.asarray(numpy_of(model.predict(X)))
@@ -113,7 +113,7 @@ def _predicted(model: Any, X: Any, scaled: bool) -> tuple[Floats, Any]:
     return F, np.sqrt(std**2 + model.noise_variance_)
 
 
-def _errors(model: Any, X: Any, T: Floats, scaled: bool) -> Floats:
+def _errors(model: Any, X: Objects, T: Floats, scaled: bool) -> Floats:
     F, scale = _predicted(model, X, scaled)
     return np.abs(T - F) / scale
 
@@ -152,7 +152,7 @@ def _quantile(errors: Floats, level: Fraction) -> float:
 
 
 def _cv_plus(
-    calibration: Calibration, errors: list[Floats], X: Any, level: Fraction
+    calibration: Calibration, errors: list[Floats], X: Objects, level: Fraction
 ) -> tuple[Floats, Floats]:
     """Return the ends of CV+: quantiles over all training rows i of f_i(x) -+ R_i."""
     predicted = [_predicted(model, X, calibration.scaled) for model in calibration.models]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.types import Objects, Weights
+from .._numerics.types import Objects, RandomState, Weights
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
-from ..losses import MarginLoss, RadialLoss, as_loss
+from ..kernels.base import KernelLike
+from ..losses import LossLike, MarginLoss, RadialLoss, as_loss
 from ..rows import Memory, Source
-from ..solvers.folds import Scorer
+from ..sketches import SketchLike
+from ..solvers.folds import CV, Alphas, Scorer
 from .base import KernelMachineBase, PenalizedRegressor
 from .tasks import check_task_matrix
 
 # Targets whose mean is more than so many standard deviations from zero are far. Less than that of
 # KernelRidge, since the slope of robust losses is bounded and the penalty keeps f near zero: on
-# diabetes, whose mean is two deviations away, R2 of "huber" on training rows is -0.55 without and
-# 0.37 with an intercept, that of "squared" 0.68 and 0.69.
-_FAR = 1.0
+# diabetes, whose mean is 2 deviations away, R2 of "huber" on training rows is -0.55 without and
+# 0.37 with an intercept, that of "squared" 0.68 and 0.69. Twice as many would not see it; half as
+# many, numbers of three classes (mean 1, deviation 0.8) that nobody would call far.
+_FAR = 1.5
 
 
 @frames_out
@@ -104,17 +106,17 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
-        alpha: Any = 1e-3,
-        loss: Any = "huber",
-        task_matrix: Any = None,
-        cv: Any = 5,
+        alpha: Alphas = 1e-3,
+        loss: LossLike = "huber",
+        task_matrix: ArrayLike | None = None,
+        cv: CV = 5,
         fit_intercept: bool = False,
         tol: float = 1e-4,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
@@ -134,7 +136,7 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachine:
+    def fit(self, X: Objects, y: Objects = None, sample_weight: Weights = None) -> KernelMachine:
         """Fit the model.
 
         Parameters
@@ -179,7 +181,7 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
             sample.warn_of_far_mean(projection, self.n_jobs, far_from=_FAR)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Objects) -> np.ndarray:
         """Predict the targets of new rows.
 
         Parameters

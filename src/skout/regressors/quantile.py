@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
+from .._numerics.types import Objects, RandomState, Weights
 from .._numerics.validation import check_number
 from ..basis.moments import check_outputs_observed
+from ..kernels.base import KernelLike
 from ..losses import Pinball
 from ..metrics import pinball_loss
+from ..sketches import SketchLike
+from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase
 from .tasks import check_quantiles, quantile_task_matrix
 
@@ -88,18 +93,18 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
 
     def __init__(
         self,
-        quantiles: Any = 0.5,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        quantiles: ArrayLike = 0.5,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
-        alpha: Any = 1e-3,
+        alpha: Alphas = 1e-3,
         gamma_quantiles: float = 1.0,
         non_crossing: bool = True,
-        cv: Any = 5,
+        cv: CV = 5,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
@@ -120,7 +125,9 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> JointQuantileRegressor:
+    def fit(
+        self, X: Objects, y: Objects = None, sample_weight: Weights = None
+    ) -> JointQuantileRegressor:
         """Fit the model.
 
         Parameters
@@ -158,7 +165,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     def _takes_all(self) -> bool:
         return isinstance(self.quantiles, str) and self.quantiles == "all"
 
-    def predict(self, X: Any, quantiles: Any = None) -> np.ndarray:
+    def predict(self, X: Objects, quantiles: ArrayLike | None = None) -> np.ndarray:
         """Predict the quantiles of new rows.
 
         Parameters
@@ -177,11 +184,11 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if quantiles is not None:
-            levels, known = check_quantiles(quantiles), self.quantiles_
+            levels, fitted = check_quantiles(quantiles), self.quantiles_
             if not self._reaches(levels):
                 raise ValueError(
-                    f"quantiles must lie between those of the fit, {known.min():g} and "
-                    f"{known.max():g}. Got {levels.min():g} to {levels.max():g}: fit with "
+                    f"quantiles must lie between those of the fit, {fitted.min():g} and "
+                    f"{fitted.max():g}. Got {levels.min():g} to {levels.max():g}: fit with "
                     'quantiles that reach further, or with quantiles="all".'
                 )
             return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
@@ -189,7 +196,9 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         finish = _Quantiles(order, self._is_vector)
         return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
 
-    def _at(self, X: Any, wanted: np.ndarray, sort: bool, is_vector: bool = False) -> np.ndarray:
+    def _at(
+        self, X: Objects, wanted: np.ndarray, sort: bool, is_vector: bool = False
+    ) -> np.ndarray:
         """Predict the quantiles of any levels."""
         finish = _Extended(self.quantiles_, self.gamma_quantiles, self.intercept_, wanted)
         finish.sort, finish.is_vector = sort, is_vector
@@ -200,7 +209,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         low, high = self.quantiles_.min() - _SAME, self.quantiles_.max() + _SAME
         return self._takes_all() or (wanted.min() >= low and wanted.max() <= high)
 
-    def predict_interval(self, X: Any, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: Objects, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
 
         Parameters
@@ -227,7 +236,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self._at(X, ends, sort=True)
         return F[:, 0], F[:, 1]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
         """Return 1 - loss / loss of the best constants: 1 is perfect, 0 as good as constants.
 
         Parameters
@@ -242,7 +251,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         loss, worst = (self._loss(y, predicted, sample_weight) for predicted in (F, constants))
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
 
-    def _loss(self, y: np.ndarray, F: np.ndarray, sample_weight: Any) -> float:
+    def _loss(self, y: np.ndarray, F: np.ndarray, sample_weight: Weights) -> float:
         levels = zip(F.T, self.quantiles_, strict=True)
         losses = np.array([pinball_loss(y, f, tau, sample_weight) for f, tau in levels])
         return float(np.sum(self._shares * losses))
@@ -289,9 +298,9 @@ class _Extended:
     def __call__(self, F: np.ndarray) -> np.ndarray:
         predicted = (F - self.old) @ self.T + self.new
         if self.sort:  # between the sorted quantiles of the fit
-            known = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
-            known[:, 0] = -np.inf
-            predicted = np.clip(predicted, known[:, self.below], known[:, self.above])
+            bounds = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
+            bounds[:, 0] = -np.inf
+            predicted = np.clip(predicted, bounds[:, self.below], bounds[:, self.above])
             predicted[:, self.order] = np.sort(predicted, axis=1)
         return predicted[:, 0] if self.is_vector else predicted
 
@@ -313,7 +322,7 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
     return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
-def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Any) -> np.ndarray:
+def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Weights) -> np.ndarray:
     """Return the weighted quantiles of y; `numpy.quantile` takes weights only from NumPy 2 on."""
     order = np.argsort(y)
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)

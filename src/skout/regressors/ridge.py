@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats, Objects, Table, Weights
+from .._numerics.types import Floats, Labels, Objects, PathLike, RandomState, Table, Weights
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -30,6 +30,7 @@ from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments, TrainingSample
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
     Memory,
@@ -41,8 +42,8 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import as_sketch, least_rows
-from ..solvers.folds import AlphaSearch, ChosenAlpha, Scorer, deal
+from ..sketches import SketchLike, as_sketch, least_rows
+from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
     SYSTEMS,
@@ -201,21 +202,21 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
+        kernel: KernelLike = "gaussian",
+        sketch: SketchLike = None,
         *,
-        alpha: Any = 1e-3,
-        task_matrix: Any = None,
-        cv: Any = 5,
+        alpha: Alphas = 1e-3,
+        task_matrix: ArrayLike | None = None,
+        cv: CV = 5,
         fit_intercept: bool = False,
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
-        checkpoint: Any = None,
+        checkpoint: PathLike | None = None,
         variance: str = "dtc",
     ) -> None:
         self.kernel = kernel
@@ -239,11 +240,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @all_at_once
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        landmarks: Any = None,
-        groups: Any = None,
+        X: Objects,
+        y: Objects = None,
+        sample_weight: Weights = None,
+        landmarks: Objects = None,
+        groups: Labels = None,
     ) -> KernelRidge:
         """Fit the model.
 
@@ -461,7 +462,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @available_if(_has_sketch)
     @all_at_once
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
+        self, X: Objects, y: Objects, sample_weight: Weights = None, landmarks: Objects = None
     ) -> KernelRidge:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
 
@@ -527,7 +528,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     # Predicting -----------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Objects, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
 
         Parameters
@@ -590,7 +591,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             noise[part.columns] = part.scale * part.count * self.alpha_
         return noise
 
-    def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> KernelRidge:
+    def calibrate(
+        self, X: Objects, y: Objects, *, cv: CV = None, scaled: bool = False
+    ) -> KernelRidge:
         """Measure errors on rows that the model, or those of the folds, have not seen.
 
         Parameters
@@ -620,7 +623,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, joint: bool = False
+        self, X: Objects, coverage: float = 0.9, *, joint: bool = False
     ) -> tuple[Floats, Floats]:
         """Predict intervals that hold the target with a given probability.
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
+from .._numerics.types import Floats, Matrix
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
 
 
-def check_quantiles(quantiles: Any) -> np.ndarray:
+def check_quantiles(quantiles: ArrayLike) -> np.ndarray:
     """Return the levels as an array of shape (q,), all strictly between 0 and 1."""
     levels = np.atleast_1d(np.asarray(quantiles))
     if levels.ndim != 1 or levels.size == 0 or levels.dtype.kind not in "fiu":
@@ -24,7 +26,7 @@ def check_quantiles(quantiles: Any) -> np.ndarray:
     return levels.astype(np.float64)
 
 
-def quantile_task_matrix(quantiles: Any, gamma: float) -> np.ndarray:
+def quantile_task_matrix(quantiles: ArrayLike, gamma: float) -> np.ndarray:
     """Return M_ij = exp(-gamma (tau_i - tau_j)^2), which ties near quantile levels (example 2.13).
 
     Parameters
@@ -50,7 +52,7 @@ def quantile_task_matrix(quantiles: Any, gamma: float) -> np.ndarray:
     return np.exp(-gamma * (levels[:, None] - levels) ** 2)
 
 
-def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
+def graph_task_matrix(adjacency: Matrix, mu: float) -> np.ndarray:
     """Return M = (mu L + (1 - mu) I)^-1, L the Laplacian of a graph of outputs (example 2.12).
 
     Parameters
@@ -84,29 +86,29 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
 
 
-def check_task_matrix(M: Any, d: int) -> np.ndarray:
+def check_task_matrix(M: ArrayLike, d: int) -> np.ndarray:
     """Return a symmetric positive semi-definite matrix of shape (d, d)."""
     with numbers_in(M, "task_matrix"):
-        M = check_array(M, dtype=np.float64, input_name="task_matrix")
-    if M.shape != (d, d):
+        checked: Floats = check_array(M, dtype=np.float64, input_name="task_matrix")
+    if checked.shape != (d, d):
         raise ValueError(
             f"task_matrix must have one row and column for each of the {d} outputs. "
-            f"Got shape {M.shape} instead."
+            f"Got shape {checked.shape} instead."
         )
-    size = float(np.abs(M).max())
-    if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
-        worst = float(np.abs(M - M.T).max())
+    size = float(np.abs(checked).max())
+    if not np.allclose(checked, checked.T, rtol=0.0, atol=1e-8 * size):
+        worst = float(np.abs(checked - checked.T).max())
         raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
-    lowest = float(symmetric_eigenvalues(M)[-1])
+    lowest = float(symmetric_eigenvalues(checked)[-1])
     if lowest < -1e-8 * size or size == 0.0:
         raise ValueError(
             "task_matrix must be positive semi-definite and not zero. "
             f"Got least eigenvalue {lowest:.3g} instead."
         )
-    return M
+    return checked
 
 
-def checked_tasks(task_matrix: Any, d: int) -> Any:
+def checked_tasks(task_matrix: ArrayLike, d: int) -> Any:
     """Return M, "learned" or None."""
     if isinstance(task_matrix, str):
         check_choice(task_matrix, "task_matrix", ("learned",))

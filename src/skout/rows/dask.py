@@ -286,7 +286,7 @@ class Dask(Source):
         if sketch.needs_gram and not hasattr(sketch, "max_rows"):
             raise ValueError(
                 f"{sketch!r} needs kernel values of all rows in one place, which dask's chunks "
-                "are not: use PivotedCholesky, which looks at a part of them."
+                "are not: use PivotedCholesky, which reads a part of them."
             )
 
 

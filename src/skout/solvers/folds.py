@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, RandomState, Table, Weights
+from .._numerics.types import Floats, Index, Ints, Objects, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 
 #: Pairs (train, test) of positions of rows, or masks.
 Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: One penalty, or those to choose from.
+Alphas: TypeAlias = float | Sequence[float] | Floats
+
+
+class Splitter(Protocol):
+    """What is asked of a splitter of scikit-learn."""
+
+    def split(
+        self, X: Floats, y: Objects = None, groups: Ints | None = None
+    ) -> Iterable[tuple[Index, Index]]: ...
+
+
 #: A number of folds, a splitter of scikit-learn, or splits.
-CV: TypeAlias = Any
+CV: TypeAlias = int | Splitter | Iterable[tuple[Index, Index]] | None
 
 #: The roles that a row may have in a split; their sum where it has both.
 TRAIN, TEST = 1, 2
@@ -51,7 +63,7 @@ _AHEAD = 2.0
 def deal(
     cv: CV,
     n: int,
-    y: Any = None,
+    y: Objects = None,
     weights: Weights = None,
     random_state: RandomState = None,
     *,
@@ -339,7 +351,7 @@ def _standard_error(scores: Floats) -> Floats:
     return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
 
 
-def squared_error(y: Any, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
+def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
     """Return minus the mean squared error as the score of a `Scorer`."""
     targets = source(y)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.objects import pointers, ranges
-from .._numerics.types import Index, Matrix
+from .._numerics.typing import Index, Matrix
 from ..rows.encode import numbers_in
 
 
@@ -62,13 +62,13 @@ def save_csr(folder: str | os.PathLike[str], X: Matrix) -> None:
     """
     folder = _folder(folder)
     with numbers_in(X, "X"):
-        X = sparse.csr_matrix(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+        rows = sparse.csr_matrix(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     folder.mkdir(parents=True, exist_ok=True)
-    shape = np.array(X.shape, dtype=np.int64)
-    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
+    shape = np.array(rows.shape, dtype=np.int64)
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": shape}
     for name, part in parts.items():
         np.save(folder / f"{name}.npy", part, allow_pickle=False)
 

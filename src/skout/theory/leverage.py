@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
-from .._numerics.types import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Array, Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
@@ -158,7 +158,7 @@ def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
 
 
 def _sampled_scores(
-    kernel: Kernel, rows: Rows, landmarks: Rows, weights: np.ndarray, shift: float
+    kernel: Kernel, rows: Array, landmarks: Array, weights: np.ndarray, shift: float
 ) -> np.ndarray:
     """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1."""
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, cross_validate
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes
 from .._numerics.objects import stack
-from .._numerics.types import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_level, check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
@@ -256,7 +256,7 @@ def _scorer(
     return score
 
 
-def _pool(kernel: Kernel, Y: Objects, Y_val: Objects, candidates: Objects) -> Objects:
+def _pool(kernel: Kernel, Y: Objects, Y_val: Objects, candidates: Objects | None) -> Objects:
     """Return the distinct objects to decode from: by default all there are."""
     if candidates is not None:
         return take(candidates, unique(kernel.encode(candidates))[0])
@@ -266,7 +266,7 @@ def _pool(kernel: Kernel, Y: Objects, Y_val: Objects, candidates: Objects) -> Ob
     return [*seen, *new] if isinstance(Y, list | tuple) else stack([seen, new])
 
 
-def _outputs(kernel: KernelLike, Y: Objects, Y_val: Objects, rng: Rng) -> tuple[Any, ...]:
+def _outputs(kernel: KernelLike, Y: Objects, Y_val: Objects | None, rng: Rng) -> tuple[Any, ...]:
     """Return the kernel, resolved on the training outputs, and both parts: objects, then rows."""
     train = as_kernel(kernel).encode(Y)
     if Y_val is None:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows
 from .._numerics.linalg import EPS, symmetric_eigen, symmetric_eigenvalues
-from .._numerics.types import Objects, Rng, Rows
+from .._numerics.typing import Objects, Rng, Rows
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix

@@ -18,11 +18,11 @@ pytest.importorskip("typer.testing")
 from serving import COLUMNS, N, fit
 
 import skout
+from skout.apps.cli import importance
 from skout.apps.cli.columns import Outputs
+from skout.apps.cli.importance import _shuffled
 from skout.apps.cli.report import model_report
-from skout.apps.cli.report import sources as where_scores_come_from
 from skout.apps.cli.report.measure import _grouped
-from skout.apps.cli.report.sources import _shuffled
 from skout.apps.cli.results import write_rows
 from skout.apps.cli.using import Scores
 from skout.kinds import LabelSets, Numbers, Rankings, Strings
@@ -276,7 +276,7 @@ def test_shuffling_frames(library):
 
 
 def test_many_columns_are_limited(monkeypatch):
-    monkeypatch.setattr(where_scores_come_from, "_COLUMNS", 2)
+    monkeypatch.setattr(importance, "_COLUMNS", 2)
     X = np.random.default_rng(0).uniform(-1, 1, (60, 5)) * [1, 2, 1, 3, 1]
     model = skout.KernelRidge("linear").fit(X, X[:, 3])
     for rows in (X, sparse.csr_matrix(X)):

@@ -46,17 +46,28 @@ _ONE_SCORE = "Print this score alone: accuracy, log_loss, roc_auc, f1_macro, rms
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
 
 
-def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
+def look(
+    data: Data,
+    target: Annotated[Columns, Option(help=_TARGET)] = None,
+    kind: Annotated[Columns, Option(help=_KIND)] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
     """Show what the columns of a table are taken for, without fitting anything.
 
-    `skout fit` says so too, and --output, --separators, --inputs and --drop overrule it.
+    `skout fit` says so too, and --kind, --separators, --inputs and --drop overrule it.
 
-    Example: skout look train.csv
+    Example: skout look train.csv --target tags
     """
+    from .choosing import choose_columns
     from .looking import look_at_table, print_looks
     from .progress import opened
+    from .settings import merge
 
-    looks = look_at_table(opened(data))
+    settings = merge({"target": target, "kind": kind}, None)
+    table = opened(data)
+    outputs = choose_columns(table, settings, mixed=True)[1] if target else []
+    looks = look_at_table(table, outputs, settings.kind)
     if as_json:
         print(json.dumps(looks, indent=2, ensure_ascii=False))
     else:
@@ -65,7 +76,7 @@ def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
 
 def fit(
     data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
-    out: NewModel,
+    out: NewModel = Path("model.skout"),
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,

@@ -37,8 +37,8 @@ def unseen_of(rows: object, levels: Mapping[str, Sequence[str]]) -> Unseen:
     if isinstance(rows, Mapping):
         for column, values in levels.items():
             known = set(values)
-            cells = (cell for cell in rows[column] if isinstance(cell, str) and cell not in known)
-            counts.update((column, cell) for cell in cells)
+            cells = (cell.strip() for cell in rows[column] if isinstance(cell, str))
+            counts.update((column, cell) for cell in cells if cell not in known)
     return counts
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from skout import KernelBasis
+from skout.kernels import Tanimoto
 from skout.kinds import LabelSets
-from skout.molecules import parse_smiles
+from skout.molecules import fingerprints, parse_smiles
 
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
 _BEND = 3.0
@@ -26,8 +29,9 @@ HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
-# What all descriptors of a molecule count together, in columns of numbers.
-_MOLECULE = 20.0
+# What all descriptors of a molecule count together, in columns of numbers, and what its likeness
+# to others does.
+_MOLECULE, _LIKENESS = 20.0, 5.0
 
 Cells = np.ndarray  # of texts, and None where one is missing
 
@@ -285,16 +289,29 @@ class SetColumn(BaseEstimator):
 
 
 class MoleculeColumn(BaseEstimator):
-    """Molecules, as SMILES: RDKit's descriptors, which are about 200 numbers of each."""
+    """Molecules, as SMILES: RDKit's descriptors, and coordinates of a kernel of fingerprints.
+
+    Descriptors are about 200 numbers. The kernel is that of Tanimoto on neighborhoods of atoms and
+    how often they occur, of which the coordinates are those on `landmarks` molecules of training.
+    """
+
+    def __init__(self, landmarks: int = 100) -> None:
+        self.landmarks = landmarks
 
     def fit(self, cells: Cells) -> MoleculeColumn:
-        """Learn the scales of the descriptors; those that are constant are left out."""
+        """Learn the scales of the descriptors, but for constant ones, and draw the landmarks."""
         descriptors = _descriptors(cells)
         values = np.array([list(row.values()) for row in descriptors], dtype=np.float64)
         spread = np.ptp(np.nan_to_num(values), axis=0) > 0.0
         names = zip(descriptors[0], spread, strict=True)
         self.descriptors_ = [name for name, varies in names if varies]
         self.scaler_ = NumberColumns().fit(self._values(cells, descriptors))
+        valid = _valid(cells)
+        drawn = np.random.default_rng(_SEED).permutation(valid)[: self.landmarks]
+        self.basis_ = KernelBasis(Tanimoto()).fit(_counted(cells[np.sort(drawn)]))
+        Z = self.basis_.transform(_counted(cells[valid]))
+        self.mean_ = Z.mean(axis=0)
+        self.scale_ = float(np.sqrt(Z.var(axis=0).sum())) or 1.0
         return self
 
     def _values(self, cells: Cells, descriptors: list[dict[str, float]]) -> np.ndarray:
@@ -302,13 +319,30 @@ class MoleculeColumn(BaseEstimator):
         return np.array(rows, dtype=np.float64).reshape(len(cells), -1)
 
     def transform(self, cells: Cells) -> np.ndarray:
-        """Return the descriptors; those of an invalid SMILES are missing."""
+        """Return the descriptors, which an invalid SMILES does not have, and coordinates."""
         numbers = self.scaler_.transform(self._values(cells, _descriptors(cells)))
-        return numbers * np.sqrt(_MOLECULE / max(len(self.descriptors_), _MOLECULE))
+        numbers *= np.sqrt(_MOLECULE / max(len(self.descriptors_), _MOLECULE))
+        Z, valid = np.zeros((len(cells), self.basis_.rank_)), _valid(cells)
+        if len(valid):
+            Z[valid] = (self.basis_.transform(_counted(cells[valid])) - self.mean_) / self.scale_
+        return np.hstack([numbers, np.sqrt(_LIKENESS) * Z])
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        return [f"{column}: {name}" for name in self.scaler_.names(self.descriptors_)]
+        numbers = [f"{column}: {name}" for name in self.scaler_.names(self.descriptors_)]
+        return [*numbers, *(f"{column}: likeness {j}" for j in range(self.basis_.rank_))]
+
+
+def _counted(cells: Cells) -> Any:
+    """Return fingerprints with bits for how often molecules have each neighborhood of atoms."""
+    return fingerprints(cells.tolist(), "counts")
+
+
+def _valid(cells: Cells) -> np.ndarray:
+    """Return which cells are molecules, from 0."""
+    molecules = parse_smiles([cell or "" for cell in cells], on_error="none")
+    found = zip(cells, molecules, strict=True)
+    return np.flatnonzero([bool(cell) and one is not None for cell, one in found])
 
 
 def _descriptors(cells: Cells) -> list[dict[str, float]]:

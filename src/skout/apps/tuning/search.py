@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import Checkpoint, check_number, n_rows
 

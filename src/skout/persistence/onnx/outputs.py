@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 from scipy import sparse
 
 from ..._numerics.types import Candidates, Estimator, Objects
 from ..._numerics.validation import check_number
+from ...decoding import RankingDecoder
 from ...decoding.base import able
 from ...kinds import LabelFeatures
 from .graph import ROWS, OnnxGraph, Shape
+
+# Items of rankings of which all orders are compared: 5,040 of seven.
+_MOST_ITEMS = 7
 
 
 def add_outputs(
@@ -27,10 +33,13 @@ def add_outputs(
         _add_sets(graph, F, decoder)
     elif name == "BordaDecoder":
         _add_rankings(graph, F, decoder)
+    elif isinstance(decoder, RankingDecoder) and decoder.n_items_ <= _MOST_ITEMS:
+        _add_orders(graph, F, decoder)
     elif not callable(getattr(decoder, "embed", None)):
         raise TypeError(
             f"{name} has no form in ONNX: it searches for each output by itself. Numbers, classes, "
-            "label sets, rankings by Borda and candidates have one."
+            f"label sets, rankings by Borda or of at most {_MOST_ITEMS} items, and candidates have "
+            "one."
         )
     else:
         _add_search(graph, F, decoder, candidates, k)
@@ -157,6 +166,27 @@ def _best_f1(graph: OnnxGraph, F: str, cube: str, expected: str, decoder: Estima
 # Rankings and candidates --------------------------------------------------------------------------
 
 
+def _add_orders(graph: OnnxGraph, F: str, decoder: RankingDecoder) -> None:
+    """Add "ranks": of all orders the one that is nearest, as few items have few of them."""
+    orders = np.array(list(permutations(range(decoder.n_items_))))
+    kernel = decoder.kernel_
+    features = np.asarray(kernel.features(kernel.encode(orders)), dtype=np.float64)
+    # 2 g . phi(c) - k(c, c), g = f D
+    scores = graph.node("MatMul", F, graph.constant(2.0 * decoder.directions_ @ features.T))
+    squares = np.sum(features**2, axis=1)
+    if np.ptp(squares) > 1e-9:  # of Kendall's kernel all are the same
+        scores = graph.node("Sub", scores, graph.constant(squares))
+    at = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    _add_ranks(graph, graph.node("Gather", graph.constant(orders, np.int64), at), decoder)
+
+
+def _add_ranks(graph: OnnxGraph, ranks: str, decoder: RankingDecoder) -> None:
+    """Add ranks from 0 as an output, from 1 where those of training were."""
+    lowest = int(np.min(decoder.decode(np.zeros((1, len(decoder.directions_))))))
+    ranks = graph.node("Add", ranks, graph.numbers(lowest))
+    graph.output("ranks", ranks, [ROWS, decoder.n_items_], graph.onnx.TensorProto.INT64)
+
+
 def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     """Add "ranks": of each item how many have more votes, or as many and a lower number."""
     n = decoder.n_items_
@@ -172,9 +202,7 @@ def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     ties = graph.node("And", graph.node("Equal", mine, others), before)
     ahead = graph.node("Or", graph.node("Less", mine, others), ties)
     ranks = graph.sum(graph.cast(ahead, np.int64), 2, keepdims=False)
-    lowest = int(np.min(decoder.decode(np.zeros((1, len(decoder.directions_))))))
-    ranks = graph.node("Add", ranks, graph.numbers(lowest))
-    graph.output("ranks", ranks, [ROWS, n], graph.onnx.TensorProto.INT64)
+    _add_ranks(graph, ranks, decoder)
 
 
 def _add_search(

@@ -10,10 +10,11 @@ from skout.dev import n_rows, take
 
 from ...tables.frames import is_frame, names_in
 from ...tables.numerals import read_numbers
+from ..importance import Importance, importances
 from ..results import digits
 from ..using import Scores
 from .calibration import ReportedCalibration, calibration_of
-from .sources import Importance, Point, importances, learning_curve
+from .sources import Point, learning_curve
 from .subject import Subject
 
 # Rows that scores of single rows are computed of; groups of a column, and examples, that are shown.

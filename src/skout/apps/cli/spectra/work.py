@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout import SpectrumIdentifier, save
 

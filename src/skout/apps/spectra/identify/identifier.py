@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import PartsByName, check_choice, check_level, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles

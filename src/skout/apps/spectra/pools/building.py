@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import check_choice, check_number, chemistry, only_one
 from skout.molecules import fingerprints

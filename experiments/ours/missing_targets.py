@@ -1,11 +1,11 @@
 """What related outputs are worth where most of y is missing: MoleculeACE and L+M-24.
 
     pip download --no-deps MoleculeACE                      a wheel that holds its tables
-    python -m experiments.ours.holes molecules --wheel FILE      record holes_molecules
-    python -m experiments.ours.holes properties                  record holes_properties
-    python -m experiments.ours.holes table                       both, as markdown
+    python -m experiments.ours.missing_targets molecules --wheel FILE  record ..._molecules
+    python -m experiments.ours.missing_targets properties              record ..._properties
+    python -m experiments.ours.missing_targets table                   both, as markdown
 
-MoleculeACE: 35,633 molecules, 30 targets, 95 % holes; the official split of each target. Exact
+MoleculeACE: 35,633 molecules, 30 targets, 95 % missing; the official split of each target. Exact
 ridge with the Tanimoto kernel of Morgan fingerprints, for the ten targets with the fewest training
 rows and their relatives. Separate: a fit for each target, with an alpha of its own, the best of
 three folds of its training rows. Related: M is that of a graph which joins the proteins of a family
@@ -114,7 +114,7 @@ def molecules(given: Any) -> None:
             )  # fmt: skip
             print_table(rows[-1:], list(rows[-1]))
     settings = {"mus": MUS, "alphas": ALPHAS, "molecules": len(smiles), "targets": len(names)}
-    write_record("holes_molecules", settings, rows, wall_seconds=seconds)
+    write_record("missing_targets_molecules", settings, rows, wall_seconds=seconds)
 
 
 def properties(given: Any) -> None:
@@ -162,7 +162,7 @@ def properties(given: Any) -> None:
     settings = vars(given) | {"alpha": together.alpha_}
     settings |= {"hidden": float(hidden.mean()), "alphas": WIDE}
     settings.pop("run")
-    write_record("holes_properties", settings, rows, wall_seconds=time.seconds)
+    write_record("missing_targets_properties", settings, rows, wall_seconds=time.seconds)
     print(time.seconds)
 
 
@@ -180,7 +180,7 @@ def gain(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def table(given: Any) -> None:
-    for name in ("holes_molecules", "holes_properties"):
+    for name in ("missing_targets_molecules", "missing_targets_properties"):
         record = read_record(name)
         rows = sorted(record["results"], key=lambda row: row["training_rows"])
         print(name, gain(rows), f"{record['wall_seconds']:.0f} s")

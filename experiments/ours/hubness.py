@@ -1,6 +1,6 @@
 """What `correct_hubness` is worth: ranks with and without hubness penalties, on four tasks.
 
-    python -m experiments.ours.hubs [--quick]      the record
+    python -m experiments.ours.hubness [--quick]      the record
 
 Digits and USPS: the lower half of an image from the upper one, among all lower halves, of which no
 training one is the truth; ten splits and draws. MassBank: spectra of the validation part among
@@ -105,7 +105,7 @@ def main() -> None:
             rows.append(row | {"gain": mean_sd(after - before)})
         print_table(rows, list(rows[0]))
     if not quick:
-        write_record("hubs", {"share": 0.5, "heat": 0.05, "alphas": ALPHAS}, rows, SEED)
+        write_record("hubness", {"share": 0.5, "heat": 0.05, "alphas": ALPHAS}, rows, SEED)
 
 
 if __name__ == "__main__":

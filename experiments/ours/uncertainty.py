@@ -1,7 +1,7 @@
 """Do standard deviations and intervals of 90 % hold what they say, by simulation and on UCI sets?
 
-    python -m experiments.ours.doubt run      record doubt
-    python -m experiments.ours.doubt write    its tables, into docs/regression.md
+    python -m experiments.ours.uncertainty run      record uncertainty
+    python -m experiments.ours.uncertainty write    its tables, into docs/regression.md
 
 process  Targets drawn from a Gaussian process with the kernel and the noise that the model has, 50
          on each of 10 draws of uniform rows in [-3, 3]^3: std over that of the posterior (median
@@ -151,7 +151,7 @@ def run() -> None:
             for row in on_set(name):
                 add(row)
     settings = {"level": LEVEL, "alphas": ALPHAS, "landmarks": 300}
-    write_record("doubt", settings, rows, wall_seconds=time.seconds)
+    write_record("uncertainty", settings, rows, wall_seconds=time.seconds)
 
 
 def process_table(rows: list[dict[str, Any]]) -> list[str]:
@@ -212,7 +212,7 @@ def box_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def write() -> None:
     """Put each table into the page, between its two marks."""
-    rows, text = read_record("doubt")["results"], PAGE.read_text(encoding="utf-8")
+    rows, text = read_record("uncertainty")["results"], PAGE.read_text(encoding="utf-8")
     tables = {"process": process_table(rows), "sets": set_table(rows), "boxes": box_table(rows)}
     for name, lines in tables.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -1,7 +1,7 @@
 """A learnt metric beside xRFM, the recursive feature machine of its authors, on 27 regressions.
 
-    python -m experiments.ours.learnt_metric [--data housing wine ...] [--splits 3] [--table]
-    python -m experiments.ours.learnt_metric --targets enb wage ...  # several targets, skout alone
+    python -m experiments.ours.learned_metric [--data housing wine ...] [--splits 3] [--table]
+    python -m experiments.ours.learned_metric --targets enb wage ...  # several targets, skout alone
 
 Needs `pip install xrfm==0.4.5`, and `reg_*.npz` in the folder that SKOUT_DATA names. Inputs and
 targets are standardised by training rows; errors are root mean squared errors of the standardised
@@ -201,10 +201,10 @@ def run_targets(names: list[str], splits: int) -> None:
     """Record some data sets; the others keep the rows they have."""
     for name in names:
         rows = [compare_targets(name, split) for split in range(splits)]
-        path = record_path("learnt_metric_targets")
-        old = read_record("learnt_metric_targets")["results"] if path.is_file() else []
+        path = record_path("learned_metric_targets")
+        old = read_record("learned_metric_targets")["results"] if path.is_file() else []
         rows += [row for row in old if row["data"] != name]
-        write_record("learnt_metric_targets", {"alphas": ALPHAS, "landmarks": 1500}, rows, SEED)
+        write_record("learned_metric_targets", {"alphas": ALPHAS, "landmarks": 1500}, rows, SEED)
         print_table(rows, list(rows[0]))
 
 
@@ -230,7 +230,9 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def known_of_theirs(name: str, split: int) -> Any:
     """Return what the record has of xRFM, if anything."""
-    rows = read_record("learnt_metric")["results"] if record_path("learnt_metric").is_file() else []
+    rows = (
+        read_record("learned_metric")["results"] if record_path("learned_metric").is_file() else []
+    )
     own = [row["xrfm"] for row in rows if (row["data"], row["split"]) == (name, split)]
     return own[0] if own else None
 
@@ -238,10 +240,12 @@ def known_of_theirs(name: str, split: int) -> Any:
 def record(rows: list[dict[str, Any]]) -> None:
     """Write the record; splits that were not run keep the rows they have."""
     new = {(row["data"], row["split"]) for row in rows}
-    old = read_record("learnt_metric")["results"] if record_path("learnt_metric").is_file() else []
+    old = (
+        read_record("learned_metric")["results"] if record_path("learned_metric").is_file() else []
+    )
     rows = rows + [row for row in old if (row["data"], row["split"]) not in new]
     rows = sorted(rows, key=lambda row: (DATA.index(row["data"]), row["split"]))
-    write_record("learnt_metric", SETTINGS, rows, SEED)
+    write_record("learned_metric", SETTINGS, rows, SEED)
 
 
 def main() -> None:
@@ -268,7 +272,7 @@ def main() -> None:
             rows = [compare(name, split, known[split]) for split in splits]
             record(rows)
             show(rows)
-    show(read_record("learnt_metric")["results"])
+    show(read_record("learned_metric")["results"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What holes in y cost: a fit of a table with holes beside one of the same table without.
+"""What missing targets cost: a fit of a table with them beside one of the same table without.
 
-    python -m benchmarks.holes [--n 40000 --m 300 1000 2000 --d 2 10 30 --shares 0.05 0.5 0.9]
+    python -m benchmarks.missing_targets [--n 40000 --m 300 1000 2000 --d 2 10 30 --shares 0.05 0.5]
 
 CPU times of both are taken in turns, on one thread, and their ratio counts. Each entry is missing
 at random, so that every output has a mask of its own, the hardest case; "blocks" gives each output
@@ -46,7 +46,7 @@ def largest_difference(model: Any, X: np.ndarray, Y: np.ndarray) -> float:
 
 
 def measured(given: Any, m: int, d: int) -> list[dict[str, Any]]:
-    """Return a row for each kind of holes."""
+    """Return a row for each pattern of missing targets."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((given.n, 10))
     Y = np.sin(X @ rng.standard_normal((10, d))) + 0.1 * rng.standard_normal((given.n, d))
@@ -82,7 +82,7 @@ def main() -> None:
         for m in given.m:
             for d in given.d:
                 rows += measured(given, m, d)
-                write_record("holes", vars(given) | {"alpha": 1e-5, "gamma": 0.05}, rows)
+                write_record("missing_targets", vars(given) | {"alpha": 1e-5, "gamma": 0.05}, rows)
 
 
 if __name__ == "__main__":

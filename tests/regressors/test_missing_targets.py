@@ -399,6 +399,7 @@ def test_outputs_of_a_machine_with_equal_rows_are_fitted_together():
     assert_allclose(model.fit(X, HOLED).predict(X)[:, :2], expected, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:y has the mean")
 def test_machine_chooses_alpha_by_what_is_there():
     alphas, splits = [1e-3, 1e-1], [(np.arange(0, N, 2), np.arange(1, N, 2))]
     y = HOLED[:, [0, 2]]

@@ -1,11 +1,11 @@
 """Short lists with a certificate: sizes and coverage of conformal sets, before and after.
 
-    python -m experiments.ours.short_lists labels [--quick]   emotions and yeast, 20 splits; record
-    python -m experiments.ours.short_lists floor [--quick]    what other models could do; record
-    python -m experiments.ours.short_lists scores             MassBank: fit once, keep all scores
-    python -m experiments.ours.short_lists spectra [--quick]  20 splits by molecule of these; record
-    python -m experiments.ours.short_lists table              both records, as markdown
-    python -m experiments.ours.short_lists picture            docs/images/short_lists.png
+    python -m experiments.ours.set_sizes labels [--quick]   emotions and yeast, 20 splits; record
+    python -m experiments.ours.set_sizes floor [--quick]    what other models could do; record
+    python -m experiments.ours.set_sizes scores             MassBank: fit once, keep all scores
+    python -m experiments.ours.set_sizes spectra [--quick]  20 splits by molecule of these; record
+    python -m experiments.ours.set_sizes table              both records, as markdown
+    python -m experiments.ours.set_sizes picture            docs/images/set_sizes.png
 
 Label sets as in `prediction_sets.py`: half of the rows train, a quarter calibrates, a quarter
 tests, and candidates are all label sets of the data. "Before" is that record's model and score:
@@ -22,7 +22,7 @@ of the label sets is maximal. Each, and all together, is a feature of a softmax 
 the set, learnt from predictions of held-out folds. The threshold is the one at which 90 % of the
 *test* rows are covered, which no method has: nothing is lost by calibration.
 
-MassBank as in `last_word.py`: both ways, with ALIGNF, are those of its first draw, and score the
+MassBank as in `reranking.py`: both ways, with ALIGNF, are those of its first draw, and score the
 candidates of the formula for at most six spectra of each of the other molecules. These molecules
 are split at random 20 times: two thirds calibrate, a third tests. Molecules count once. Widths and
 penalties of the model were chosen on half of these molecules (`two_way.py choose`), which splits
@@ -52,7 +52,7 @@ from skout.predictors import listwise
 
 SEED, N_SPLITS, COVERAGES = 0, 20, (0.8, 0.9, 0.95)
 N_FOLDS = 10
-KEPT = HERE / "cache" / "short_lists.npz"
+KEPT = HERE / "cache" / "set_sizes.npz"
 
 
 # Label sets ------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def labels(quick: bool) -> None:
         print_table([short(row) for row in results], ["data", "way", "nominal", *MEANS])
         if not quick:
             settings = {"n_splits": n_splits, "alphas": ALPHAS, "n_folds": N_FOLDS}
-            write_record("short_lists_labels", settings, results, SEED)
+            write_record("set_sizes_labels", settings, results, SEED)
 
 
 MEANS = ["coverage", "mean_size"]
@@ -259,7 +259,7 @@ def floor(quick: bool) -> None:
     print_table(rows, ["model", "mean_size"])
     if not quick:
         settings = {"data": "emotions", "n_splits": len(found), "coverage": 0.9}
-        write_record("short_lists_floor", settings, rows, SEED)
+        write_record("set_sizes_floor", settings, rows, SEED)
 
 
 # Spectra ---------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def floor(quick: bool) -> None:
 
 def keep_scores() -> None:
     """Keep the scores of all candidates of held-out spectra by both ways, of the first draw."""
-    from experiments.ours.last_word import fitted, weighed
+    from experiments.ours.reranking import fitted, weighed
     from experiments.ours.two_way import MOST, few, pair, parts_of
     from experiments.papers.massbank import Problem
     from skout.predictors.two_way_weight import Option
@@ -275,7 +275,7 @@ def keep_scores() -> None:
     problem = Problem(moses=False)
     train, val, test = parts_of(problem, False)
     held = np.concatenate([val, few(problem, test, MOST)])
-    chosen = read_record("last_word")["results"][SEED]["formula"]["option"]
+    chosen = read_record("reranking")["results"][SEED]["formula"]["option"]
     model, _ = weighed(fitted(problem, train, SEED, {}, False), Option(*chosen))
     X, Y = pair(problem, held)
     pool = model.embed(problem.sets(held)).distinct()
@@ -390,7 +390,7 @@ def spectra(quick: bool) -> None:
         settings = {"n_splits": n_splits, "spectra": len(z["held"])}
         settings |= {"molecules": len(np.unique(known["molecule"]))}
         settings |= {"mean candidates": float(np.diff(z["indptr"]).mean())}
-        write_record("short_lists_spectra", settings, results, SEED)
+        write_record("set_sizes_spectra", settings, results, SEED)
 
 
 # Tables ----------------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ def label_table() -> str:
     names = [f"covered %, {way} | size" for way in WAYS]
     lines = [f"| data | candidates | promised % | {' | '.join(names)} |"]
     lines.append("|---|---:|---:|" + "---:|---:|" * len(WAYS))
-    rows = read_record("short_lists_labels")["results"]
+    rows = read_record("set_sizes_labels")["results"]
     for first in (row for row in rows if row["way"] == "before"):
         same = {key: first[key] for key in ("data", "nominal")}
         ways = [next(r for r in rows if (same | {"way": way}).items() <= r.items()) for way in WAYS]
@@ -416,7 +416,7 @@ def label_table() -> str:
 
 def folds_gain() -> dict[str, str]:
     """Return in how many splits of emotions folds make shorter lists at 90 %, and by how much."""
-    rows = read_record("short_lists_labels")["results"]
+    rows = read_record("set_sizes_labels")["results"]
     wanted = {"data": "emotions", "nominal": 0.9}
     sizes = {r["way"]: np.array(r["sizes"]) for r in rows if wanted.items() <= r.items()}
     less = sizes["after"] - sizes["folds"]
@@ -424,13 +424,13 @@ def folds_gain() -> dict[str, str]:
 
 
 def floor_table() -> str:
-    rows = read_record("short_lists_floor")["results"]
+    rows = read_record("set_sizes_floor")["results"]
     lines = ["| P(label set), with its prior, by | size at 90 % of the test rows |", "|---|---:|"]
     return "\n".join(lines + [f"| {row['model']} | {cell(row['mean_size'])} |" for row in rows])
 
 
 def spectra_table() -> str:
-    record = read_record("short_lists_spectra")
+    record = read_record("set_sizes_spectra")
     lines = ["| score | promised % | covered % | mean size | lists of one % |"]
     lines.append("|---|---:|---:|---:|---:|")
     rows = record["results"]
@@ -453,7 +453,7 @@ def picture() -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(9, 3), constrained_layout=True)
-    rows = read_record("short_lists_labels")["results"]
+    rows = read_record("set_sizes_labels")["results"]
     ways = {"before": "gap, before", "after": "learnt, after", "folds": "learnt, folds"}
     for ax, name in zip(axes, ("emotions", "yeast"), strict=False):
         for way, label in ways.items():
@@ -465,7 +465,7 @@ def picture() -> None:
                 label=label,
             )
         ax.set(title=f"{name}, {some[0]['pool']} candidates", xlabel="mean size")
-    rows = read_record("short_lists_spectra")["results"]
+    rows = read_record("set_sizes_spectra")["results"]
     for kind, label in (("gap", "gap, before"), ("auto", "learnt, after")):
         some = [row for row in rows if row["kind"] == kind]
         axes[2].plot(
@@ -477,7 +477,7 @@ def picture() -> None:
         ax.set_yticks(COVERAGES)
         ax.grid(alpha=0.3)
         ax.legend(fontsize=8)
-    figure.savefig(HERE.parent / "docs" / "images" / "short_lists.png", dpi=150)
+    figure.savefig(HERE.parent / "docs" / "images" / "set_sizes.png", dpi=150)
 
 
 def main() -> None:

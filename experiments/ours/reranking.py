@@ -2,9 +2,9 @@
 
     python -m experiments.papers.massbank prepare --moses WHEEL  candidates and fingerprints; once
     python -m experiments.ours.massbank_mass prepare --pool POOL  candidates by mass; once
-    python -m experiments.ours.last_word run [--seeds] [--protocols]  draws of all sketches; record
-    python -m experiments.ours.last_word collect  the record of draws that are there
-    python -m experiments.ours.last_word table  the records, as markdown
+    python -m experiments.ours.reranking run [--seeds] [--protocols]  draws of all sketches; record
+    python -m experiments.ours.reranking collect  the record of draws that are there
+    python -m experiments.ours.reranking table  the records, as markdown
 
 The data, the split by molecules and the settings of both ways are those of `two_way.py`, with 3,000
 landmarks among spectra and 1,500 among molecules; the kernel on spectra is that of ALIGNF on the
@@ -271,14 +271,14 @@ def fitted(
 def collect() -> None:
     rows = [json.loads(file.read_text()) for file in sorted(CACHE.glob("last_word_*.json"))]
     settings = {"m_x": M_X, "m_y": M_Y, "kernel": "ALIGNF", "n_draws": len(rows)}
-    write_record("last_word", settings, rows)
+    write_record("reranking", settings, rows)
 
 
 # Tables ----------------------------------------------------------------------------------------
 
 
 def table() -> None:
-    record = read_record("last_word")
+    record = read_record("reranking")
     draws, columns = record["results"], ["top-1 %", "top-5 %", "top-10 %", "MRR"]
     for name in PROTOCOLS:
         some = [one[name] for one in draws if name in one]

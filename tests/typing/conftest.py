@@ -1,0 +1,3 @@
+"""The scripts are read by mypy, not run."""
+
+collect_ignore_glob = ["scripts/*"]
