@@ -12,7 +12,7 @@ import pytest
 
 from skout.apps.cli.looking import look_at_table
 from skout.apps.tables.dates import parse_dates
-from skout.apps.tables.files import open_table
+from skout.apps.tables.files import Reading, open_table
 from skout.apps.tables.kinds import look_at
 from skout.apps.tables.numerals import is_missing
 from skout.apps.tables.reading import as_numbers
@@ -244,3 +244,14 @@ def test_what_cannot_be_read_is_named(name, tmp_path):
         opened(text.encode(), "csv", tmp_path)
     for part in parts:
         assert part in str(error.value)
+
+
+def test_a_strict_reading_refuses_short_rows(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "table.csv"
+    path.write_text(PLAIN + "1,a\n")
+    table = open_table(path)
+    with pytest.warns(UserWarning, match="taken as missing"):
+        assert sum(map(len, table.parts([], table.names))) == len(ROWS) + 1
+    with pytest.raises(ValueError, match=r"row 21 \(line 22\), which has 2. Mend these rows"):
+        list(table.parts([], table.names, Reading(strict=True)))

@@ -145,6 +145,8 @@ class Table:
         columns = list(dict.fromkeys([*numbers, *texts]))
         self._check_columns(columns)
         reading, start = reading or Reading(), 1
+        if self.filled_up and reading.strict:
+            raise ValueError(f"{self.filled_up}. Mend these rows, or read without --strict.")
         gaps, odd = set(reading.gaps), {name: OddCells("numbers") for name in numbers}
         rows = int(_PART_CELLS / (1 + len(texts) + len(numbers) / 8))  # a number takes 8 bytes
         rows, pa = max(_LEAST_ROWS, min(_PART_ROWS, rows)), load_pyarrow()
@@ -165,8 +167,6 @@ class Table:
             start += len(matrix)
         if start == 1:
             raise ValueError(f"{self.path} has columns, but no rows.")
-        if self.filled_up and reading.strict:
-            raise ValueError(f"{self.filled_up}. Mend these rows, or read without --strict.")
         messages = [replace(cells, rows=start - 1).message(name) for name, cells in odd.items()]
         for message in (self.filled_up, *messages):
             if message and message not in self._told:
