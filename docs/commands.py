@@ -142,6 +142,7 @@ STEPS: list[Step] = [
             "skout identify unknown.mgf --model spectra.skout --pool sample.skpool --top 3 "
             "-o hits.csv",
             "cut -d, -f1,3,4,9,10 hits.csv",
+            "skout models show",
         ],
     ),
     (

@@ -161,15 +161,14 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
     if tune:
         for entry in entry_points(group="skout.maps"):  # those of installed packages
             MAPS.setdefault(entry.name, entry.load())
-        encoder = TableEncoder(
-            kinds=first.inputs.kinds or None, day_first=settings.day_first, strict=settings.strict
-        )
+        encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
         tuned = Tuned(
             first.outputs.kind.name,
             settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=encoder,
+            kinds=first.inputs.kinds or None,
             verbose=is_terminal(),
         )
         if len(pairs) > 1:

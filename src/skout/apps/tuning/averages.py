@@ -69,8 +69,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
-        n = len(self.members)
-        weights = np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
+        n, weights = len(self.members), self._all_weights
         self.members_, self.used_ = [], []
         for k, (member, most) in enumerate(zip(self.members, rows, strict=True)):
             each = weights[[*self.used_, *range(k + 1, n)]].sum(axis=0)  # without this member
@@ -87,10 +86,16 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
         return self
 
+    @property
+    def _all_weights(self) -> np.ndarray:
+        n = len(self.members)
+        return np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the weighted mean of the predictions, shape (n, p)."""
         total: Any = 0.0
-        for weight, member in zip(self.weights_, self.members_, strict=True):
+        weights = getattr(self, "weights_", self._all_weights)  # files of before have no weights_
+        for weight, member in zip(weights, self.members_, strict=True):
             F = np.asarray(member.predict(X), dtype=np.float64)
             total = total + weight * (F[:, None] if F.ndim == 1 else F)
         return total

@@ -119,7 +119,8 @@ def _of_labels(
 
         start, bounds = np.array([1.0, 0.0]), [_POWERS, (-5.0, 5.0)]
         found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-        best = min(best, (float(found.fun), floor, *map(float, found.x)))
+        power, shift = map(float, found.x)
+        best = min(best, (float(found.fun), floor, power, shift))
     return best[1:]
 
 

@@ -38,7 +38,15 @@ from .calibration import ProbabilityCalibration, expected_calibration_error
 from .clock import Clock
 from .folds import make_folds
 from .given import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
-from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
+from .inputs import (
+    check_spread,
+    column_groups,
+    first_inputs,
+    names_of,
+    read_inputs,
+    width_of,
+    with_kinds,
+)
 from .maps import MAPS, Map
 from .outputs import LabelNames, read_kind, without_target
 from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
@@ -131,6 +139,9 @@ class Tuned(PartsByName):
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+    kinds : dict of str to str, optional
+        What columns of a table are, where it is not to be told from them: "category", "set" and so
+        on, see `TableEncoder`.
     maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
         The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
     class_weight : "balanced" or dict of class -> weight, optional
@@ -211,6 +222,7 @@ class Tuned(PartsByName):
         verbose: bool = False,
         device: str | None = None,
         encoder: TableEncoder | None = None,
+        kinds: dict[str, str] | None = None,
         maps: Sequence[str | type[Map]] | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
     ) -> None:
@@ -226,6 +238,7 @@ class Tuned(PartsByName):
         self.verbose = verbose
         self.device = device
         self.encoder = encoder
+        self.kinds = kinds
         self.maps = maps
         self.class_weight = class_weight
 
@@ -349,7 +362,7 @@ class Tuned(PartsByName):
             self._names, self.labels_ = names, list(names.labels)
             given = replace(given, Y=names.read(given.Y))
         with named("X"):
-            self.encoder_, rows = first_inputs(given.X, self.encoder)
+            self.encoder_, rows = first_inputs(given.X, with_kinds(self.encoder, self.kinds))
             columns = names_of(given.X)
         if columns is not None:
             self.feature_names_in_ = columns
@@ -594,7 +607,8 @@ class Tuned(PartsByName):
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         estimates = self.best_estimator_.output_basis_.probabilities(F)
-        return self.calibration_.apply(estimates)
+        calibration = getattr(self, "calibration_", None)  # files of before have none
+        return estimates if calibration is None else calibration.apply(estimates)
 
     @available_if(_has_probabilities)
     def decision_function(self, X: Any) -> np.ndarray:

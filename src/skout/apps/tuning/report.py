@@ -125,7 +125,7 @@ def cut_line(model: Any) -> str:
     """Return how many trials there were and what the clock cut off, nothing where it did not."""
     if not model.cut_:
         return ""
-    n = sum(not row["cut"] for row in model.results_) - 1
+    n = len(_finished(model))
     trials = f"{n} {'trial' if n == 1 else 'trials'}"
     return f"the clock ended the search after {trials}, and cut off {model.cut_} that were planned"
 
@@ -160,7 +160,7 @@ def drawn(model: Any, ax: Any) -> Any:
 
 def _finished(model: Any) -> list[dict[str, Any]]:
     """Return the rows of trials that have a score."""
-    return [row for row in model.results_ if not row["cut"] and row["map"] != "constant"]
+    return [row for row in model.results_ if not row.get("cut") and row["map"] != "constant"]
 
 
 def page(model: Any) -> str:
