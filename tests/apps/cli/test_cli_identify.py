@@ -534,7 +534,15 @@ def test_the_commands_of_the_page_run(monkeypatch):
         exec(example.source, names)
     monkeypatch.chdir(names["place"])
     lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
-    lines = [line for line in lines if not line.startswith("skout serve")]  # goes on for ever
+    # these go on for ever, download, take minutes, or have a test of their own
+    elsewhere = (
+        "skout serve",
+        "pip",
+        "skout datasets",
+        "skout models",
+        "skout identify unknown.mgf -o",
+    )
+    lines = [line for line in lines if not line.startswith(elsewhere)]
     assert [shlex.split(line)[1] for line in lines] == [
         "pool",
         "fit-spectra",

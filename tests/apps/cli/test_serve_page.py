@@ -379,6 +379,31 @@ def test_a_spectrum_is_dropped_and_named(width, page, spectra):
     assert page.complaints() == []
 
 
+@pytest.mark.parametrize("width", [1280, PHONE])
+def test_many_spectra_have_an_overview_and_are_folded_up(width, page, spectra):
+    ask, asked = spectra
+    text = asked + asked  # six spectra
+    _, answer = ask.json("POST", "/api/identify", {"spectra": text, "top": 10})
+    page.open(ask, width)
+    page.drop("#spectra", "unknown.mgf", text.encode())
+    page.wait(lambda: page.status() == "Read unknown.mgf.")
+    page.go()
+    assert page.status() == "6 spectra searched."
+    sure = [found["hits"][0]["confidence"] for found in answer["spectra"]]
+    order = sorted(range(6), key=lambda i: -sure[i])
+    links = page.all("#results .overview a")
+    assert [link.text for link in links] == [answer["spectra"][i]["query"] for i in order]
+    assert page.all("#results details[open]") == []
+    assert page.all("svg.peaks") == []
+    page.run("arguments[0].click()", links[0])
+    page.wait(lambda: len(page.all("svg.peaks")) == 1)  # drawn on demand
+    assert len(page.all(f"#spectrum-{order[0]} details[open]")) == 1
+    assert page.overflow() == 0
+    assert page.outside() == []
+    page.picture(f"serve-overview-{width}")
+    assert page.complaints() == []
+
+
 def test_peaks_are_explained_by_each_candidate(page, spectra):
     ask, asked = spectra
     one = asked.split("END IONS")[0] + "END IONS\n"

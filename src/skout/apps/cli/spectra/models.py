@@ -73,7 +73,8 @@ def show_model(
     if as_json:
         show(facts, as_json)
         return
-    people = for_people({"model": str(path), "left_out": 0, "seconds": None, **facts})
+    name = "the model that comes with skout" if model is None else str(path)
+    people = for_people({"model": name, "left_out": 0, "seconds": None, **facts})
     people.pop("seconds")
     if "source" in facts:
         people |= {

@@ -177,16 +177,15 @@ def _first_rows(labels: list[str]) -> list[int]:
 def _limits(model: SpectrumIdentifier) -> str:
     """Return what the model that comes with skout knows, and how good it was."""
     known = model.validation_
-    scores = ", ".join(
-        f"{name} {100 * facts['top_1']:.0f} %"
-        for name, facts in (
-            ("top 1", known),
-            ("with --prior pool", known.get("with_prior")),
-            ("the prior alone", known.get("prior")),
-            ("random order", known["random"]),
-        )
-        if facts
+    scores = (
+        f"top 1 {100 * known['top_1']:.0f} %, random order {100 * known['random']['top_1']:.0f} %"
     )
+    if "with_prior" in known:
+        both, same, alone = (
+            f"{100 * known[name]['top_1']:.0f} %"
+            for name in ("with_prior", "same_without_prior", "prior")
+        )
+        scores += f"; with --prior pool {both} (without it {same}, the prior alone {alone})"
     return (
         f"the model that comes with skout learned from {known['n_spectra']:,} open spectra of "
         f"{known['n_library']:,} molecules. On {known['n_several']:,} spectra of laboratories that "
