@@ -42,9 +42,11 @@ print(run("look", "train.csv", "--target", "price")[0])
 # %%
 # Fit, without the answer
 # -----------------------
-# ``old_price`` says the price again, so it is dropped. Notes say what was not used, and why.
+# ``old_price`` says the price again, and ``item_id`` is the number of an article, so both are
+# dropped. Notes say what was not used, and why.
 
-words = ["--target", "price", "--drop", "old_price", "--budget", "4 fits", "-o", "prices.skout"]
+dropped = ["--drop", "old_price,item_id"]
+words = ["--target", "price", *dropped, "--budget", "4 fits", "-o", "prices.skout"]
 summary, notes = run("fit", "train.csv", *words)
 print(notes)
 print(summary)

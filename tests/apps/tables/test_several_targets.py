@@ -8,7 +8,7 @@ import pytest
 
 import skout
 from skout import TableEncoder, Tuned, TunedTargets
-from skout.apps.tables.encoder import EncodedRows
+from skout.apps.tables.encoder import EncodedTable
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def test_the_inputs_are_read_once(model, monkeypatch):
 def test_models_are_those_of_one_target(model):
     rows = ~np.isnan(PRICE)
     encoder = TableEncoder()
-    encoded = EncodedRows.of(encoder.fit_transform(TABLE), encoder)[rows]
+    encoded = EncodedTable.of(encoder.fit_transform(TABLE), encoder)[rows]
     alone = Tuned("numbers", budget="2 fits", random_state=0).fit(encoded, PRICE[rows])
     np.testing.assert_allclose(alone.predict(TABLE), model.predict(TABLE)["price"])
 

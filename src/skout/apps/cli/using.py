@@ -18,7 +18,7 @@ from skout.dev import check_number, join, n_rows, take
 from skout.kinds import Kind
 from skout.persistence import FileError, describe
 
-from ..tables.encoder import EncodedRows
+from ..tables.encoder import EncodedTable
 from ..tables.files import Part, Table, is_table, listed, select
 from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, wanted
@@ -345,7 +345,7 @@ def predict_part(
     unseen = unseen_of(X, saved.levels)
     encoder = getattr(saved.model, "encoder_", None)
     if encoder is not None and (saved.others or proba):
-        X = EncodedRows.of(encoder.transform(X), encoder)  # once for all targets
+        X = EncodedTable.of(encoder.transform(X), encoder)  # once for all targets
     cells: dict[str, list[Any]] = {}
     for target in saved.targets:
         cells |= target.outputs.cells(target.predict(X, candidates))

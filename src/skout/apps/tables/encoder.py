@@ -348,15 +348,15 @@ class TableEncoder(TransformerMixin, PartsByName):
         return tags
 
 
-class EncodedRows(np.ndarray):
+class EncodedTable(np.ndarray):
     """The matrix that an encoder made of the rows of a table, which models then do not read again.
 
     Examples
     --------
     >>> from skout import TableEncoder
-    >>> from skout.apps.tables.encoder import EncodedRows
+    >>> from skout.apps.tables.encoder import EncodedTable
     >>> encoder = TableEncoder()
-    >>> rows = EncodedRows.of(encoder.fit_transform({"a": [1.0, 2.0], "b": ["x", "y"]}), encoder)
+    >>> rows = EncodedTable.of(encoder.fit_transform({"a": [1.0, 2.0], "b": ["x", "y"]}), encoder)
     >>> rows[1:].encoder is encoder
     True
     """
@@ -364,14 +364,14 @@ class EncodedRows(np.ndarray):
     encoder: TableEncoder
 
     @classmethod
-    def of(cls, matrix: np.ndarray, encoder: TableEncoder) -> EncodedRows:
+    def of(cls, matrix: np.ndarray, encoder: TableEncoder) -> EncodedTable:
         """Return a view of a matrix that knows its encoder."""
         rows = matrix.view(cls)
         rows.encoder = encoder
         return rows
 
     def __array_finalize__(self, made_of: np.ndarray | None) -> None:
-        if isinstance(made_of, EncodedRows):
+        if isinstance(made_of, EncodedTable):
             self.encoder = made_of.encoder
 
 

@@ -29,8 +29,10 @@ is_plain = re.compile(
 ).fullmatch
 
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
-_CODES = ("usd", "eur", "gbp", "chf", "jpy", "cny", "inr", "aud", "cad", "sek", "nok", "dkk", "pln")
-_CODES += ("czk", "brl", "mxn", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr")
+_CODES = (
+    *("usd", "eur", "gbp", "chf", "jpy", "cny", "inr", "aud", "cad", "sek", "nok", "dkk", "pln"),
+    *("czk", "brl", "mxn", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr"),
+)
 #: Units that any share of the numbers may have: currencies and the percent sign.
 SIGNS = (*_MONEY, *_CODES, "%")
 # Powers of ten that words stand for; of letters, "m" does only beside a currency.

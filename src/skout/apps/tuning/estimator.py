@@ -38,15 +38,7 @@ from .calibration import ProbabilityCalibration, expected_calibration_error
 from .clock import Clock
 from .folds import make_folds
 from .given import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
-from .inputs import (
-    check_spread,
-    column_groups,
-    first_inputs,
-    names_of,
-    read_inputs,
-    width_of,
-    with_kinds,
-)
+from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
 from .outputs import LabelNames, read_kind, without_target
 from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
@@ -362,7 +354,7 @@ class Tuned(PartsByName):
             self._names, self.labels_ = names, list(names.labels)
             given = replace(given, Y=names.read(given.Y))
         with named("X"):
-            self.encoder_, rows = first_inputs(given.X, with_kinds(self.encoder, self.kinds))
+            self.encoder_, rows = first_inputs(given.X, self.encoder, self.kinds)
             columns = names_of(given.X)
         if columns is not None:
             self.feature_names_in_ = columns

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from skout.dev import PartsByName, check_choice, check_matrix, is_gap, named
 
-from ..tables.encoder import EncodedRows, TableEncoder
+from ..tables.encoder import EncodedTable, TableEncoder
 from ..tables.frames import columns_of, has_only_numbers, is_frame, names_in
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
@@ -185,13 +185,16 @@ def _checked_objects(X: Any) -> Any:
     return X
 
 
-def first_inputs(X: Any, encoder: TableEncoder | None) -> tuple[TableEncoder | None, Any]:
+def first_inputs(
+    X: Any, encoder: TableEncoder | None, kinds: dict[str, str] | None = None
+) -> tuple[TableEncoder | None, Any]:
     """Return what makes numbers of a table, fitted, and X as models take it.
 
     It is a copy of `encoder`, if one is given, and None for numbers, or what is no table.
     """
-    if isinstance(X, EncodedRows):
+    if isinstance(X, EncodedTable):
         return X.encoder, np.asarray(X)
+    encoder = with_kinds(encoder, kinds)
     if not is_frame(X) or (has_only_numbers(X) and not getattr(encoder, "kinds", None)):
         return None, read_inputs(X, None, names_of(X))
     fitted = TableEncoder() if encoder is None else clone(encoder)
@@ -208,7 +211,7 @@ def with_kinds(encoder: TableEncoder | None, kinds: dict[str, str] | None) -> Ta
 
 def names_of(X: Any) -> np.ndarray | None:
     """Return the names of the columns of a table, None where they have none."""
-    if isinstance(X, EncodedRows):
+    if isinstance(X, EncodedTable):
         return X.encoder.feature_names_in_
     return np.array(list(map(str, names_in(X))), dtype=object) if is_frame(X) else None
 
@@ -216,7 +219,7 @@ def names_of(X: Any) -> np.ndarray | None:
 def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:
     """Return X as models take it: what the encoder makes of it, or the columns of these names."""
     if encoder is not None:
-        return np.asarray(X) if isinstance(X, EncodedRows) else encoder.transform(X)
+        return np.asarray(X) if isinstance(X, EncodedTable) else encoder.transform(X)
     if names is None or not is_frame(X):
         return checked_inputs(X)
     table = columns_of(X)

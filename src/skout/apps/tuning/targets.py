@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skout.dev import PartsByName, all_at_once, n_rows, resolve, take
 from skout.kinds import KINDS, Kind, guess_kind
 
-from ..tables.encoder import EncodedRows, TableEncoder
+from ..tables.encoder import EncodedTable, TableEncoder
 from ..tables.frames import columns_of, has_only_numbers, is_frame
 from ..tables.kinds import no_column
 from ..tables.reading import as_texts
@@ -94,7 +94,7 @@ class TunedTargets(PartsByName):
         if is_frame(X) and (tuned.kinds or not has_only_numbers(X)):
             given = with_kinds(tuned.encoder, tuned.kinds)
             encoder = TableEncoder() if given is None else clone(given)
-            rows = EncodedRows.of(encoder.fit_transform(X), encoder)
+            rows = EncodedTable.of(encoder.fit_transform(X), encoder)
         self.models_: dict[str, Tuned] = {}
         self._kinds = {name: target.kind for name, target in targets.items() if target.is_text}
         for name, target in targets.items():
@@ -174,7 +174,7 @@ class TunedTargets(PartsByName):
         rows = (
             X
             if self.encoder_ is None
-            else EncodedRows.of(self.encoder_.transform(X), self.encoder_)
+            else EncodedTable.of(self.encoder_.transform(X), self.encoder_)
         )
         found = {name: model.predict(rows) for name, model in self.models_.items()}
         for name, kind in self._kinds.items():
@@ -198,7 +198,7 @@ class TunedTargets(PartsByName):
         rows = (
             X
             if self.encoder_ is None
-            else EncodedRows.of(self.encoder_.transform(X), self.encoder_)
+            else EncodedTable.of(self.encoder_.transform(X), self.encoder_)
         )
         scores = {}
         for name, model in self.models_.items():
