@@ -509,7 +509,7 @@ def test_ranked_breaks_ties_by_the_place_in_the_pool():
     assert two.in_set.tolist() == [True, False]  # no set is empty
 
 
-def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
+def test_ways_are_those_of_the_model_in_half_precision(data, rows, pool):
     library = read_library(spectra_of(data, rows[:60]), data.Y[rows[:60]])
     bits = fingerprints(library.smiles, **pool.fingerprint_settings)
     X, Y = library.ions.spectra, bits[library.molecule]
@@ -524,7 +524,7 @@ def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
         model.predict_coordinates(X[50:52]), embedded.embedding, candidates.indptr, embedded.members
     )
     for row, name in enumerate(WAYS[1:], 1):
-        assert_allclose(got[row], by_way[name], atol=1e-4)
+        assert_allclose(got[row], by_way[name], atol=2e-2)
     assert_allclose(got[0], got[1] + got[3])
 
 

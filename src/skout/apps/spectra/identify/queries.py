@@ -120,7 +120,7 @@ class Batch(NamedTuple):
             return columns, self.pairs
         means, lists = [], []
         for k in range(len(self.compounds)):
-            own = [self.pairs.own(i) for i in np.flatnonzero(self.compound_of == k)]
+            own = [self.pairs.own(int(i)) for i in np.flatnonzero(self.compound_of == k)]
             means.append(np.mean([columns[:, some] for some in own], axis=0))
             lists.append(self.pairs.indices[own[0]])
         return np.concatenate(means, axis=1), Pairs.of(lists)
