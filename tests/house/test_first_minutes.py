@@ -18,8 +18,7 @@ import pytest
 from extras import extra
 
 import skout
-from skout import KernelClassifier, KernelMachine, KernelRidge, Tuned, iokr
-from skout.kernels import Gaussian
+from skout import Tuned
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -204,10 +203,10 @@ def test_first_minutes(snippet, shell, folder):
             "series": pandas.Series(NAMES),
         }
     if snippet.says is None:
-        eval(snippet.code, names)  # noqa: S307  of the list above
+        eval(snippet.code, names)
         return
     with pytest.raises((TypeError, ValueError, AttributeError)) as error:
-        eval(snippet.code, names)  # noqa: S307
+        eval(snippet.code, names)
     assert_says(snippet.says, f"{error.value} {error.value.__cause__}")
 
 
@@ -226,7 +225,7 @@ def test_a_new_category_is_named(shell, folder):
     assert "the nearest is 'month'" in said
 
 
-def test_python_m_skout_is_the_command(shell):
+def test_python_m_skout_is_the_command():
     for name in ("typer", "rich"):
         extra(name)
     words = [sys.executable, "-m", "skout", "--version"]

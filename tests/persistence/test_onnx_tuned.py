@@ -199,9 +199,9 @@ def test_what_cannot_is_named():
         to_onnx(KernelClassifier("gaussian").fit(X, X[:, 0] > 0))
     ranks = np.argsort(np.argsort(RNG.standard_normal((120, 9)), axis=1), axis=1)
     model = StructuredPredictor(KernelRidge(), KINDS["rankings"].basis(ranks, 0), RankingDecoder())
-    with pytest.raises(TypeError, match="RankingDecoder has no form in ONNX.*at most 7 items"):
+    with pytest.raises(TypeError, match=r"RankingDecoder has no form in ONNX.*at most 7 items"):
         to_onnx(model.fit(X, ranks))
     smiles = {"mol": np.array(["CCO", "CCC", "CCN", "CCCl"] * 10, dtype=object)}
     encoder = TableEncoder(kinds={"mol": "smiles"}).fit(smiles)
-    with pytest.raises(TypeError, match="MoleculeColumn has no form in ONNX: .* RDKit"):
+    with pytest.raises(TypeError, match=r"MoleculeColumn has no form in ONNX: .* RDKit"):
         add_part(OnnxGraph("float64"), encoder, "")

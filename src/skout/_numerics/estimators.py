@@ -117,6 +117,17 @@ _ELSEWHERE = {
 }
 
 
+def new_regressor(cls: type, *_: object, **params: object) -> Any:
+    """Return a new regressor, or say what stands for a parameter of scikit-learn's: `__new__`.
+
+    It is that of regressors alone: their kernels, sketches and losses are made in every fit.
+    """
+    for name in params.keys() & _ELSEWHERE.keys():
+        if name not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
+    return object.__new__(cls)
+
+
 class PartsByName(BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
@@ -127,12 +138,6 @@ class PartsByName(BaseEstimator):
 
     #: From the parameters that may be names to what makes the objects.
     _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
-
-    def __new__(cls, *args: Any, **params: Any) -> Self:
-        for name in params.keys() & _ELSEWHERE.keys():
-            if name not in inspect.signature(cls).parameters:
-                raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
-        return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, with those of the parts, also of parts given by name.

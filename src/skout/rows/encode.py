@@ -390,7 +390,7 @@ def numbers_in(objects: Objects, name: str) -> Iterator[None]:
 
 def _refuse_names(objects: Objects, name: str) -> None:
     """Raise where sets of labels are given by name, not as 0/1 rows."""
-    if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", None) == object:
+    if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", np.dtype(int)).kind == "O":
         objects = list(objects)  # a column of lists
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return

@@ -56,9 +56,8 @@ TABLES = _excerpts()
 
 def written(rows, sign=",", quoting=csv.QUOTE_MINIMAL, end="\n", quote='"'):
     file = io.StringIO(newline="")
-    csv.writer(
-        file, delimiter=sign, quoting=quoting, lineterminator=end, quotechar=quote
-    ).writerows(rows)
+    writer = csv.writer(file, delimiter=sign, quoting=quoting, lineterminator=end, quotechar=quote)
+    writer.writerows(rows)
     return file.getvalue()
 
 
@@ -180,18 +179,20 @@ def test_what_is_odd_is_said_or_named(mutation, tmp_path):
     for name, rows in TABLES.items():
         content = ODD[mutation](rows)
         end = "csv.gz" if "gzip" in mutation else "csv"
+        looks, said, refused = {}, "", ""
         try:
             looks, said = looked(content, end, tmp_path)
         except ValueError as error:
-            assert "table.csv" in str(error), name
-            assert any(word in str(error) for word in ("line", "UTF-8", "Save", "end", "name")), (
-                str(error)
-            )
-        else:
-            assert len(looks) >= len(rows[0]), name
-            is_plain = mutation == "Windows-1252" and content.isascii()
-            if mutation in ("a row is too short", "Windows-1252", "a name twice"):
-                assert said or is_plain, name
+            refused = str(error)
+        if refused:
+            remedies = ("line", "UTF-8", "Save", "end", "name")
+            assert "table.csv" in refused, name
+            assert any(word in refused for word in remedies), refused
+            continue
+        assert len(looks) >= len(rows[0]), name
+        is_plain = mutation == "Windows-1252" and content.isascii()
+        if mutation in ("a row is too short", "Windows-1252", "a name twice"):
+            assert said or is_plain, name
 
 
 def test_a_hundred_thousand_columns(tmp_path):

@@ -161,15 +161,14 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
     if tune:
         for entry in entry_points(group="skout.maps"):  # those of installed packages
             MAPS.setdefault(entry.name, entry.load())
-        encoder = TableEncoder(
-            kinds=first.inputs.kinds or None, day_first=settings.day_first, strict=settings.strict
-        )
+        encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
         tuned = Tuned(
             first.outputs.kind.name,
             settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=encoder,
+            kinds=first.inputs.kinds or None,
             verbose=is_terminal(),
         )
         if len(pairs) > 1:
@@ -334,7 +333,7 @@ def validation(model: Tuned) -> dict[str, Any]:
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},
-        "fits": len([row for row in model.results_ if row["map"] != "constant"]),
+        "fits": sum(row["map"] != "constant" and not row["cut"] for row in model.results_),
         "interrupted": model.interrupted_,
         "chosen": [
             {

@@ -170,7 +170,8 @@ class HashedText(BaseEstimator):
             alternate_sign=False,
             norm=None,
         )
-        return hashing.transform([cell or "" for cell in cells])
+        distinct, which = np.unique([cell or "" for cell in cells], return_inverse=True)
+        return hashing.transform(distinct)[which]  # cells recur
 
     def fit(self, cells: Cells) -> HashedText:
         """Learn weights of n-grams and singular vectors."""

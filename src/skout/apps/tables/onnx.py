@@ -143,40 +143,26 @@ def _count_table(part: ManyCategories) -> dict[str, float]:
 
 def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     """Add 0 and 1 for each element, over the root of how many there are."""
-    padded = graph.node(
-        "StringConcat", cells, graph.texts([part.separator])
-    )  # so that none is empty
-    expression = f"[^{_escaped(part.separator)}]+"
-    words = _tokens(graph, padded, tokenexp=expression)  # (n, k)
-    # spaces around elements do not count
-    variants = [
-        (f"{a}{word}{b}", j)
-        for j, word in enumerate(part.elements_)
-        for a in ("", " ")
-        for b in ("", " ")
-    ]
+    padded = graph.node("StringConcat", cells, graph.texts([part.separator]))  # none is empty
+    sign = _escaped(part.separator)
+    # from the first character that is no blank to the last
+    words = _tokens(graph, padded, tokenexp=f"[^{sign}\\s](?:[^{sign}]*[^{sign}\\s])?")  # (n, k)
     n = len(part.elements_)
     at = graph.node(
         *("LabelEncoder", words),
         domain=_ML,
-        keys_strings=[word for word, _ in variants],
-        values_int64s=[j for _, j in variants],
+        keys_strings=list(part.elements_),
+        values_int64s=list(range(n)),
         default_int64=n,
     )
     bits = graph.node("Gather", graph.constant(np.vstack([np.eye(n), np.zeros(n)])), at)
-    held = graph.node(
-        "Min", graph.sum(bits, 1, keepdims=False), graph.constant(1.0)
-    )  # (n, elements)
+    held = graph.node("Min", graph.sum(bits, 1, keepdims=False), graph.constant(1.0))
     count = graph.node("Max", graph.sum(held, 1), graph.constant(1.0))
     shares = graph.node("Div", held, graph.node("Sqrt", count))
     if not part.has_gaps_:
         return shares
-    is_gap = _lookup(graph, cells, {" ": 1.0}, 0.0)
-    empty = graph.node(
-        "LabelEncoder", cells, domain=_ML, keys_strings=[""], values_floats=[1.0], default_float=0.0
-    )
-    gap = graph.node("Unsqueeze", graph.cast(empty), graph.numbers(1))
-    return graph.node("Concat", shares, graph.node("Max", gap, is_gap), axis=1)
+    is_gap = graph.node("Unsqueeze", graph.cast(_is(graph, cells, "")), graph.numbers(1))
+    return graph.node("Concat", shares, is_gap, axis=1)
 
 
 def _escaped(signs: str) -> str:

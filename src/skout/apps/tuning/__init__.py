@@ -2,6 +2,7 @@
 
 from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
+from .calibration import ProbabilityCalibration
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .maps import MAPS, Map
@@ -10,6 +11,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
+from .search import Progress
 from .targets import Target, TunedTargets
 
 __all__ = [
@@ -23,7 +25,9 @@ __all__ = [
     "LogisticOutputs",
     "Map",
     "PrincipalOutputs",
+    "ProbabilityCalibration",
     "Profile",
+    "Progress",
     "Sample",
     "Target",
     "Tuned",

@@ -7,6 +7,7 @@ import numpy as np
 from skout.persistence.onnx import OnnxGraph, add_forest_leaves, add_leaf_sums, add_part, converts
 
 from .averages import Averaged
+from .calibration import ProbabilityCalibration
 from .inputs import ColumnScaler
 from .maps.base import ByOutput
 from .maps.logistic import LogisticOutputs
@@ -42,14 +43,24 @@ _TAIL = (
 
 @converts("skout.Averaged")
 def _averaged(graph: OnnxGraph, model: Averaged, X: str) -> str:
-    n = len(model.members_)
-    weights = np.full(n, 1.0 / n) if model.weights is None else np.asarray(model.weights)
     X = X or graph.input("X", ["n", model.n_features_in_])
     total = ""
-    for weight, member in zip(weights, model.members_, strict=True):
+    for weight, member in zip(model.weights_, model.members_, strict=True):
         part = graph.node("Mul", add_part(graph, member, X), graph.constant(weight))
         total = graph.node("Add", total, part) if total else part
     return total
+
+
+@converts("skout.ProbabilityCalibration")
+def _calibrated(graph: OnnxGraph, model: ProbabilityCalibration, P: str) -> str:
+    above = graph.node("Add", P, graph.constant(model.floor))
+    if not model.are_sets:
+        logs = graph.node("Mul", graph.node("Log", above), graph.constant(model.power))
+        return graph.node("Softmax", logs, axis=1)
+    below = graph.node("Sub", graph.constant(1.0 + 2.0 * model.floor), above)
+    odds = graph.node("Log", graph.node("Div", above, below))
+    scaled = graph.node("Mul", odds, graph.constant(model.power))
+    return graph.node("Sigmoid", graph.node("Add", scaled, graph.constant(model.shift)))
 
 
 @converts("skout.Centered")

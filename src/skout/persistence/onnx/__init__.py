@@ -91,8 +91,18 @@ def to_onnx(
     return proto
 
 
-def _add_model(graph: OnnxGraph, model: Estimator, X: str, candidates: Candidates, k: int) -> None:
-    """Add a model with its outputs: of a pipeline its steps first, of a search its best model."""
+def _add_model(
+    graph: OnnxGraph,
+    model: Estimator,
+    X: str,
+    candidates: Candidates,
+    k: int,
+    calibration: Estimator | None = None,
+) -> None:
+    """Add a model with its outputs: of a pipeline its steps first, of a search its best model.
+
+    The search may have the calibration of its probabilities.
+    """
     if hasattr(model, "steps"):
         *steps, (_, last) = model.steps
         for _, step in steps:
@@ -101,10 +111,11 @@ def _add_model(graph: OnnxGraph, model: Estimator, X: str, candidates: Candidate
     elif hasattr(model, "best_estimator_"):
         encoder = getattr(model, "encoder_", None)
         X = X if encoder is None else add_part(graph, encoder, X)
-        _add_model(graph, model.best_estimator_, X, candidates, k)
+        calibration = getattr(model, "calibration_", None)
+        _add_model(graph, model.best_estimator_, X, candidates, k, calibration)
     elif hasattr(model, "decoder_"):
         F = add_part(graph, model.regressor_, X)
-        add_outputs(graph, F, model.decoder_, candidates, k)
+        add_outputs(graph, F, model.decoder_, candidates, k, calibration)
     else:
         F = add_part(graph, model, X)
         add_numbers(graph, F, *_shape_of(model))

@@ -12,25 +12,33 @@ from ..._numerics.validation import check_number
 from ...decoding import RankingDecoder
 from ...decoding.base import able
 from ...kinds import LabelFeatures
-from .graph import ROWS, OnnxGraph, Shape
+from .graph import ROWS, OnnxGraph, Shape, add_part
 
 # Items of rankings of which all orders are compared: 5,040 of seven.
 _MOST_ITEMS = 7
 
 
 def add_outputs(
-    graph: OnnxGraph, F: str, decoder: Estimator, candidates: Candidates, k: int
+    graph: OnnxGraph,
+    F: str,
+    decoder: Estimator,
+    candidates: Candidates,
+    k: int,
+    calibration: Estimator | None = None,
 ) -> None:
-    """Add what a decoder makes of coordinates as outputs of the graph."""
+    """Add what a decoder makes of coordinates as outputs of the graph.
+
+    Estimates of probabilities are calibrated, where something does that.
+    """
     basis, name = getattr(decoder, "basis_", None), type(decoder).__name__
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
-        _add_classes(graph, F, basis.classes_)
+        _add_classes(graph, F, basis.classes_, calibration)
     elif name == "CodeDecoder":
         add_numbers(
             graph, _moved(graph, F, basis.scale_, basis.mean_), basis.is_vector_, basis.rank_
         )
     elif name == "SetDecoder":
-        _add_sets(graph, F, decoder)
+        _add_sets(graph, F, decoder, calibration)
     elif name == "BordaDecoder":
         _add_rankings(graph, F, decoder)
     elif isinstance(decoder, RankingDecoder) and decoder.n_items_ <= _MOST_ITEMS:
@@ -57,7 +65,16 @@ def _moved(graph: OnnxGraph, F: str, scale: np.ndarray, mean: np.ndarray) -> str
     return graph.node("Add", scaled, graph.constant(mean))
 
 
-def _add_classes(graph: OnnxGraph, F: str, classes: np.ndarray) -> None:
+def _add_probabilities(
+    graph: OnnxGraph, estimates: str, width: int, calibration: Estimator | None
+) -> None:
+    P = estimates if calibration is None else add_part(graph, calibration, estimates)
+    graph.output("probabilities", P, [ROWS, width])
+
+
+def _add_classes(
+    graph: OnnxGraph, F: str, classes: np.ndarray, calibration: Estimator | None
+) -> None:
     """Add the class of the largest coordinate, and the probabilities nearest to coordinates."""
     at = graph.node("ArgMax", F, axis=1, keepdims=0)
     if classes.dtype.kind in "biu":
@@ -67,7 +84,7 @@ def _add_classes(graph: OnnxGraph, F: str, classes: np.ndarray) -> None:
     else:
         kind, names = graph.onnx.TensorProto.STRING, graph.texts(list(map(str, classes)))
     graph.output("label", graph.node("Gather", names, at), [ROWS], kind)
-    graph.output("probabilities", _projected(graph, F, len(classes)), [ROWS, len(classes)])
+    _add_probabilities(graph, _projected(graph, F, len(classes)), len(classes), calibration)
 
 
 def _projected(graph: OnnxGraph, F: str, n: int) -> str:
@@ -85,7 +102,7 @@ def _projected(graph: OnnxGraph, F: str, n: int) -> str:
 # Label sets ---------------------------------------------------------------------------------------
 
 
-def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
+def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator, calibration: Estimator | None) -> None:
     """Add rows of 0 and 1 as "labels", and the probability of each label."""
     basis = decoder.basis_
     n = basis.n_labels_
@@ -104,7 +121,7 @@ def _add_sets(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
     kind = graph.onnx.TensorProto.INT64
     graph.output("labels", graph.cast(chosen, np.int64), [ROWS, n], kind)
     low = graph.node("Max", expected, graph.constant(0.0))
-    graph.output("probabilities", graph.node("Min", low, graph.constant(1.0)), [ROWS, n])
+    _add_probabilities(graph, graph.node("Min", low, graph.constant(1.0)), n, calibration)
 
 
 def _cube(graph: OnnxGraph, F: str, basis: LabelFeatures) -> str:

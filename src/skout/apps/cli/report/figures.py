@@ -28,7 +28,7 @@ def curve_svg(points: Sequence[Point], name: str) -> str:
     most = max(point.rows for point in points)
     scores = [point.score for point in points]
     low, high = min(0.0, *scores), max(0.0, *scores)
-    high = 1.0 if 0.2 < high <= 1.0 else high  # most scores are at most 1
+    high = 1.0 if 0.2 < high <= 1.0 else 1.1 * high  # most scores are at most 1
     spread = (high - low) or 1.0
     places = [_at(p.rows / most, (p.score - low) / spread) for p in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)

@@ -1,5 +1,6 @@
 """The page of a report: one HTML file that needs nothing else."""
 
+import html
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -238,7 +239,9 @@ def _card(example: Example, report: Report) -> str:
     else:
         said, chance = f", {_name(report.main)} {number(example.score)}", ""
     inputs = ", ".join(f"{name} {_short(value, 60)}" for name, value in example.cells)
-    because = f'<div class="what">where</div><div>{escape(inputs)}</div>' if inputs else ""
+    because = (
+        f'<div class="what">where</div><div class="text">{escape(inputs)}</div>' if inputs else ""
+    )
     return (
         f'<li><p class="dim">row {example.row:,}{said}</p>'
         f'<div class="what">predicted{chance}</div>{predicted}<div class="what">true</div>{true}'
@@ -273,7 +276,7 @@ def _curve(report: Report) -> str:
     rows = [[f"{one.rows:,}", number(one.score)] for one in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
     table = _rows(["training rows", _name(report.main)], rows)
-    return f"<p>{said}</p>\n{curve_svg(report.curve, report.main)}\n{table}"
+    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{table}"
 
 
 def _importance(report: Report) -> str:

@@ -303,7 +303,8 @@ function order(names) {
 }
 
 // A candidate, or a predicted cell, in the style of its kind.
-function shown(text, drawing, { style, separator } = about.outputs) {
+function shown(text, drawing, { kind, style, separator } = about.outputs) {
+  if (kind === "classes") return el("p", { class: "class" }, text);
   const words = text.split(separator).filter(Boolean);
   return style === "chips" ? chips(words) : style === "order" ? order(words) : molecule(text, drawing);
 }
