@@ -41,15 +41,18 @@ from ._numerics.typing import (
 from .decoding.base import DecoderLike
 from .decoding.pools import EmbeddedPool
 from .kernels.base import Block, KernelLike
-from .predictor import LossLike
+from .losses import LossLike
 from .sketches import SketchLike
+from .solvers.folds import CV, Alphas
 
-#: Inputs of estimators: an array, a CSR matrix, a data frame, a list of objects, rows of a kernel.
+#: Inputs: an array, a CSR matrix, a data frame, a list of objects, rows of a kernel.
 Rows: TypeAlias = Objects
 #: Outputs: numbers, one or several columns of them, label sets, or objects of an output kernel.
 Targets: TypeAlias = Objects
 
 __all__ = [
+    "CV",
+    "Alphas",
     "Array",
     "ArrayLike",
     "Block",

@@ -110,7 +110,7 @@ class CandidateSets(PerQuery):
         pool, indices = _distinct(item for objects in filled for item in objects)
         return cls(pool, indptr, indices)
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: int) -> Any:
         """Return the candidates of query i; for a slice, the sets of some queries."""
         if isinstance(i, slice):
             return self.of_queries(range(len(self))[i])

@@ -28,7 +28,7 @@ from ..kernels.base import KernelLike
 from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
 from ..sketches import PivotedCholesky, Sketch, SketchLike, as_sketch
-from ..solvers.folds import deal
+from ..solvers.folds import CV, deal
 from .leverage import coordinates
 from .spectra import Axes, encoded
 
@@ -327,7 +327,7 @@ def sketch_size_search(
     *,
     fit_seconds: float | None = None,
     predict_seconds: float | None = None,
-    cv: Any = None,
+    cv: CV = None,
     scoring: str | Callable[..., float] | None = None,
     random_state: RandomState = None,
     verbose: bool = False,

@@ -30,6 +30,7 @@ from skout.dev import (
     unique,
 )
 from skout.kinds import KINDS, Kind, guess_kind
+from skout.typing import CV, PathLike, RandomState, Scoring
 
 from ..tables.encoder import TableEncoder
 from .averages import Averaged, Chosen, choice_of, last_sizes
@@ -173,14 +174,14 @@ class Tuned(PartsByName):
     def __init__(
         self,
         kind: str | None = None,
-        scoring: Any = None,
-        budget: Any = 60,
-        random_state: Any = None,
+        scoring: Scoring = None,
+        budget: float | str = 60,
+        random_state: RandomState = None,
         *,
-        cv: Any = None,
-        outer_cv: Any = None,
+        cv: CV = None,
+        outer_cv: CV = None,
         ensemble: bool = True,
-        checkpoint: Any = None,
+        checkpoint: PathLike | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,

@@ -12,9 +12,9 @@ import numpy as np
 from skout.dev import LimitError, check_number
 from skout.readers import LIMITS
 
+from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 from .records import Faults, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
-from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 
 # Accessions of the controlled vocabulary of mass spectrometry.
 _LEVEL, _MZ, _INTENSITY = "MS:1000511", "MS:1000514", "MS:1000515"

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 from skout.dev import LimitError, check_number
 from skout.readers import LIMITS
 
+from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 from .records import Faults, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
-from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 
 # Pairs of m/z and intensity, numbers in network order.
 _TYPES = {"32": ">f4", "64": ">f8"}
