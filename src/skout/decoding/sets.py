@@ -153,7 +153,7 @@ def _integers(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def _check_list(objects: object) -> None:
-    """Raise unless this may be the candidates of a query."""
+    """Raise unless `objects` can be the list of candidates of a query."""
     is_list = hasattr(objects, "shape") or hasattr(objects, "__len__")
     if isinstance(objects, str | bytes) or not is_list:
         raise TypeError(

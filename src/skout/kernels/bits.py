@@ -428,7 +428,7 @@ def _indicator(B: Rows, level: float) -> Matrix:
 
 
 def _share(A: Rows, low: float, high: float) -> Matrix:
-    """Return clip(a, low, high) - low in the format of A."""
+    """Return min(max(a, low), high) - low of each entry, dense or CSR as A is."""
     if not sparse.issparse(A):
         return namespace(A).clip(A, low, high) - low
     out = A.copy()

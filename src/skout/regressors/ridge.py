@@ -248,9 +248,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     # Fitting --------------------------------------------------------------------------------------
 
     @overload
-    def fit(
-        self, X: Blocks, y: None = None, *, landmarks: Objects | None = None, groups: Labels = None
-    ) -> KernelRidge: ...
+    def fit(self, X: Blocks, *, landmarks: Objects | None = None) -> KernelRidge: ...
     @overload
     def fit(
         self,
@@ -530,7 +528,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit_parts(
         self,
-        parts: Iterable[tuple[Any, ...]],
+        parts: Iterable[tuple[Objects, Objects, Weights]],
         landmarks: Objects | None,
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:

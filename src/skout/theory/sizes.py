@@ -413,7 +413,7 @@ def _measured(result: dict[str, np.ndarray], budgets: dict[str, float]) -> dict[
 
 
 def _best(table: dict[str, np.ndarray], budgets: dict[str, float]) -> int:
-    """Return the trial of the best score within the budgets; if none is, warn: the fastest."""
+    """Return the trial of best score within the budgets, or, with a warning, the fastest of all."""
     if table["within_budget"].any():
         return int(np.argmax(np.where(table["within_budget"], table["mean_score"], -np.inf)))
     limits = ", ".join(f"{name}={s:g}" for name, s in budgets.items() if np.isfinite(s))

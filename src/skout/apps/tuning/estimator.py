@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -30,7 +31,6 @@ from skout.dev import (
     unique,
 )
 from skout.kinds import KINDS, Kind, guess_kind
-from skout.typing import CV, PathLike, RandomState, Scoring
 
 from ..tables.encoder import TableEncoder
 from .averages import Averaged, Chosen, choice_of, last_sizes
@@ -174,14 +174,14 @@ class Tuned(PartsByName):
     def __init__(
         self,
         kind: str | None = None,
-        scoring: Scoring = None,
+        scoring: Any = None,
         budget: float | str = 60,
-        random_state: RandomState = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         *,
-        cv: CV = None,
-        outer_cv: CV = None,
+        cv: Any = None,
+        outer_cv: Any = None,
         ensemble: bool = True,
-        checkpoint: PathLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
