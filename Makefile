@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
+.PHONY: help demo test docs release-check dist-check test-core test-wheel test-oldest test-newest record-oldest record-newest models test-ready test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
 # Targets with two signs are shown first, those with three below them.
 help:
@@ -73,7 +73,7 @@ $(VENV)-newest/.ready:
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 # They look at files of the repository, or at figures on real data: the same with every extra.
 STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
-CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx.py --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/kernels/molecules.py $(STATIC) tests src
+CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/kernels/molecules.py $(STATIC) tests src docs/getting_started.md docs/coming_from
 
 test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)
@@ -90,6 +90,40 @@ test-wheel: ### build the wheel, install it where nothing else is, and use it
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[cli]"
 	$(VENV)-wheel/bin/python packaging/smoke.py
+
+# What RELEASING.md wants before a tag, without a network: tests, tests without extras, the site, both
+# distributions, looked at by those who know what an index wants, and the wheel in other Pythons.
+PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do command -v python$$v; done)
+
+release-check: $(READY) $(SITE) ### all of RELEASING.md that needs no network (PYTHONS="python3.12 ..." for the wheel)
+	$(MAKE) --no-print-directory test test-core docs dist-check
+	for python in $(PYTHONS); do $(MAKE) --no-print-directory test-wheel PYTHON=$$python || exit 1; done
+
+dist-check: $(VENV)/.release ### build sdist and wheel, and check both
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m check_wheel_contents dist/*.whl
+	$(BIN)/python packaging/contents.py dist
+
+$(VENV)/.release: $(LIGHT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  $$($(BIN)/python packaging/contents.py --group release)
+	touch $@
+
+# The same with RDKit: spectra are identified with no model, no pool and no network.
+test-ready: ### build the wheel, install it with chemistry, and name the molecules of a spectrum
+	rm -rf $(VENV)-ready dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv $(VENV)-ready
+	$(VENV)-ready/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[chem,cli,fast]"
+	$(VENV)-ready/bin/python packaging/ready.py
+
+# Both come with skout, and change seldom: their bytes stay in the history of the repository.
+SHIPPED := src/skout/apps/spectra/shipped
+models: $(READY) ### the list of molecules, and the model of open spectra, that come with skout
+	$(BIN)/python packaging/molecules.py
+	$(BIN)/skout models build massbank -o $(SHIPPED)/massbank.skout
 
 lint: $(READY) ### style, format and spelling
 	$(BIN)/ruff check .

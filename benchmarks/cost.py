@@ -384,7 +384,7 @@ There "auto" takes "cg" from 8,000 rows on.
 A card works on the m^3 part too: kernel matrix, factors, moments and solution stay there. If it
 has too little memory, an error says so before the work begins.
 {LARGE}
-Coming from Falkon? See [the translation](falkon.md).
+Coming from Falkon? See [the translation](coming_from/falkon.md).
 
 ## Kernel machines
 

@@ -30,6 +30,10 @@ EVIDENCE_HEAD = """
 | what | result | made by |
 |---|---|---|
 """
+EVIDENCE_FOOT = """
+Near: within one standard error. `python -m` and the name on the right makes a number; this table is
+`python -m benchmarks.summary`.
+"""
 LABELS_HEAD = """
 ## Label sets without a threshold
 
@@ -193,6 +197,12 @@ def speed_and_quality() -> str:
     return HEAD + lines(speed() + quality()) + FOOT
 
 
+def spectra() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of identification by formula, and that of candidates in random order."""
+    *models, random = read("experiments", "spectra_open")["parts"]["score"]["results"]["formula"]
+    return models, random
+
+
 def evidence() -> str:
     """Return the table of the README."""
     from experiments.ours import strangers, tuned_page
@@ -208,7 +218,7 @@ def evidence() -> str:
                 f"`Tuned` beside scikit-learn's best, {name}",
                 f"first on {counts.first} of {counts.sets} data sets, near on "
                 f"{counts.near - counts.first} more",
-                "[`experiments/ours/tuned.py`](docs/tuned.md)",
+                "[`experiments.ours.tuned`](docs/tuned.md)",
             ]
         )
     first, near, n = strangers.counts(results("experiments", "strangers"))
@@ -216,12 +226,22 @@ def evidence() -> str:
         [
             "`skout fit` beside skrub, tables of strangers",
             f"first on {first} of {n} targets, near on {near} more",
-            "[`experiments/ours/strangers.py`](docs/tables.md)",
+            "[`experiments.ours.strangers`](docs/tables.md)",
+        ]
+    )
+    (by_formula, *_), random = spectra()
+    rows.append(
+        [
+            f"`skout identify`, {by_formula['n']:,} spectra of laboratories held out",
+            f"{100 * by_formula['top 1']:.0f} % first among candidates of the formula; in random "
+            f"order {100 * random['top 1']:.0f} %; SIRIUS was not run",
+            "[`experiments.ours.spectra_open`](docs/identify.md)",
         ]
     )
     for what, ours, theirs, beside, script, _ in (speed()[0], speed()[2]):
-        rows.append([what, f"{ours}; {beside} {theirs}", script])
-    return EVIDENCE_HEAD + lines(rows) + "\nNear: within one standard error.\n"
+        module = script.strip("`").removesuffix(".py").replace("/", ".")
+        rows.append([what, f"{ours}; {beside} {theirs}", f"[`{module}`](docs/evidence.md)"])
+    return EVIDENCE_HEAD + lines(rows) + EVIDENCE_FOOT
 
 
 SECTIONS = {

@@ -63,7 +63,9 @@ STEPS: list[Step] = [
     ),
     (
         "Evaluate",
-        "Metrics are those of the kind of output. `--json` is for programs, as elsewhere.",
+        "Metrics are those of the kind of output; of classes and labels with precision, recall and "
+        "F1 of each, and a confusion table of classes. `--scoring roc_auc` prints one score alone, "
+        "and `--json` is for programs, as elsewhere.",
         [
             "skout evaluate tours.skout test.csv",
             "skout evaluate tours.skout test.csv --json",
@@ -87,11 +89,20 @@ STEPS: list[Step] = [
     ),
     (
         "Predict",
-        "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file.",
+        "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file. "
+        "`--proba` adds the probability of each class or label. Categories that the training "
+        "rows did not have are named.",
         [
             "skout predict tours.skout new.csv --keep minutes",
+            "skout predict tours.skout new.csv --proba",
             "skout predict tours.skout new.csv --format jsonl",
         ],
+    ),
+    (
+        "Export",
+        "What `skout fit` made as an ONNX graph, which runs without Python "
+        "([what can be written](elsewhere.md)).",
+        ["skout export tours.skout -o tours.onnx"],
     ),
     (
         "Rank",
@@ -131,6 +142,7 @@ STEPS: list[Step] = [
             "skout identify unknown.mgf --model spectra.skout --pool sample.skpool --top 3 "
             "-o hits.csv",
             "cut -d, -f1,3,4,9,10 hits.csv",
+            "skout models show",
         ],
     ),
     (

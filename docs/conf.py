@@ -1,8 +1,8 @@
 """How Sphinx builds the site: `make docs`, which works without a network.
 
-The link to the repository is that of pyproject.toml (`[project.urls]`, `repository`). Where it has
-none, the environment variable SKOUT_REPOSITORY may name an address; without either, there is no
-link. With SKOUT_ONLINE set, names of NumPy, SciPy and others link to their pages.
+The links to the repository and to other versions of the site are those of pyproject.toml
+(`[project.urls]`). With SKOUT_ONLINE set, names of NumPy, SciPy and others link to their pages, and
+a menu has the versions of the site.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import skout
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-REPOSITORY = PROJECT.get("urls", {}).get("repository") or os.environ.get("SKOUT_REPOSITORY")
+REPOSITORY = PROJECT["urls"]["repository"]
 
 project = "skout"
 author = "skout developers"
@@ -70,17 +70,52 @@ autodoc_inherit_docstrings = True
 numpydoc_show_class_members = False  # the template of autosummary lists them
 
 
+# What people want first; pages that are not named here come at the end.
+GALLERY = (
+    *("tuned", "tag_recommendation", "metabolites", "label_ranking", "digit_completion"),
+    *("quantile_bands", "prediction_sets", "robust_regression", "robust_multioutput"),
+    *("nearest_molecules", "spectrum_similarity", "string_completion", "output_kernel_forest"),
+    *("deep_digits", "theory"),
+)
+
+
+class GalleryOrder:
+    """The place of a page in the gallery: as listed, tables before all."""
+
+    def __init__(self, folder: str) -> None:
+        pass
+
+    def __call__(self, file: str) -> tuple[int, str]:
+        name = file.removeprefix("plot_").removesuffix(".py")
+        if name in GALLERY:
+            return GALLERY.index(name), name
+        return (-1 if name.startswith("table") else len(GALLERY)), name
+
+
 sphinx_gallery_conf = {
+    "within_subsection_order": GalleryOrder,
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": "/plot_",
     "abort_on_example_error": True,
-    "download_all_examples": False,
+    "download_all_examples": True,
     "show_signature": False,
     "remove_config_comments": True,
     "doc_module": ("skout",),
     "backreferences_dir": "generated/backreferences",
 }
+
+# The menu of versions reads `_static/switcher.json` of the published site, see RELEASING.md.
+SITE = PROJECT.get("urls", {}).get("documentation", "").rstrip("/")
+SWITCHER: dict[str, object] = (
+    {
+        "switcher": {"json_url": f"{SITE}/_static/switcher.json", "version_match": release},
+        "check_switcher": False,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
+    if os.environ.get("SKOUT_ONLINE")
+    else {}
+)
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skout {release}"
@@ -88,17 +123,17 @@ html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["skout.css"]
 html_show_sourcelink = False
-# pages without pages below them need no navigation of their section
-html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"}
+# A page without pages below it needs no navigation of its section, and 220 names of the API in a
+# list help nobody: its page has them in groups, on the right.
+html_sidebars = {"generated/*": [], "api": [], "index": [], "auto_examples/*": []}
 html_theme_options = {
     "logo": {"text": f"skout {release}", "alt_text": "skout"},
-    "header_links_before_dropdown": 5,
-    "icon_links": [
-        {"name": "Repository", "url": address, "icon": "fa-solid fa-code-branch"}
-        for address in (REPOSITORY,)
-        if address
-    ],
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "show_nav_level": 1,
+    "icon_links": [{"name": "Repository", "url": REPOSITORY, "icon": "fa-solid fa-code-branch"}],
     "navigation_with_keys": False,
+    **SWITCHER,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -156,7 +191,7 @@ def write(name: str, lines: list[str]) -> None:
 def prepare(app, docname: str, source: list[str]) -> None:
     """Close code blocks without the blank line that doctest wants; leave out what is absent."""
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
-    if docname == "index" and not (HERE / "scale.md").exists():  # written from benchmark records
+    if docname == "methods" and not (HERE / "scale.md").exists():  # written from benchmark records
         source[0] = source[0].replace("\nscale\n", "\n")
 
 

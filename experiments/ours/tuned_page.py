@@ -253,7 +253,7 @@ TEXT = """# Tuned beside scikit-learn
 `experiments/records/tuned.json`.*
 
 `Tuned` with its defaults beside scikit-learn's best: on every set of labels, rankings and several
-targets at hand, with one protocol that was fixed before the first look at a test row. What `Tuned`
+targets available, with one protocol, fixed before the first look at a test row. What `Tuned`
 does is on the page [A model that chooses itself](tuning.md).
 
 - *Splits.* {FOLDS} outer folds of sets of fewer than {SMALL} rows; of larger ones the official

@@ -94,6 +94,14 @@ _IN_MODULES = {
 }
 _MODULES = ("datasets", "formulas", "molecules", "persistence", "readers", "theory")
 _LATER = (*_IN_MODULES, *_MODULES)
+# What does here what other packages call by these names.
+_ELSEWHERE = {
+    "Nystroem": "KernelBasis(kernel, SubSample(100)) has its coordinates",
+    "SVR": 'KernelMachine(kernel, loss="epsilon_insensitive", fit_intercept=True) is one',
+    "SVC": 'KernelClassifier(kernel, loss="hinge") is one',
+    "GaussianProcessRegressor": "KernelRidge has its mean, and predict(X, return_std=True)",
+    "AutoML": "Tuned chooses a model",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -101,7 +109,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_IN_MODULES[name]}"), name)
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
 import numpy as np
 from sklearn.base import clone
@@ -68,8 +68,29 @@ from .rows.encode import named
 from .sketches import SketchLike, as_sketch, least_rows
 from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 
+if TYPE_CHECKING:  # PyTorch is optional
+    from numpy.typing import ArrayLike
 
-def as_basis(spec: Estimator) -> Estimator:
+    from .deep.regressor import Metric, ModuleLike, Training
+
+
+class Regressor(Protocol):
+    """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
+
+    def fit(self, X: Objects, y: Objects, /) -> object: ...
+
+    def predict(self, X: Objects, /) -> Objects: ...
+
+
+class OutputBasis(Protocol):
+    """What is asked of a basis: objects in, coordinates out."""
+
+    def fit_transform(self, Y: Objects, /) -> Objects: ...
+
+    def transform(self, Y: Objects, /) -> Objects: ...
+
+
+def as_basis(spec: KernelLike | OutputBasis) -> Estimator:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -264,13 +285,13 @@ class StructuredPredictor(ObjectPredictor):
 
     def __init__(
         self,
-        regressor: Estimator,
-        output_basis: KernelLike | Estimator,
+        regressor: Regressor,
+        output_basis: KernelLike | OutputBasis,
         decoder: DecoderLike = None,
         *,
         scoring: Scoring = None,
     ) -> None:
-        self.regressor = regressor
+        self.regressor: Estimator = regressor  # subclasses have it as a property
         self.output_basis = output_basis
         self.decoder = decoder
         self.scoring = scoring
@@ -463,7 +484,7 @@ class StructuredPredictor(ObjectPredictor):
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
-def _decoder(spec: Estimator, **params: object) -> DecoderLike:
+def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     """Return a decoder with these parameters; one that is an object stays as it is."""
     params = {name: value for name, value in params.items() if value is not None}
     if not params or not isinstance(spec, str | None):
@@ -542,7 +563,7 @@ def iokr(
         "alpha": alpha, "cv": cv, "fit_intercept": fit_intercept, "task_matrix": task_matrix,
         "random_state": random_state, "verbose": verbose,
     }  # fmt: skip
-    regressor: Any
+    regressor: Regressor
     if (resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)) is Squared:
         regressor = KernelRidge(*inputs, solver=solver, checkpoint=checkpoint, **options)
     elif name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
@@ -607,16 +628,16 @@ def sisokr(
 
 
 def dsokr(
-    module: Estimator,
+    module: ModuleLike,
     output_kernel: KernelLike = "gaussian",
     *,
     output_sketch: SketchLike = "subsample",
     output_rank: int | None = None,
     loss: LossLike = "squared",
-    training: Estimator = None,
-    validation: Estimator = 0.0,
+    training: Training | None = None,
+    validation: float | ArrayLike = 0.0,
     patience: int | None = None,
-    metric: Estimator = None,
+    metric: Metric | None = None,
     scoring: Scoring = "coordinates",
     decoder: DecoderLike = None,
     random_state: RandomState = None,

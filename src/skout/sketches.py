@@ -500,7 +500,11 @@ def as_sketch(spec: SketchLike) -> Sketch | None:
         return spec
     if isinstance(spec, str):
         return resolve(spec, SKETCHES, "sketch")()
-    raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.")
+    is_size = isinstance(spec, Integral) and not isinstance(spec, bool)
+    hint = (
+        f" So many landmarks are SubSample({spec}); a penalty is alpha={spec}." if is_size else ""
+    )
+    raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.{hint}")
 
 
 def least_rows(spec: SketchLike) -> int:

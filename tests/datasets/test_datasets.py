@@ -58,7 +58,7 @@ def test_films_come_as_a_table():
 
 
 def test_sources_are_complete():
-    assert len(CATALOG) == 100
+    assert len(CATALOG) == 101
     assert {name for _, name in PUBLIC} == {
         *("bookmarks", "mediamill", "rf2", "scm1d", "scm20d", "otoliths")
     }

@@ -1,6 +1,7 @@
 """Public files of data sets: they are the packed ones; downloads that are good, cut and forged."""
 
 import dataclasses
+import functools
 import hashlib
 import http.server
 import io
@@ -43,7 +44,7 @@ BY_COMMIT = {"bookmarks", "mediamill", "rf2", "scm1d", "scm20d"}
 
 
 def test_every_original_is_known_by_commit_and_most_by_size_and_hash():
-    assert len(WITH_ORIGINALS) == 51
+    assert len(WITH_ORIGINALS) == 52
     assert BY_COMMIT.issubset(name for _, name in WITH_ORIGINALS)
     for key in WITH_ORIGINALS:
         original = CATALOG[key].original
@@ -52,7 +53,7 @@ def test_every_original_is_known_by_commit_and_most_by_size_and_hash():
         for file in original.files:
             if key[1] in BY_COMMIT and file.sha256 is None:
                 continue
-            assert file.size > 0
+            assert file.size > 0 or original.release  # a release does not say
             assert re.fullmatch("[0-9a-f]{64}", file.sha256)
 
 
@@ -264,3 +265,75 @@ def test_yes_and_no_and_columns_left_out(tmp_path):
     assert names == ["a", "b", "c"]
     assert_array_equal(values, [[1, 1, 1], [0, 0, 2]])
     assert_array_equal(nominal, np.array([1, 2]))
+
+
+# A release of MassBank ---------------------------------------------------------------------------
+
+RECORDS = """Name: Mellein
+Synon: Ochracin
+DB#: MSBNK-AAFC-AC000001
+InChIKey: KWILGNNWGSNMPA-UHFFFAOYSA-N
+SMILES: CC1CC2=C(C(=CC=C2)O)C(=O)O1
+Precursor_type: [M+H]+
+Spectrum_type: MS2
+PrecursorMZ: 179.0697
+Instrument_type: LC-ESI-ITFT
+Ion_mode: POSITIVE
+Formula: C10H10O3
+Num Peaks: 5
+15.0 900
+133.0648 21
+161.0597 999
+160.0 0.4
+250.0 500
+
+Name: not among the records
+DB#: MSBNK-Nobody-XX000001
+SMILES: CCO
+PrecursorMZ: 47.05
+Num Peaks: 1
+29.0 999
+
+"""
+
+
+def test_the_open_spectra_of_a_release(tmp_path, monkeypatch):
+    body = RECORDS.encode()
+    entry = CATALOG["spectra", "msms_open"]
+    file = dataclasses.replace(
+        entry.original.files[0], sha256=hashlib.sha256(body).hexdigest(), size=len(body)
+    )
+    original = dataclasses.replace(entry.original, files=(file,))
+    monkeypatch.setitem(
+        CATALOG, ("spectra", "msms_open"), dataclasses.replace(entry, original=original)
+    )
+    web = tmp_path / "web" / "MassBank" / "MassBank-data" / "releases" / "download" / "2025.05.1"
+    web.mkdir(parents=True)
+    (web / "MassBank.msp_NIST").write_bytes(body)
+    monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
+    monkeypatch.setenv("SKOUT_CACHE", str(tmp_path / "cache"))
+    handler = functools.partial(Quiet, directory=str(tmp_path / "web"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    monkeypatch.setenv("SKOUT_ORIGINALS_URL", f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        data = datasets.load("msms_open", download=True)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert len(data) == 1  # the other record has no license that is known to be open
+    assert data.Y[0] == "CC1CC2=C(C(=CC=C2)O)C(=O)O1"
+    assert_array_equal(data.X.mz, [133.0648, 161.0597])
+    np.testing.assert_allclose(data.X.intensity, [21 / 999, 1.0])
+    expected = {"contributor": "AAFC", "license": "CC BY-SA", "adduct": "[M+H]+"}
+    expected |= {"polarity": "positive", "accession": "MSBNK-AAFC-AC000001"}
+    assert {name: data.extra[name][0] for name in expected} == expected
+    original_at = entry.original.folder.partition("://")[2].partition("/")[2]
+    assert original_at == "MassBank/MassBank-data/releases/download/2025.05.1"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass

@@ -198,7 +198,10 @@ class Odd:
         assert self.going.wait(30)
         if self.error is not None:
             raise self.error
-        yield {"y": [1.0]}
+        return [{"y": [1.0]}], []
+
+    def as_rows(self, blocks):
+        return [{"y": 1.0} for _ in blocks]
 
     class saved:
         class outputs:

@@ -22,7 +22,7 @@ from skout.sketches import SubSample
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("coming_from/*.md")])
 MODULES = sorted(DOCUMENTED - {"skout.dev"})
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="a source distribution has no pages")
@@ -310,10 +310,42 @@ def test_math_is_typeset_without_a_network():
     assert "Apache License" in (DOCS / "_static" / name).with_name("LICENSE").read_text()
 
 
-def test_the_home_page_begins_with_the_idea():
+def test_the_home_page_begins_with_a_table_and_ends_with_methods():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert text.index("images/path.svg") < text.index(">>> from skout import sisokr")
-    assert text.index(">>> from skout import sisokr") < text.index("make demo")
+    marks = ("skout fit films.csv", "images/films-report.png", "skout identify", "images/path.svg")
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+
+
+def test_the_bar_has_six_short_words():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^(.+) <(.+)>$", text.rpartition("```{toctree}")[2], re.MULTILINE)
+    assert len(entries) == 6
+    assert all(len(name) <= 8 for name, _ in entries)
+
+
+def test_every_page_is_in_a_menu():
+    listed = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
+            names = (line.strip() for line in block.splitlines() if line and line[0] != ":")
+            names = (re.sub(r".*<(.*)>", r"\1", name) for name in names)
+            listed |= {(page.parent / name).resolve() for name in names}
+    pages = {page.resolve().with_suffix("") for page in PAGES}
+    assert pages - listed == {(DOCS / "index").resolve()}
+    assert {path.relative_to(DOCS.resolve()).as_posix() for path in listed - pages} == {
+        "auto_examples/index"
+    }
+
+
+def test_the_gallery_names_pages_that_exist():
+    pytest.importorskip("sphinx")
+    conf = script(DOCS / "conf.py")
+    names = {path.stem.removeprefix("plot_") for path in (ROOT / "examples").glob("plot_*.py")}
+    assert set(conf.GALLERY) <= names
+    order = sorted((f"plot_{name}.py" for name in names), key=conf.GalleryOrder(""))
+    assert order.index("plot_tuned.py") < order.index("plot_theory.py")
 
 
 def test_estimators_link_to_their_pages(monkeypatch):
@@ -335,6 +367,7 @@ def test_estimators_link_to_their_pages(monkeypatch):
 
 def test_without_an_address_there_is_no_link(monkeypatch):
     monkeypatch.delenv("SKOUT_DOCUMENTATION", raising=False)
+    monkeypatch.setattr("skout._numerics.estimators._declared", lambda: "")
     assert skout.KernelRidge()._get_doc_link() == ""
     assert "href" not in skout.KernelRidge()._repr_html_()
     monkeypatch.setenv("SKOUT_DOCUMENTATION", "https://pages.example")

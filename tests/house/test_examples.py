@@ -25,6 +25,9 @@ NEEDS = {
     "plot_nearest_molecules": ["rdkit"],
     "plot_deep_digits": ["torch"],
     "plot_metabolites": ["rdkit", "pyarrow"],
+    "plot_table_films": ["pandas", "pyarrow", "typer"],
+    "plot_table_prices": ["pandas", "pyarrow", "typer"],
+    "plot_table_survey": ["pandas", "pyarrow", "typer"],
 }
 
 

@@ -105,6 +105,30 @@ def _declared() -> str:
     return next((url for name, url in urls.items() if name.lower() == "documentation"), "")
 
 
+# Parameters that estimators of scikit-learn have, and what says the same here.
+_ELSEWHERE = {
+    "gamma": "the width belongs to the kernel, as in Gaussian(gamma=0.1) of skout.kernels, or "
+    "kernel__gamma in set_params",
+    "degree": "it belongs to the kernel, as in Polynomial(degree=3) of skout.kernels",
+    "coef0": "it belongs to the kernel, as in Polynomial(degree=3, coef0=1.0) of skout.kernels",
+    "n_components": "a model of so many landmarks has a sketch, as in sketch=SubSample(100) of "
+    "skout.sketches",
+    "C": "the penalty is alpha = 1 / (n C), of n rows",
+    "epsilon": "it belongs to the loss, as in loss=EpsilonInsensitive(0.1) of skout.losses",
+}
+
+
+def new_regressor(cls: type, *_: object, **params: object) -> Any:
+    """Return a new regressor, or say what stands for a parameter of scikit-learn's: `__new__`.
+
+    It is that of regressors alone: their kernels, sketches and losses are made in every fit.
+    """
+    for name in params.keys() & _ELSEWHERE.keys():
+        if name not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
+    return object.__new__(cls)
+
+
 class PartsByName(BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 

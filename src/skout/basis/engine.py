@@ -200,7 +200,7 @@ class Engine:
         sample: TrainingSample,
         alpha: float,
         *,
-        known: KnownRows | None = None,
+        known_rows: KnownRows | None = None,
         whiten: bool = True,
         center: bool = True,
         progress: Progress | None = None,
@@ -215,16 +215,16 @@ class Engine:
         if plan.center:  # the mean of phi over the landmarks, if K~ is their kernel matrix
             mean = inverse_gram_product(C, np.ones(self.rank)) / self.rank
         sample, values = sample.by_value()
-        sample, known = sample.by_group(known)
+        sample, known_rows = sample.by_group(known_rows)
         of_landmarks = None
-        if known is not None and plan.size == self.rank:
-            sample, of_landmarks = known.split(sample)
-        known = known if of_landmarks is None else None
+        if known_rows is not None and plan.size == self.rank:
+            sample, of_landmarks = known_rows.split(sample)
+        known_rows = known_rows if of_landmarks is None else None
         whitening = Whitening(C, plan, mean, self.spectrum is not None)
         parts: list[Any] = sample.rows.reduce(
-            BlockMoments(self.features, whitening, sample, known), sample.targets, sample.weights,
-            sample.groups, None if known is None else known.place, progress=progress,
-            n_jobs=self.n_jobs,
+            BlockMoments(self.features, whitening, sample, known_rows), sample.targets,
+            sample.weights, sample.groups, None if known_rows is None else known_rows.place,
+            progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]
@@ -232,8 +232,10 @@ class Engine:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
         if plan.size < self.rank and not plan.center and not whiten:
-            if known is not None:
-                partly = partly._replace(gram=known.gram[np.ix_(known.kept, known.kept)])
+            if known_rows is not None:
+                partly = partly._replace(
+                    gram=known_rows.gram[np.ix_(known_rows.kept, known_rows.kept)]
+                )
             return [part.each(lambda sums: replace(sums, partly=partly)) for part in parts]
         if plan.size < self.rank:
             finish = partly.finish()

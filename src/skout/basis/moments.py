@@ -439,22 +439,23 @@ class TrainingSample:
         rows, targets = self.rows.subset(index), self.targets.subset(index)
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups)
 
-    def by_group(self, known: KnownRows | None) -> tuple[TrainingSample, KnownRows | None]:
+    def by_group(self, known_rows: KnownRows | None) -> tuple[TrainingSample, KnownRows | None]:
         """Return the sample with the rows of a group together, and the known rows of that order.
 
         Blocks then belong to one group each, and a pass holds few sums at a time. Where rows are
         not read in any order at no cost, both stay as they are.
         """
         if self.groups is None:
-            return self, known
+            return self, known_rows
         order = np.argsort(self.groups, kind="stable")
         rows, targets = self.rows.reordered(order), self.targets.reordered(order)
         if rows is None or targets is None or not isinstance(self.weights, np.ndarray | None):
-            return self, known
-        known = None if known is None else replace(known, place=known.place[order])
+            return self, known_rows
+        if known_rows is not None:
+            known_rows = replace(known_rows, place=known_rows.place[order])
         weights = None if self.weights is None else self.weights[order]
         groups = self.groups[order]
-        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known
+        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known_rows
 
     def by_value(self) -> tuple[TrainingSample, Floats | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
@@ -522,14 +523,14 @@ class KnownRows:
     ) -> Floats:
         """Return the features of rows, in `out`; those with place >= 0 are copied from `values`."""
         out = np.empty((n_rows(rows), features.m)) if out is None else out
-        known = place >= 0
-        if known.sum() <= _FEW_KNOWN * len(place):
+        is_known = place >= 0
+        if is_known.sum() <= _FEW_KNOWN * len(place):
             features(rows, out)  # of the few that are known too: to leave them out takes a copy
         else:
-            others = np.flatnonzero(~known)
+            others = np.flatnonzero(~is_known)
             if len(others):
                 out[others] = features(take(rows, others))
-        out[known] = np.take(self.values[place[known]], self.kept, axis=1)
+        out[is_known] = np.take(self.values[place[is_known]], self.kept, axis=1)
         return out
 
 
@@ -545,9 +546,9 @@ class BlockMoments(Reduction):
         features: LandmarkFeatures,
         whitening: Whitening,
         sample: TrainingSample,
-        known: KnownRows | None = None,
+        known_rows: KnownRows | None = None,
     ) -> None:
-        self.features, self.whitening, self.known = features, whitening, known
+        self.features, self.whitening, self.known_rows = features, whitening, known_rows
         self._memory = threading.local()  # a buffer of each thread: fresh memory costs page faults
         self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
         self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
@@ -608,10 +609,10 @@ class BlockMoments(Reduction):
         Z = wide[:, : self.p]
         for chunk in row_slices(n, self.features.cache_rows(rows, self.dtype)):
             out, few = Z[chunk] if self.in_place else None, take(rows, chunk)
-            if self.known is None or place is None:
+            if self.known_rows is None or place is None:
                 F = self.features(few, out)
             else:
-                F = self.known.features(self.features, few, place[chunk], out)
+                F = self.known_rows.features(self.features, few, place[chunk], out)
             coordinates = self.whitening.apply(F.astype(self.dtype, copy=False))
             if coordinates is not out:
                 Z[chunk] = coordinates

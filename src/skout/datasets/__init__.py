@@ -7,7 +7,7 @@ what there is.
 
 from .catalog import CATALOG
 from .dataset import Dataset, load
-from .files import available, fetch
+from .files import available, cache_folder, fetch
 from .synthetic import (
     make_low_rank_regression,
     make_robust_regression,
@@ -18,6 +18,7 @@ __all__ = [
     "CATALOG",
     "Dataset",
     "available",
+    "cache_folder",
     "fetch",
     "load",
     "make_low_rank_regression",

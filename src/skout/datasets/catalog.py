@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +25,18 @@ class Original:
 
     repository: str
     commit: str
-    files: tuple[File, ...]  # their names are paths in the repository
+    files: tuple[File, ...]  # their names are paths in the repository, or those of a release
     parser: str  # a name in `skout.datasets.parsers.PARSERS`
+    release: str = ""  # whose files they are, "" for those of the commit
+    rows: int | None = None  # that they have, 0 where it is not known; None: as many as packed
+
+    @property
+    def folder(self) -> str:
+        """The address of the folder of the files; SKOUT_ORIGINALS_URL replaces its host."""
+        host = "https://github.com" if self.release else "https://raw.githubusercontent.com"
+        place = f"releases/download/{self.release}" if self.release else self.commit
+        base = os.environ.get("SKOUT_ORIGINALS_URL", host).rstrip("/")
+        return f"{base}/{self.repository}/{place}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,8 @@ def _originals() -> dict[tuple[str, str], Original]:
             group["commit"],
             tuple(File(*file) for file in listed),
             group["parser"],
+            group.get("release", ""),
+            group.get("rows"),
         )
         for group in _table("originals.toml")["group"]
         for name, listed in group["sets"].items()

@@ -168,9 +168,12 @@ def load(
         fetch(entry)
     if entry.original and available(entry) and not packed(entry):
         paths, parser = fetch(entry), entry.original.parser
+        public_rows = entry.original.rows  # a release may have others than the copy
+        n_public = entry.shape[0] if public_rows is None else public_rows
+        expected = replace(entry, shape=(n_public, *entry.shape[1:]))
     else:
-        paths, parser = locate(entry), entry.parser
-    fields = parse(paths, entry, parser)
+        paths, parser, expected = locate(entry), entry.parser, entry
+    fields = parse(paths, expected, parser)
     if entry.n_train is not None:
         rows, n = entry.shape[0], entry.n_train
         split = {"train": slice(0, n), "test": slice(n, rows)}

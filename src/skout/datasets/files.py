@@ -8,7 +8,7 @@ SKOUT_DATA            the user's folder of packed files; read first, never writt
 SKOUT_CACHE           where downloads go; default the cache folder of the operating system
 SKOUT_DATA_URL        the address of a folder of packed files, for downloads
 SKOUT_ORIGINALS_URL   another address than that of GitHub, for public files: below it are
-                      repository/commit/path
+                      repository/commit/path, or repository/releases/download/release/name
 
 Packed files are downloaded only where their hash is known. A public file whose hash nobody has
 recorded is known by the commit of its repository, and `parse` checks what it holds.
@@ -62,10 +62,9 @@ def fetch(entry: DatasetEntry, *, progress: bool = False) -> list[Path]:
             f"There is no public address for the data set {entry.name!r}. It comes from "
             f"{entry.origin}. Put its file into a folder and set SKOUT_DATA to that folder."
         )
-    base = os.environ.get("SKOUT_ORIGINALS_URL", "https://raw.githubusercontent.com").rstrip("/")
-    folder = f"{base}/{original.repository}/{original.commit}"
     return [
-        _cached(_place(file, original), file, entry, folder, progress) for file in original.files
+        _cached(_place(file, original), file, entry, original.folder, progress)
+        for file in original.files
     ]
 
 

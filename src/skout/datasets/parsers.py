@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
+import lzma
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ..decoding import CandidateSets
 from ..kernels.spectra import Spectra
 from .arff import read_arff
 from .catalog import DatasetEntry
+from .files import SHIPPED
 
 Fields = dict[str, Any]
 Parser = Callable[[list[Path], DatasetEntry], Fields]
@@ -293,6 +296,91 @@ def massbank_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
     return {"X": _spectra(table), "Y": Y, "candidates": candidates, "extra": extra}
 
 
+def msms_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """Spectra to SMILES, with what each record says, its license and its laboratory among it."""
+    table = _parquet(paths[0])
+    apart = ("mz", "intensity", "smiles")
+    columns = {name: table[name].to_numpy() for name in table.column_names if name not in apart}
+    columns["license"] = columns.pop("licence")
+    return {"X": _spectra(table), "Y": _strings(table["smiles"].to_pylist()), "extra": columns}
+
+
+# Peaks of a spectrum, the smallest m/z, what is above the precursor, and the least intensity: as
+# msms_open.parquet was made.
+_PEAKS, _LOWEST_MZ, _ABOVE, _FAINTEST = 100, 20.0, 1.5, 5e-4
+
+
+def massbank_msp(paths: list[Path], entry: DatasetEntry) -> Fields:
+    """The same from the MSP file of a release of MassBank: the records whose license is known."""
+    text = lzma.decompress((SHIPPED / "msms_open_records.txt.xz").read_bytes()).decode()
+    licenses = dict(line.split("\t") for line in text.splitlines())
+    columns: dict[str, list[Any]] = {name: [] for name in (*_MSP_FIELDS, "license", "contributor")}
+    peaks, smiles = [], []
+    for fields, pairs in _msp_records(paths[0]):
+        accession = fields.get("DB#", "")
+        precursor = float(fields.get("PrecursorMZ") or "nan")
+        kept = _strong_peaks(pairs, precursor)
+        if accession not in licenses or not len(kept) or not fields.get("SMILES"):
+            continue
+        for name, field in _MSP_FIELDS.items():
+            columns[name].append(fields.get(field, ""))
+        columns["license"].append(licenses[accession])
+        columns["contributor"].append(accession.split("-")[1])
+        peaks.append(kept)
+        smiles.append(fields["SMILES"])
+    extra = {name: _strings(values) for name, values in columns.items()}
+    extra["precursor_mz"] = np.array([float(x or "nan") for x in extra["precursor_mz"]])
+    extra["polarity"] = _strings([text.lower() for text in extra["polarity"]])
+    lengths = np.array([len(pairs) for pairs in peaks], dtype=np.int64)
+    mz, intensity = np.concatenate([np.empty((0, 2)), *peaks]).T
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    X = Spectra(indptr, mz, intensity, np.repeat(extra["precursor_mz"], lengths))
+    return {"X": X, "Y": _strings(smiles), "extra": extra}
+
+
+_MSP_FIELDS = {
+    "accession": "DB#",
+    "adduct": "Precursor_type",
+    "polarity": "Ion_mode",
+    "precursor_mz": "PrecursorMZ",
+    "instrument_type": "Instrument_type",
+    "instrument": "Instrument",
+    "collision_energy": "Collision_energy",
+    "inchikey": "InChIKey",
+    "formula": "Formula",
+    "name": "Name",
+}
+
+
+def _msp_records(path: Path) -> Iterator[tuple[dict[str, str], np.ndarray]]:
+    """Yield the fields, of each name the first, and the peaks of the records of an MSP file."""
+    fields: dict[str, str] = {}
+    pairs: list[list[float]] = []
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in itertools.chain(lines, [""]):
+            text = line.strip()
+            name, colon, value = text.partition(": ")
+            if not text and fields:
+                yield fields, np.array(pairs, dtype=np.float64).reshape(-1, 2)
+                fields, pairs = {}, []
+            elif "Num Peaks" in fields:
+                pairs.append([float(word) for word in text.split()[:2]])
+            elif colon:
+                fields.setdefault(name, value.strip())
+
+
+def _strong_peaks(pairs: np.ndarray, precursor: float) -> np.ndarray:
+    """Return the peaks that are kept, by m/z, the largest intensity 1."""
+    if not len(pairs) or pairs[:, 1].max() <= 0.0:
+        return pairs[:0]
+    mz, height = pairs[:, 0], pairs[:, 1] / pairs[:, 1].max()
+    within = (mz >= _LOWEST_MZ) & ~(mz > precursor + _ABOVE) & (height >= _FAINTEST)
+    rows = np.flatnonzero(within)
+    rows = np.sort(rows[np.argsort(-height[rows], kind="stable")[:_PEAKS]])
+    kept = np.column_stack([mz, height])[rows]
+    return kept[np.argsort(kept[:, 0], kind="stable")]
+
+
 def _indptr(lists: Any) -> np.ndarray:
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -350,6 +438,6 @@ PARSERS: dict[str, Parser] = {
         *(multioutput_npz, multioutput_arff, regression_npz, regression_csv),
         *(ranking_npz, tied_rankings_csv, vectors_npz, usps_npz, otoliths_zip),
         *(qm9_csv, qm9_parquet, properties_parquet, pairs_csv, iupac_csv, massbank_parquet),
-        label_sets_csv,
+        *(msms_parquet, massbank_msp, label_sets_csv),
     )
 }

@@ -179,8 +179,12 @@ def label_matrix(Y: Objects) -> sparse.csr_matrix:
     with numbers_in(Y, "Y"):
         sets: Any = Y if sparse.issparse(Y) else np.asarray(Y)
         if np.ndim(sets) != 2:
+            are_texts = np.ndim(sets) == 1 and sets.dtype.kind in "OUS"
+            hint = (
+                ' Of texts "a;b", pandas.Series(Y).str.get_dummies(";") are.' if are_texts else ""
+            )
             raise ValueError(
-                f"Y must be label sets, rows of 0 and 1. Got shape {np.shape(Y)} instead."
+                f"Y must be label sets, rows of 0 and 1. Got shape {np.shape(Y)} instead.{hint}"
             )
         labels = sparse.csr_matrix(sets, dtype=np.float64, copy=True)  # Y keeps its zeros
     labels.sum_duplicates()

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.estimators import PartsByName
 from .._numerics.files import replacing, warn_unwritten

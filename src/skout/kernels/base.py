@@ -6,6 +6,7 @@ A kernel is a scikit-learn estimator that holds hyper-parameters and no data. It
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
@@ -51,6 +52,10 @@ _ADVICE = "Give fewer rows at a time, or fit an estimator with a sketch, which n
 KERNELS: Registry = Registry(rbf="gaussian", poly="polynomial")
 
 
+# Names of pairwise functions of scikit-learn that are no kernels of skout.
+_OF_SCIKIT_LEARN = ("additive_chi2", "chi2", "sigmoid")
+
+
 def as_kernel(spec: KernelLike) -> Kernel:
     """Return a fresh kernel from a kernel, a name, a Gaussian-process kernel or a callable.
 
@@ -63,14 +68,47 @@ def as_kernel(spec: KernelLike) -> Kernel:
     if isinstance(spec, Kernel):
         return clone(spec)
     if isinstance(spec, str):
+        _refuse_elsewhere(spec)
         return resolve(spec, KERNELS, "kernel")()
     if callable(spec) and not isinstance(spec, type):
         _refuse_noise(spec)
+        _check_pair(spec)
         return PairwiseFunction(spec)
     raise TypeError(
         "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
         f"callable (A, B) -> matrix. Got {spec!r} instead."
     )
+
+
+def _refuse_elsewhere(name: str) -> None:
+    """Raise for names that the command line or scikit-learn has, and say what there is here."""
+    kind, _, width = name.partition(":")
+    if width and kind in KERNELS:
+        made = KERNELS[kind].__name__
+        raise ValueError(
+            f"Unknown kernel {name!r}, as the command line writes it. In Python it is "
+            f"skout.kernels.{made}({width})."
+        )
+    if name in _OF_SCIKIT_LEARN:
+        raise ValueError(
+            f"Unknown kernel {name!r}. scikit-learn's function will do: "
+            f"kernel=sklearn.metrics.pairwise.{name}_kernel."
+        )
+
+
+def _check_pair(function: Callable[..., Array]) -> None:
+    """Raise where a function cannot be called with two sets of rows."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function of C that does not say
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(
+            "A kernel function takes two sets of rows, (A, B) -> matrix of shape (len(A), len(B)). "
+            f"Got one of the parameters {signature}."
+        ) from None
 
 
 def _refuse_noise(function: Callable[..., Array]) -> None:

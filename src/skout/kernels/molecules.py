@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.extras import extra

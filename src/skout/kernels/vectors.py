@@ -277,6 +277,11 @@ class WithGamma(Kernel):
                 f"gamma={self.gamma!r} depends on the data: fit an estimator with this kernel, or "
                 "call kernel.resolve(X, rng) first."
             )
+        if np.ndim(self.gamma):
+            raise TypeError(
+                f"gamma must be one number. Got {self.gamma!r}: a scale for each column is "
+                f"Mahalanobis({type(self).__name__}(), scales), and LearnedMetric() learns them."
+            )
         return float(check_number(self.gamma, "gamma"))
 
 

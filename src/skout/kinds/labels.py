@@ -340,16 +340,25 @@ class SetDecoder(Decoder):
             cube = np.take_along_axis(cube, likely[:, None], axis=2)
         best = F[:, -1].copy() if basis.has_empty_ else np.full(len(F), -np.inf, dtype=F.dtype)
         chosen = np.zeros((len(F), L), dtype=bool)
-        for size in _some_sizes(min(len(basis.sizes_) - 1, cube.shape[2])):
+        for size in self.sizes(cube.shape[2]):
             w = np.einsum("nrl,r->nl", cube, basis.sizes_[size].astype(F.dtype))
             take_better(w, size, best, chosen, likely)
         return chosen
 
+    @property
+    def n_likely(self) -> int | None:
+        """How many labels of greatest expectation a set is looked for among, None for all."""
+        most = max(_LIKELY, 3 * (len(self.basis_.sizes_) - 1))
+        return None if self.basis_.n_labels_ <= 2 * most else most
+
+    def sizes(self, most: int) -> list[int]:
+        """Return the sizes of sets that are compared, of at most so many labels."""
+        return _some_sizes(min(len(self.basis_.sizes_) - 1, most))
+
     def _likely(self, F: np.ndarray) -> np.ndarray | None:
         """Return the labels of greatest expectation, where there are many more than sets have."""
-        basis = self.basis_
-        most = max(_LIKELY, 3 * (len(basis.sizes_) - 1))
-        if basis.n_labels_ <= 2 * most:
+        basis, most = self.basis_, self.n_likely
+        if most is None:
             return None
         expected = basis.marginals(F)
         return np.argpartition(expected, basis.n_labels_ - most, axis=1)[:, -most:]

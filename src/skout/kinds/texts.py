@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -54,8 +55,11 @@ class Smiles(Strings):
     def unreadable(self, cells: Cells) -> list[int]:
         return [i for i, molecule in enumerate(molecules(cells)) if molecule is None]
 
-    def picture(self, text: str) -> str:
-        """Return the structure, by RDKit; empty where the SMILES is not valid, or too long."""
+    def picture(self, text: str, highlight: Sequence[int] = ()) -> str:
+        """Return the structure, by RDKit; empty where the SMILES is not valid, or too long.
+
+        Atoms of the numbers in `highlight`, and bonds between them, are colored.
+        """
         Chem = chemistry()
         from rdkit import rdBase
         from rdkit.Chem.Draw import rdMolDraw2D
@@ -68,7 +72,13 @@ class Smiles(Strings):
             options: Any = canvas.drawOptions()
             options.clearBackground = False
             options.bondLineWidth = 1.4
-            rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)
+            atoms, bonds = list(highlight), []
+            for bond in molecule.GetBonds():
+                if bond.GetBeginAtomIdx() in atoms and bond.GetEndAtomIdx() in atoms:
+                    bonds.append(bond.GetIdx())
+            rdMolDraw2D.PrepareAndDrawMolecule(
+                canvas, molecule, highlightAtoms=atoms, highlightBonds=bonds
+            )
             canvas.FinishDrawing()
         drawn = canvas.GetDrawingText().partition("<!-- END OF HEADER -->")[2]
         # without the names and styles that all bonds have

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import joblib
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import as_objects

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
-from .._numerics.estimators import PartsByName, all_at_once
+from .._numerics.estimators import PartsByName, all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
 from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
 from .._numerics.validation import (
@@ -152,6 +152,7 @@ class KernelMachineBase(PartsByName):
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
+    __new__ = new_regressor
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
@@ -414,6 +415,7 @@ class KernelMachineBase(PartsByName):
 class PenalizedRegressor(RegressorMixin):
     """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
 
+    __new__ = new_regressor
     alpha: Alphas
     cv: CV
     random_state: RandomState

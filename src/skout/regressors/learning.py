@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
@@ -229,11 +229,11 @@ class _Learning:
         sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
         span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.options.n_jobs)
-        engine, known = span.factorized
+        engine, known_rows = span.factorized
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
-        known = known if span.rows is rows else None
-        moments = engine.moments(sample, min(alphas), known=known)
+        known_rows = known_rows if span.rows is rows else None
+        moments = engine.moments(sample, min(alphas), known_rows=known_rows)
         if not isinstance(moments[0], Moments) or not isinstance(moments[-1], Moments):
             raise ValueError(_MISSING)
         roles = np.array([[TRAIN], [TEST]][: len(moments)])

@@ -192,11 +192,11 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if quantiles is not None:
-            levels, known = check_quantiles(quantiles), self.quantiles_
+            levels, fitted = check_quantiles(quantiles), self.quantiles_
             if not self._reaches(levels):
                 raise ValueError(
-                    f"quantiles must lie between those of the fit, {known.min():g} and "
-                    f"{known.max():g}. Got {levels.min():g} to {levels.max():g}: fit with "
+                    f"quantiles must lie between those of the fit, {fitted.min():g} and "
+                    f"{fitted.max():g}. Got {levels.min():g} to {levels.max():g}: fit with "
                     'quantiles that reach further, or with quantiles="all".'
                 )
             return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
@@ -306,9 +306,9 @@ class _Extended:
     def __call__(self, F: np.ndarray) -> np.ndarray:
         predicted = (F - self.old) @ self.T + self.new
         if self.sort:  # between the sorted quantiles of the fit
-            known = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
-            known[:, 0] = -np.inf
-            predicted = np.clip(predicted, known[:, self.below], known[:, self.above])
+            bounds = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
+            bounds[:, 0] = -np.inf
+            predicted = np.clip(predicted, bounds[:, self.below], bounds[:, self.above])
             predicted[:, self.order] = np.sort(predicted, axis=1)
         return predicted[:, 0] if self.is_vector else predicted
 

@@ -101,7 +101,10 @@ def in_memory(
     if X is not blocks:
         X, y = X.load(), None if y is None else y.load()
     if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
-        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.")
+        hint = ""
+        if isinstance(y, str) and y in getattr(X, "columns", ()):
+            hint = f" Give the column itself: fit(X.drop(columns={y!r}), X[{y!r}])."
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.{hint}")
     if has_rows(X) and n_rows(X) != n_rows(y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
     if sample_weight is not None:
@@ -376,12 +379,20 @@ def numbers_in(objects: Objects, name: str) -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, NotFittedError) or _says(name, str(error)):
             raise
+        if name == "Y" and "Expected 2D array, got 1D array" in str(error):
+            raise ValueError(
+                "Y has one axis, and the output kernel compares rows. One number for each row is "
+                "for KernelRidge, one class for KernelClassifier or Tuned; label sets are rows of "
+                "0 and 1."
+            ) from error
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
 
 
 def _refuse_names(objects: Objects, name: str) -> None:
     """Raise where sets of labels are given by name, not as 0/1 rows."""
+    if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", np.dtype(int)).kind == "O":
+        objects = list(objects)  # a column of lists
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return
     first = objects[0]

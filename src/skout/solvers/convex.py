@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas
@@ -45,6 +45,8 @@ _NEAR = 5.0
 _ROUNDING = 1e-14
 # A smooth problem that takes more steps than this starts again, more carefully.
 _PATIENCE = 30
+# It then follows a path of penalties down to the wanted one: so many, each so many times the next,
+# from 3^18, about 4e8 times as large, where the solution is nearly 0.
 _PATH_LENGTH, _PATH_RATIO = 18, 3.0
 # With more rows than this many times the unknowns, a sample of them finds where to start.
 _START_ROWS = 30

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
@@ -75,7 +75,8 @@ def deal(
     A number of folds, `cv`, deals the rows at random, since files are often sorted. A splitter,
     which is given the targets or objects y and the groups, or splits, are taken as they are. Rows
     of a group come into the same fold. Weights that are not in memory are not read. If
-    `stratified`, y are classes, of which each fold has its share.
+    `stratified`, y are classes, of which each fold has its share, or rows of 0 and 1, (n, L), that
+    say which labels a row has: then each fold has its share of each label.
     """
     from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
@@ -89,6 +90,11 @@ def deal(
         numbers = np.unique(groups, return_inverse=True)[1]
     if isinstance(cv, Integral) and not stratified and n > 1:
         cv = check_size(cv, n, "cv")  # no more folds than rows
+    if stratified and groups is None and isinstance(cv, Integral) and len(np.shape(y)) == 2:
+        rng = check_rng(random_state).spawn(2)[1]
+        fold = _label_folds(sparse.csc_matrix(y), check_size(cv, n, "cv"), rng)
+        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        return [(np.setdiff1d(np.arange(n), held, assume_unique=True), held) for held in numbers]
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         if cv is None or isinstance(cv, Integral):
@@ -117,6 +123,38 @@ def deal(
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
     return _not_empty(splits, cv)
+
+
+def _label_folds(labels: sparse.csc_matrix, n_folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the fold of each row, so that each fold has its share of each label.
+
+    The rows of the rarest label are dealt first, to the folds that lack most of it, and where
+    several do, to those that lack most rows (iterative stratification, Sechidis et al., 2011; here
+    all rows of a label at once, and labels in the order of their numbers of rows).
+    """
+    n = labels.shape[0]
+    fold, sizes = np.full(n, -1), np.zeros(n_folds)
+    counts = np.diff(labels.indptr)
+    columns = (labels.indices[labels.indptr[j] : labels.indptr[j + 1]] for j in np.argsort(counts))
+    for rows in (*columns, np.arange(n)):  # the last are those that have no label
+        new = rng.permutation(rows[fold[rows] < 0])
+        if len(new):
+            dealt = fold[rows]
+            lacks = len(rows) / n_folds - np.bincount(dealt[dealt >= 0], minlength=n_folds)
+            share = _water_level(lacks, len(new))
+            whole = np.floor(share)
+            order = np.lexsort((rng.random(n_folds), sizes, whole - share))
+            whole[order[: len(new) - int(whole.sum())]] += 1
+            fold[new] = np.repeat(np.arange(n_folds), whole.astype(int))
+            sizes += whole
+    return fold
+
+
+def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
+    """Return max(lacks - t, 0), with the t that makes their sum the total."""
+    ordered = -np.sort(-lacks)
+    t = (np.cumsum(ordered) - total) / np.arange(1, len(lacks) + 1)
+    return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
 
 
 def _not_empty(splits: list[Any], cv: CV) -> list[Any]:

@@ -28,6 +28,8 @@ from .problem import ConvexProblem
 
 # Systems with more unknowns than this are solved by conjugate gradients.
 _DENSE = 2500
+# Their relative residual, and most steps: an inexact Newton direction still descends, and the next
+# one starts from a better point (Dembo, Eisenstat and Steihaug, 1982).
 _CG_TOL = 1e-3
 _CG_ITERATIONS = 200
 # Curvature of an intercept where no row has any.

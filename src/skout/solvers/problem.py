@@ -99,17 +99,17 @@ class OutputPart:
     rows: np.ndarray | None = None
 
     def problem(
-        self, some: np.ndarray | None = None, *, rated: bool = True
+        self, chosen: np.ndarray | None = None, *, rated: bool = True
     ) -> ConvexProblem | None:
-        """Return the problem of these outputs on their rows, or on some of them.
+        """Return the problem of these outputs on their rows, or on those that are `chosen`.
 
         None where no row of weight is left. Rows that are not `rated` need not have the outputs.
         """
         if self.rows is None:
-            return self.whole if some is None else self.whole.take(some)
-        rows = self.rows if some is None else some
-        if some is not None and rated:
-            rows = np.intersect1d(some, self.rows)
+            return self.whole if chosen is None else self.whole.take(chosen)
+        rows = self.rows if chosen is None else chosen
+        if chosen is not None and rated:
+            rows = np.intersect1d(chosen, self.rows)
         if not self.whole.weights[positions(rows, self.whole.weights)].any():
             return None
         part = self.whole.take(rows)

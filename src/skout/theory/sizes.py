@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, cross_validate
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes

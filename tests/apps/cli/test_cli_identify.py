@@ -5,6 +5,7 @@ import csv
 import doctest
 import gzip
 import json
+import lzma
 import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -20,7 +21,9 @@ pytest.importorskip("pyarrow")
 import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
 from skout.apps.cli.spectra.drawings import spectrum_svg  # noqa: E402
-from skout.apps.spectra.identify.annotation import explain_peaks  # noqa: E402
+from skout.apps.cli.spectra.work import for_people  # noqa: E402
+from skout.apps.spectra.identify.explaining import explain_peaks  # noqa: E402
+from skout.apps.spectra.shipped.defaults import MODEL  # noqa: E402
 from skout.datasets import load  # noqa: E402
 from skout.kinds import Smiles  # noqa: E402
 from skout.molecules import MoleculePool  # noqa: E402
@@ -343,6 +346,93 @@ def test_a_model_of_another_kind_is_refused(folder):
     assert "fit-spectra" in said
 
 
+# Nothing given ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_molecules(records, tmp_path, monkeypatch):
+    """A default pool of few molecules, in a cache of its own."""
+    path = tmp_path / "molecules.tsv.xz"
+    rows = [f"{smiles}\t{i % 3}\tmolecule {i}" for i, smiles in enumerate(records[1])]
+    path.write_bytes(lzma.compress("\n".join(["smiles\tprior\tname", *rows]).encode()))
+    monkeypatch.setattr("skout.apps.spectra.shipped.defaults.MOLECULES", path)
+    monkeypatch.setenv("SKOUT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("few_molecules")
+def test_without_a_model_and_a_pool_there_are_names(folder):
+    for again in (False, True):
+        result = run(folder, "identify unknown.mgf -o ready.json")
+        assert result.exit_code == 0, result.exception
+        said = result.stderr
+        assert "open spectra of" in said
+        assert "random order" in said
+        assert ("building the default pool, once" in said) != again
+    found = json.loads((folder / "ready.json").read_text())["results"]
+    assert len(found) == N_ASKED
+    assert all(one["hits"] for one in found)
+    assert any(hit["name"].startswith("molecule") for one in found for hit in one["hits"])
+    with_prior = run(folder, "identify unknown.mgf --prior pool -o prior.json")
+    assert with_prior.exit_code == 0, with_prior.exception
+    other = json.loads((folder / "prior.json").read_text())["results"]
+    scores = [[hit["score"] for one in hits for hit in one["hits"]] for hits in (found, other)]
+    assert scores[0] != scores[1]
+
+
+def test_the_model_of_skout_names_its_sources():
+    result = run(Path(), "models show --json")
+    assert result.exit_code == 0, result.exception
+    facts = json.loads(result.stdout)
+    assert "CC BY-SA" not in facts["licenses"]
+    assert {"CC BY", "CC0", "dl-de/by-2-0"} <= set(facts["licenses"])
+    assert sum(facts["licenses"].values()) >= facts["n_spectra"]
+    assert "Eawag" in facts["contributors"]
+    assert "MSBNK-Eawag-" in facts["accessions"]
+    assert MODEL.stat().st_size <= 12e6
+    shown = run(Path(), "models show").stdout
+    assert "random order" in shown
+    assert "prior alone" in shown
+
+
+def test_a_prior_of_a_pool_without_any_is_refused(folder):
+    said = refused(folder, "identify unknown.mgf --model m.skout --pool pool.skpool --prior pool")
+    assert "a column prior, count, number or sources" in said
+
+
+def test_spectra_of_a_compound_are_merged(folder, records):
+    asked = records[0][N_LIBRARY : N_LIBRARY + 2]
+    texts = [
+        mgf(name, mz, peaks[k::2]).replace("TITLE", f"COMPOUND={name}\nTITLE")
+        for name, mz, _, peaks in asked
+        for k in (0, 1)
+    ]
+    (folder / "halves.mgf").write_text("".join(texts))
+    assert len(hits(folder, "halves.mgf")) == 4
+    merged = hits(folder, "halves.mgf", options="--merge")
+    assert [one["query"] for one in merged] == [name for name, *_ in asked]
+    assert all(one["hits"] for one in merged)
+    identified(folder, "halves.mgf", out="merged.html", options="--merge")
+    assert "2 spectra of" in (folder / "merged.html").read_text()
+
+
+def test_few_spectra_with_several_candidates_are_no_measurement():
+    facts = {"model": "m", "candidates_from": "library", "n_spectra": 9, "n_library": 9}
+    facts |= {"n_held_out": 9, "n_molecules": 9, "folds_of": "molecules", "median_candidates": 1}
+    facts |= {"in_reach": 1.0, "seconds": 1.0, "left_out": 0}
+    few = for_people(facts | {"n_several": 2, "top_1": 1.0, "top_1_se": 0.0})
+    assert "too few to measure" in few["of these"]
+    assert not any("100" in str(few[key]) for key in few if key != "in reach by mass")
+    scores = {
+        f"{name}{se}": 1.0 - bool(se)
+        for name in ("top_1", "top_10", "mrr_25")
+        for se in ("", "_se")
+    }
+    many = facts | scores | {"n_several": 30, "calibration_error": 0.0, "mean_confidence": 1.0}
+    shown = for_people(many | {"random": dict.fromkeys(("top_1", "top_10", "mrr_25"), 0.5)})
+    assert shown["of these"] == "top 1 100.0 %, top 10 100.0 %, MRR@25 1.000"
+    assert "+-" not in shown["of these"]
+
+
 # The page ----------------------------------------------------------------------------------------
 
 
@@ -376,18 +466,42 @@ def page(folder):
 def test_the_page_has_all_spectra_with_drawings(folder, page):
     found = hits(folder)
     sections = [tag for tag, _ in page.tags if tag == "section"]
-    assert len(sections) == N_ASKED
+    assert len(sections) == N_ASKED + 1  # and the overview
+    folded = [attrs for tag, attrs in page.tags if tag == "details"]
+    assert not any("open" in attrs for attrs in folded)
     drawn = [attrs for tag, attrs in page.tags if tag == "svg"]
     shown = sum(min(5, len(one["hits"])) for one in found)
-    assert len(drawn) == shown + N_ASKED  # molecules, and a spectrum each
+    assert sum(attrs.get("class") == "spectrum" for attrs in drawn) == N_ASKED
+    framed = [a.get("class") for tag, a in page.tags if tag == "li"]
+    assert framed.count("in") + framed.count("out") == shown
+    assert framed.count(None) > 0  # fragments
+    assert len(drawn) == N_ASKED + len(framed)
     framed = [a for tag, a in page.tags if tag == "li" and a.get("class") == "in"]
     assert len(framed) == sum(hit["in_set"] for one in found for hit in one["hits"][:5])
+
+
+def test_the_overview_has_the_surest_first_and_links_to_all(folder, page):
+    sure = [one["hits"][0]["confidence"] if one["hits"] else -1.0 for one in hits(folder)]
+    order = sorted(range(len(sure)), key=lambda i: -sure[i])
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert links == [f"#s{i + 1}" for i in order]
+    assert {attrs.get("id") for _, attrs in page.tags} >= {link[1:] for link in links}
+
+
+def test_a_page_of_few_spectra_is_open_and_has_no_overview(folder, records):
+    name, mz, _, peaks = records[0][N_LIBRARY]
+    (folder / "single.mgf").write_text(mgf(name, mz, peaks))
+    identified(folder, "single.mgf", out="single.html")
+    alone = Page((folder / "single.html").read_text())
+    assert [tag for tag, _ in alone.tags].count("section") == 1
+    assert "open" in next(attrs for tag, attrs in alone.tags if tag == "details")
 
 
 def test_the_page_needs_nothing_else_and_escapes_names(page):
     for tag, attrs in page.tags:
         assert tag not in ("script", "link", "img", "iframe", "b")
-        assert not {"src", "href", "onload"} & attrs.keys()
+        assert not {"src", "onload"} & attrs.keys()
+        assert attrs.get("href", "#").startswith("#")
     assert any("<b>" in text for text in page.texts)  # the names of the pool, as text
 
 
@@ -420,7 +534,15 @@ def test_the_commands_of_the_page_run(monkeypatch):
         exec(example.source, names)
     monkeypatch.chdir(names["place"])
     lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
-    lines = [line for line in lines if not line.startswith("skout serve")]  # goes on for ever
+    # these go on for ever, download, take minutes, or have a test of their own
+    elsewhere = (
+        "skout serve",
+        "pip",
+        "skout datasets",
+        "skout models",
+        "skout identify unknown.mgf -o",
+    )
+    lines = [line for line in lines if not line.startswith(elsewhere)]
     assert [shlex.split(line)[1] for line in lines] == [
         "pool",
         "fit-spectra",

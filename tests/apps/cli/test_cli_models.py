@@ -408,7 +408,8 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n1,2\nnan,3\n", FIT, "column 'x' has no value in row 2"),
         ("x,y\n1,2\n3,inf\n", FIT, "column 'y' has 'inf', which is no finite number, in row 2"),
         ("x,y\n" + "1,2\n" * 300 + "one,3\n", FIT, "column 'x' has 'one', which is no finite num"),
-        ("x,y\n1,2\n3\n", FIT, "row 2 (line 3) has 1 cells, and the header 2"),
+        ("x,y\n1,2\n3,4,5\n", FIT, "row 2 (line 3) has 3 cells, and the header 2"),
+        ("x,y\n1,2\n3\n", [*FIT, "--strict"], "is row 2 (line 3), which has 1. Mend these rows"),
         ("x,y\n" + "1,2\n" * 300 + "1,2,3\n", FIT, "row 301 (line 302) has 3 cells"),
         ("", FIT, "data.csv is empty."),
         ("x,y\n", [*FIT, "--inputs", "x"], "has columns, but no rows"),
@@ -429,8 +430,8 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n1,2\n", [*FIT, "--alpha", "-1"], "alpha must be a finite number >= 0"),
         (
             "x,y\n1,2\n",
-            [*FIT, "--output", "label_sets", "--target", "x,y"],
-            "no columns of numbers",
+            [*FIT, "--output", "label_sets", "--target", "x"],
+            "--output is for one target, and there are 2",
         ),
         (
             "x,a,b\n1,0,2\n",

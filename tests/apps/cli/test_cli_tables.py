@@ -489,8 +489,8 @@ def test_text_may_be_compressed(name, odd_model, tmp_path, call):
     ("name", "expected"),
     [
         ("cut.csv.gz", "cut.csv.gz cannot be read to its end: "),
-        ("t.parquet.gz", "those that are text may be compressed, by .gz, .bz2, .xz. Got "),
-        ("t.csv.zip", "those that are text may be compressed, by .gz, .bz2, .xz. Got "),
+        ("t.parquet.gz", "those that are text may be compressed, by .gz, .bz2, .xz, .zst, .zip"),
+        ("t.csv.zip", "t.csv.zip cannot be read to its end: "),
     ],
 )
 def test_archives_that_cannot_be_read_say_so(name, expected, odd_model, tmp_path, call):
@@ -534,7 +534,7 @@ def test_files_of_other_kinds(end, odd_model, tmp_path, call):
     write_records(path)
     code, out, err = call("predict", model, path, "--format", "csv")
     assert (code, out) == (0, expected)
-    assert ("of 2 sheets the first, 'Sheet', is read" in err) == (end == "xlsx")
+    assert ("sheet 'Sheet' is read" in err) == (end == "xlsx")
     words = ["--target", "y", "--budget", "1 fit", "-o", tmp_path / "m"]
     assert call("fit", path, *words)[0] == 0
     assert call("predict", tmp_path / "m", path, "--format", "csv")[1] == expected
@@ -754,7 +754,6 @@ def long_row():
 # Files that cannot be read, and the file, place and remedy that the error names.
 BROKEN = {
     "long row": (long_row(), ["row 4 (line 5) has 5 cells, and the header 4", "Quote cells"]),
-    "short row": (text_of([*PLAIN, ["1", "2"]]), ["row 41 (line 42) has 2 cells", "fill up rows"]),
     "infinite": (text_of(edited(7, 1, "-inf")), ["column 'z' has '-inf'", "line 8"]),
     "open quote": (
         text_of(edited(5, 2, '"red')),

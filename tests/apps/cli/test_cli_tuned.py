@@ -251,7 +251,8 @@ def test_columns_may_be_given_again(table, call):
     assert said["inputs"] == 1
     config = table.parent / "fit.toml"
     config.write_text('target = ["y", "x1"]\ninputs = "x2"\nbudget = "1 fits"\n')
-    assert fit(call, table, "--config", config)[1]["target"] == ["y", "x1"]
+    targets = fit(call, table, "--config", config)[1]["targets"]
+    assert [target["target"] for target in targets] == [["y"], ["x1"]]
 
 
 def test_a_target_without_values_is_named(table, call):

@@ -180,6 +180,25 @@ def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, aske
         assert [hit.rank for hit in one.hits] == list(range(1, len(expected) + 1))
 
 
+def test_candidates_that_are_not_looked_at_closely_get_the_lowest_value(
+    model, asked, pool, monkeypatch
+):
+    from skout.apps.spectra.identify import columns as module
+
+    query = max(asked, key=lambda one: len(pool.by_mass(one["precursor_mz"] - 1.00727646)))
+    own = pool.by_mass(query["precursor_mz"] - 1.00727646)
+    ion = Ions(spectra_table([query]).spectra, np.array([query["adduct"]]))
+    whole = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    monkeypatch.setattr(module, "_MOST_CLOSE", 2)
+    some = candidate_columns(model.models, ion, Pairs.of([own]), pool)
+    best = np.argsort(-whole[0], kind="stable")
+    assert len(own) > 3
+    assert_array_equal(some[: len(WAYS)], whole[: len(WAYS)])
+    assert_allclose(some[:, best[:2]], whole[:, best[:2]])
+    lowest = whole[len(WAYS) :, best[:2]].min(axis=1)
+    assert_allclose(some[len(WAYS) :, best[2]], lowest)
+
+
 def test_hits_say_what_the_pool_knows(pool, found):
     for hit in itertools.chain.from_iterable(one.hits for one in found):
         assert hit.smiles == pool._smiles[hit.index]
@@ -490,7 +509,7 @@ def test_ranked_breaks_ties_by_the_place_in_the_pool():
     assert two.in_set.tolist() == [True, False]  # no set is empty
 
 
-def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
+def test_ways_are_those_of_the_model_in_half_precision(data, rows, pool):
     library = read_library(spectra_of(data, rows[:60]), data.Y[rows[:60]])
     bits = fingerprints(library.smiles, **pool.fingerprint_settings)
     X, Y = library.ions.spectra, bits[library.molecule]
@@ -505,7 +524,7 @@ def test_ways_are_those_of_the_model_in_single_precision(data, rows, pool):
         model.predict_coordinates(X[50:52]), embedded.embedding, candidates.indptr, embedded.members
     )
     for row, name in enumerate(WAYS[1:], 1):
-        assert_allclose(got[row], by_way[name], atol=1e-4)
+        assert_allclose(got[row], by_way[name], atol=2e-2)
     assert_allclose(got[0], got[1] + got[3])
 
 

@@ -32,7 +32,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from skout.apps.spectra.pools import building, segments
 from skout.apps.spectra.readers.formulas import hill
 from skout.kernels import Tanimoto
-from skout.molecules import MoleculePool, fingerprints
+from skout.molecules import MoleculePool, fingerprints, read_prior
 from skout.persistence import FileError
 
 FOLDER = os.environ.get("SKOUT_DATA")
@@ -591,9 +591,35 @@ def test_a_damaged_manifest_is_said(copied, change):
 
 def test_a_newer_version_is_said(copied):
     path = copied / "manifest.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    path.write_text(path.read_text().replace('"version": 1', '"version": 3'))
     with pytest.raises(ValueError, match="was made by a newer skout"):
         MoleculePool.open(copied)
+
+
+# Priors ------------------------------------------------------------------------------------------
+
+TABLE = "smiles,name,sources\nCCO,ethanol,a|b\nOCC,,c\nCCN,,a\n"
+
+
+def test_a_pool_keeps_how_well_known_molecules_are(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    pool = MoleculePool.build(tmp_path / "a.csv", tmp_path / "a.skpool")
+    ethanol, amine = pool.keys(np.concatenate([pool.by_formula("C2H6O"), pool.by_formula("C2H7N")]))
+    assert pool.prior() == {ethanol: 3.0, amine: 1.0}
+    assert pool.prior() == read_prior(tmp_path / "a.csv")
+    (tmp_path / "b.tsv").write_text("smiles\tprior\nCCCC\t7\nCCO\t9\nCCCCC\t\n")
+    pool.append(tmp_path / "b.tsv")
+    again = MoleculePool.open(tmp_path / "a.skpool")
+    butane = str(again.keys(again.by_formula("C4H10"))[0])
+    assert again.prior() == {ethanol: 3.0, amine: 1.0, butane: 7.0}
+    again.check()
+
+
+def test_a_pool_without_such_a_column_has_no_prior(tmp_path):
+    (tmp_path / "a.csv").write_text("smiles,number\nCCO,first\nCCN,second\n")
+    pool = MoleculePool.build(tmp_path / "a.csv", tmp_path / "a.skpool")
+    assert pool.prior() == {}
+    assert '"version": 1' in (tmp_path / "a.skpool" / "manifest.json").read_text()
 
 
 # Forged ------------------------------------------------------------------------------------------

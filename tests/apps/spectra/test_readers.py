@@ -1,5 +1,6 @@
 """Readers of spectra and molecules: agreement with pyteomics and RDKit, adducts, damaged files."""
 
+import base64
 import bz2
 import gzip
 import io
@@ -7,6 +8,7 @@ import lzma
 import math
 import random
 import warnings
+import zlib
 from io import BytesIO
 from pathlib import Path
 
@@ -16,17 +18,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skout.apps.spectra.readers import fill_adducts, read_spectra_file
 from skout.apps.spectra.readers.molecules import stream_molecules
 from skout.kernels import PeakCosine
 from skout.readers import (
+    compound_labels,
     neutral_mass,
     parse_adduct,
     precursor_mz,
+    read_json,
     read_massbank,
     read_mgf,
     read_msp,
     read_mzml,
+    read_mzxml,
     read_sdf,
+    read_sirius,
     read_smiles,
     spectra_table,
     write_mgf,
@@ -370,7 +377,7 @@ def test_cells_with_line_ends_and_empty_cells(text, names, tmp_path):
     table = read_smiles(path)
     assert list(table.smiles) == ["CCO", "C"]
     assert list(table["name"]) == names
-    assert [name for _, name in stream_molecules(path)] == names
+    assert [fields["name"] for _, fields in stream_molecules(path)] == names
 
 
 def test_lines_are_counted_where_cells_have_line_ends(tmp_path):
@@ -536,3 +543,227 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(ValueError, match="on_error must be one of"):
         read_mgf(tmp_path / "empty", on_error="ignore")
     assert len(read_mgf(write(tmp_path / "a.mgf", MGF), limit=1)) == 1
+
+
+# Files as others write them ----------------------------------------------------------------------
+
+
+def scan(
+    number, *, level=2, bits=64, packed=False, inside="", peaks=((138.0662, 100.0), (80.5, 2.0))
+):
+    """Return a scan of mzXML, in network order."""
+    raw = np.array(peaks, dtype=f">f{bits // 8}").tobytes()
+    text = base64.b64encode(zlib.compress(raw) if packed else raw).decode()
+    precursor = '<precursorMz precursorCharge="1">195.0877</precursorMz>' if level == 2 else ""
+    return (
+        f'<scan num="{number}" msLevel="{level}" peaksCount="{len(peaks)}" polarity="+" '
+        f'retentionTime="PT61.5S" collisionEnergy="35">{precursor}'
+        f'<peaks precision="{bits}" byteOrder="network" contentType="m/z-int" '
+        f'compressionType="{"zlib" if packed else "none"}">{text}</peaks>{inside}</scan>'
+    )
+
+
+def mzxml(*scans):
+    index = "<index>" + "<offset>1</offset>" * 5 + "</index>"
+    return f'<mzXML xmlns="http://x"><msRun>{"".join(scans)}</msRun>{index}</mzXML>'.encode()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("packed", [False, True])
+def test_mzxml(bits, packed, tmp_path):
+    inner = scan(2, bits=bits, packed=packed)
+    text = mzxml(scan(1, level=1, inside=inner), scan(3, bits=bits, packed=packed))
+    path = tmp_path / "run.mzXML"
+    path.write_bytes(text)
+    table = read_spectra_file(path)
+    assert list(table["identifier"]) == ["scan=2", "scan=3"]
+    assert_allclose(table.spectra.mz, [80.5, 138.0662] * 2, rtol=1e-7)
+    assert_allclose(table.spectra.intensity, [2.0, 100.0] * 2)
+    assert_allclose(table["precursor_mz"], 195.0877)
+    assert_allclose(table["retention_time"], 61.5)
+    assert_allclose(table["collision_energy"], 35)
+    assert list(table["polarity"]) == ["positive"] * 2
+    assert len(read_mzxml(BytesIO(text), level=1)) == 1
+
+
+def test_an_mzxml_file_with_more_scans_than_elements_of_one_may_be():
+    few = scan(1) + "".join(f'<scan num="{i}" msLevel="1"/>' for i in range(2, 300))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skout.apps.spectra.readers.mzxml.MOST_ELEMENTS", 10)
+        assert len(read_mzxml(BytesIO(mzxml(few)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('precision="64"', 'precision="16"', "not known here"),
+        ("m/z-int", "m/z ruler", "not known here"),
+        ('contentType="m/z-int" compressionType="none">Q', 'compressionType="none">', "unpacked"),
+        ('peaksCount="2"', 'peaksCount="0"', "no peaks"),
+    ],
+)
+def test_damaged_scans_are_named_and_left_out(old, new, message):
+    text = mzxml(scan(1), scan(2)).replace(old.encode(), new.encode(), 1)
+    assert old.encode() in mzxml(scan(1))
+    with pytest.raises(ValueError, match=message):
+        read_mzxml(BytesIO(text))
+    with pytest.warns(UserWarning, match=f"1 damaged records were left out. record 1: .*{message}"):
+        table = read_mzxml(BytesIO(text), on_error="skip")
+    assert list(table["identifier"]) == ["scan=2"]
+
+
+@pytest.mark.parametrize(
+    "peaks", ["70:10 76:35 \n80:4", "( 70 10) ( 76 35)\n( 80 4)", "70 10; 76 35;\n80 4"]
+)
+def test_peaks_of_golm_amdis_and_nist(peaks):
+    table = read_msp(BytesIO(f"Name: a: b\nRI: 986,97\nNum Peaks: 3\n{peaks}\n".encode()))
+    assert_array_equal(table.spectra.mz, [70, 76, 80])
+    assert_array_equal(table.spectra.intensity, [10, 35, 4])
+    assert table["name"][0] == "a: b"
+
+
+def test_json_of_gnps_and_of_matchms():
+    gnps = (
+        '{"spectrum_id": "A", "Precursor_MZ": "195.1", "Adduct": "M+H", "peaks_json": "[[9, 1]]"}'
+    )
+    matchms = '{"precursor_mz": 193.1, "adduct": "[M-H]-", "peaks_json": [[9.0, 1.0], [8.0, 2.0]]}'
+    table = read_json(BytesIO(f"[{gnps}, {matchms}]".encode()))
+    assert list(table["adduct"]) == ["[M+H]+", "[M-H]-"]
+    assert_allclose(table["precursor_mz"], [195.1, 193.1])
+    assert_array_equal(table.spectra.mz, [9, 8, 9])
+    for damaged in ("3", '{"a": 1}', '{"peaks_json": "[[1, "}', '{"peaks_json": [[1]]}'):
+        text = f"[{gnps}, {damaged}]".encode()
+        with pytest.raises(ValueError, match="record 2"):
+            read_json(BytesIO(text))
+        with pytest.warns(UserWarning, match="left out"):
+            assert len(read_json(BytesIO(text), on_error="skip")) == 1
+    with pytest.raises(ValueError, match="no JSON"):
+        read_json(BytesIO(b"[{"))
+
+
+SIRIUS = """>compound A
+>parentmass 195.0877
+>ionization [M+H]+
+>formula C8H10N4O2
+>rt 300.5 s
+
+>ms1
+195.0877 100
+
+>collision 20
+138.0662 100
+110.0713 5
+
+>collision 40
+110.0713 90
+
+>compound B
+>parentmass 181.07
+>ionization [M+H]+
+>ms2
+124.05 7
+"""
+
+
+def test_a_file_of_sirius(tmp_path):
+    table = read_sirius(BytesIO(SIRIUS.encode()))
+    assert list(table["compound"]) == ["A", "A", "B"]
+    assert list(table["formula"]) == ["C8H10N4O2"] * 2 + [""]
+    assert_allclose(table["collision_energy"], [20, 40, np.nan])
+    assert_allclose(table["retention_time"], [300.5, 300.5, np.nan])
+    assert_array_equal(np.diff(table.spectra.indptr), [2, 1, 1])
+    assert compound_labels(table) == ["A", "A", "B"]
+    path = write(tmp_path / "a.ms", SIRIUS)
+    assert len(read_spectra_file(path)) == 3
+    with pytest.raises(ValueError, match="no peak"):
+        read_sirius(BytesIO(SIRIUS.replace("110.0713 90", "peak").encode()))
+
+
+@pytest.mark.parametrize(("text", "n"), [(MGF, 2), (MSP, 2), (MASSBANK, 1)])
+def test_a_txt_file_may_be_of_any_text_format(text, n, tmp_path):
+    assert len(read_spectra_file(write(tmp_path / "a.txt", text))) == n
+
+
+def test_a_massbank_record_of_2008():
+    text = """ACCESSION: KO000001
+AC$INSTRUMENT: API3000, Applied Biosystems
+AC$ANALYTICAL_CONDITION: MODE NEGATIVE
+AC$ANALYTICAL_CONDITION: PRECURSOR_M/Z 193.07
+AC$ANALYTICAL_CONDITION: PRECURSOR_TYPE [M-H]-
+AC$ANALYTICAL_CONDITION: COLLISION_ENERGY 20 V
+AC$ANALYTICAL_CONDITION: RETENTION_TIME 5.25 min
+PK$NUM_PEAK: 1
+PK$PEAK: m/z int. rel.int.
+  74.3 49505.0 40
+//
+"""
+    table = read_massbank(BytesIO(text.encode()))
+    assert table["polarity"][0] == "negative"
+    assert table["adduct"][0] == "[M-H]-"
+    assert_allclose(table["precursor_mz"], 193.07)
+    assert_allclose(table["collision_energy"], 20)
+    assert_allclose(table["retention_time"], 315)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("RTINSECONDS=61.5", 61.5),
+        ("RTINMINUTES=2", 120),
+        ("RETENTIONTIME=2", 120),
+        ("RETENTION_TIME=2 min", 120),
+        ("RETENTION_TIME=61.5 s", 61.5),
+        ("RT=PT61.5S", 61.5),
+        ("RETENTIONTIME=-1", np.nan),
+        ("RETENTIONTIME=0", np.nan),
+        ("RETENTIONTIME=1.2.3", np.nan),
+        ("RETENTIONTIME=soon", np.nan),
+    ],
+)
+def test_retention_times(line, seconds, tmp_path):
+    text = f"BEGIN IONS\nPEPMASS=195.0877\n{line}\n138 5\nEND IONS\n"
+    table = read_mgf(BytesIO(text.encode()))
+    assert_allclose(table["retention_time"], seconds)
+    again = read_mgf(write_mgf(tmp_path / "a.mgf", table))
+    assert_allclose(again["retention_time"], seconds)
+
+
+def test_adducts_are_filled_in_by_polarity():
+    rows = [([138.0], [9.0], 195.0877)] * 4
+    polarity = ["positive", "negative", "", "positive"]
+    table = spectra_table(rows, polarity=polarity, adduct=["", "", "", "[M+Na]+"])
+    filled = fill_adducts(table, "[M+H]+,[M-H]-")
+    assert list(filled["adduct"]) == ["[M+H]+", "[M-H]-", "", "[M+Na]+"]
+    assert list(fill_adducts(table, "[M+H]+")["adduct"]) == ["[M+H]+", "", "[M+H]+", "[M+Na]+"]
+    assert fill_adducts(table, None) is table
+    with pytest.raises(ValueError, match="one adduct of each polarity"):
+        fill_adducts(table, "[M+H]+,[M+Na]+")
+    with pytest.raises(ValueError, match="cannot be read"):
+        fill_adducts(table, "[M+H]+,H-M")
+
+
+def test_spectra_of_one_compound_by_precursor_and_time():
+    rows = [
+        ([138.0], [9.0], mz) for mz in (195.0877, 195.0878, 195.0877, 195.2, 195.0877, 195.0877)
+    ]
+    times = [300.0, 309.0, 318.0, 300.0, 900.0, np.nan]
+    labels = compound_labels(spectra_table(rows, retention_time=times, adduct="[M+H]+"))
+    assert labels[0] == labels[1] == labels[2] == "m/z 195.0877, 300 s"
+    assert labels[3:] == ["m/z 195.2000, 300 s", "m/z 195.0877, 900 s", ""]
+    adducts = ["[M+H]+", "[M+H]+", "[M+Na]+"] * 2
+    labels = compound_labels(
+        spectra_table(rows, retention_time=times, adduct=adducts, compound=list("aabb") + ["", ""])
+    )
+    assert labels[:4] == list("aabb")
+    assert len(set(labels)) == 4
+
+
+def test_what_is_left_out_is_counted_by_reason():
+    bad = "BEGIN IONS\nPEPMASS=195\nEND IONS\n" * 7 + "BEGIN IONS\nPEPMASS=x\n1 1\nEND IONS\n" * 2
+    with pytest.warns(UserWarning, match="left out") as told:
+        read_mgf(BytesIO((MGF + bad).encode()), on_error="skip")
+    said = str(told[0].message)
+    assert (
+        "9 damaged records were left out. 7 like record 3 (line 20): it has no peaks.; 2 like"
+        in said
+    )

@@ -171,7 +171,7 @@ def test_own_map_on_sparse_rows_and_with_gaps():
 
 def test_own_map_on_many_rows():
     big = RNG.standard_normal((4000, 4))
-    model = quick(budget=2.0, cv=None, maps=[PartialLeastSquares]).fit(big, big[:, :2] + 1.0)
+    model = quick(budget=20.0, cv=None, maps=[PartialLeastSquares]).fit(big, big[:, :2] + 1.0)
     assert {row["stage"] for row in model.results_} >= {"few rows", "portfolio"}
     assert model.score(big, big[:, :2] + 1.0) > 0.99
 

@@ -3,8 +3,9 @@
 `about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
 that name molecules, `models` those that fit and use a model of a table; `options` has what they
 share. `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a
-model of words, `fitting`, `tuning` and `using` do the work, and `results` writes files. `report`
-writes a page on a model, and `serve` answers requests.
+model of words, `fitting`, `tuning` and `using` do the work, `classes` scores classes, `unseen`
+names new values, and `results` writes files. `report` writes a page on a model, `serve` answers
+requests, and `exporting` writes ONNX.
 """
 
 import os
@@ -62,11 +63,13 @@ def build_app() -> "typer.Typer":
     import typer
 
     from .about import card, datasets, demo, inspect
+    from .exporting import export
     from .models import embed, evaluate, fit, look, predict, rank
     from .pools import pools
     from .report.command import report
     from .serve.command import serve
     from .spectra.command import fit_spectra, identify
+    from .spectra.models import models
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -83,12 +86,14 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for command in (demo, inspect, card, look, fit, predict, rank, embed, evaluate, report, serve):
+    of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
+    for command in (demo, inspect, card, *of_models):
         app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
     app.add_typer(datasets, name="datasets")
     app.add_typer(pools, name="pool")
+    app.add_typer(models, name="models")
     return app
 
 

@@ -1,5 +1,6 @@
 """Which columns of a table are inputs and which outputs: what was asked for, or what they hold."""
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from .settings import Settings
 # Words of columns that have a label for each column, in lower case.
 _YES = {"true", "t", "yes", "y", "1", "x", "checked", "selected"}
 _NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}
+# Kinds of a column that are encoded where it is the only one, too.
+_ENCODED = ("text", "smiles", "set")
 # The share of columns that must be labels.
 _MOST_LABELS = 0.75
 # What stands where nobody answered; "none" may be an answer.
@@ -63,7 +66,10 @@ def choose_columns(
             f"--kind {overruled[0]}=...: what an input is can be said of a model that skout "
             "chooses: leave out --no-tune and settings of a model."
         )
-    inputs = _table(columns, settings, seen, kinds) if mixed else _inputs(columns, settings, seen)
+    if mixed:
+        inputs = _table(table, columns, settings, seen, kinds)
+    else:
+        inputs = _inputs(columns, settings, seen)
     inputs.strict = settings.strict
     writings = {name: content.writing for name, content in seen.items()} | bits
     numbers = [*inputs.numbers, *(name for target in outputs for name in target.numbers)]
@@ -82,7 +88,12 @@ def _targets(table: Table, settings: Settings) -> list[list[str]]:
     by_default = ["Y*"] if table.path.suffix.lower() == ".npz" else []
     patterns = list(dict.fromkeys(settings.target or by_default))
     if not patterns:
-        raise ValueError("--target is missing: name the column to predict, or a pattern of some.")
+        words = ("target", "label", "class", "y", "price", "outcome")
+        likely = next((n for n in table.names if n.lower() in words), table.names[-1])
+        raise ValueError(
+            "--target is missing: name the column to predict, such as "
+            f"--target {shlex.quote(likely)}. There are: {listed(table.names)}."
+        )
     targets = [select(pattern, table.names, "--target") for pattern in patterns]
     counts = Counter(name for columns in targets for name in columns)
     twice = next((name for name, count in counts.items() if count > 1), None)
@@ -243,13 +254,24 @@ def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[
 
 
 def _table(
-    columns: list[str], settings: Settings, seen: dict[str, Content], kinds: dict[str, str]
+    table: Table,
+    columns: list[str],
+    settings: Settings,
+    seen: dict[str, Content],
+    kinds: dict[str, str],
 ) -> Inputs:
-    """Return inputs of all kinds; of one column of text only, these texts."""
+    """Return inputs of all kinds; of one column of short texts only, such as names, these texts.
+
+    Sentences and molecules are encoded, alone as beside other columns: words tell more of them
+    than n-grams of letters do.
+    """
     used = [name for name in columns if seen[name].kind != "empty"]
     is_alone = len(used) == 1 and used[0] not in kinds
     if is_alone and (settings.wants_text or seen[used[0]].kind == "text"):
-        return _inputs(used, settings, seen)
+        look = look_at(used[0], _texts(table, used[0]))
+        if settings.wants_text or look.kind not in _ENCODED:
+            return _inputs(used, settings, seen)
+        note(f"{used[0]}: taken for {look.kind}. If it is not, say --kind {used[0]}=categories.")
     if not used:
         raise ValueError("--inputs: no column is left that has values, after --drop.")
     words = [name for name in used if name in kinds or seen[name].kind != "number"]

@@ -167,16 +167,18 @@ class Outputs:
     def read(self, table: Table, part: Part, candidates: bool = False) -> Any:
         """Return the objects of some rows, or candidates, which the model must be able to predict.
 
-        An error names the row.
+        One column of numbers has one axis, as in Python. An error names the row.
         """
         cells = self.cells_of(part)
         read = self.kind.read_candidates if candidates else self.kind.read
         try:
-            return read(cells)
+            objects = read(cells)
         except ValueError as error:
             i = next((i for i in range(len(cells)) if _fails(read, cells[i : i + 1])), 0)
             hint = " --skip-invalid leaves such candidates out." if candidates else ""
             raise ValueError(f"{table.path}: row {part.start + i} has {error}{hint}") from error
+        is_vector = self.kind.estimator_type == "regressor" and len(self.columns) == 1
+        return objects[:, 0] if is_vector else objects
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         """Return the columns of predicted objects."""

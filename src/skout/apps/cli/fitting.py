@@ -21,55 +21,48 @@ from skout.kinds import KINDS
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
+from ..tables.numerals import is_missing
 from ..tuning import MAPS, Target
 from .choosing import choose_columns
 from .columns import Inputs, Outputs, first_rows, wanted
+from .importance import importances
 from .progress import is_terminal, note, opened, progress
 from .settings import Settings, as_record, build_model, check_budget
+from .using import Saved
 
-# Rows of which some can be held out.
-_LEAST_ROWS = 10
+# Rows of which some can be held out, and inputs that a form may have.
+_LEAST_ROWS, _MOST_SHOWN = 10, 100
 # Rows whose columns are shuffled to tell which matter most, how many are named, and the seconds
 # that there are for it: each shuffled column costs a prediction of these rows.
 _SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
+
+
+class _FitPlan(NamedTuple):
+    """What is to be fitted: on which rows, from which columns, and how."""
+
+    inputs: Inputs
+    outputs: list[Outputs]
+    unused: dict[str, str]  # columns, and why
+    rows: SurveyedRows
+    model: Any  # one to fit as it is
+    why: str | None  # no model is chosen by validation; None if one is
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     """Fit a model on a table and save it; return what was done."""
     start = time.perf_counter()
     table = opened(data)
-    mixed = settings.tune and settings.missing != "mean"
-    inputs, outputs, unused = choose_columns(table, settings, mixed)
-    if len(outputs) > 1 and not mixed:
-        raise ValueError(
-            f"There are {len(outputs)} targets, of which each needs a model that skout chooses: "
-            "leave out --no-tune, --missing mean and settings of a model, or fit one after another."
-        )
-    first = outputs[0]
-    model = build_model(settings, first.kind, inputs.is_text)  # says first what is wrong
-    rows = survey(table, inputs, outputs, settings.memory * 1e6)
-    why = reason_not_to_tune(settings, rows.n, rows.parts is not None)
-    if why is not None and len(outputs) > 1:
-        raise ValueError(f"{data}: no models of {len(outputs)} targets can be chosen: {why}.")
-    why = why if settings.tune else "--no-tune"
-    if settings.tune and why is not None:
-        note(f"the model is not tuned: {why}.")
-        inputs, outputs, unused = choose_columns(table, settings)
-        first = outputs[0]
-        rows = survey(table, inputs, outputs, settings.memory * 1e6)
+    plan = _planned(table, settings)
+    inputs, outputs, unused, rows, why = (*plan[:4], plan.why)
     _tell(unused)
     for target, left_out in zip(outputs, rows.left_out, strict=True):
         if left_out:
             of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
             note(f"{target.name}: {of_all} have no value and are left out")
-    if why is not None and rows.parts is None:
-        _check_streams(settings, data)
     for text in (text for target in outputs for text in target.notes(len(outputs) > 1)):
         note(text)
-    if why is None:
-        inputs.standardize = False  # scales are chosen with the model
     pairs = [_Rereadable(table, inputs, target, rows.parts) for target in outputs]
-    fitted = _fitted(model, pairs, settings, rows.n, tune=why is None)
+    fitted = _fitted(plan.model, pairs, settings, rows.n, tune=why is None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
         new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
@@ -80,50 +73,85 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     seconds = round(time.perf_counter() - start, 3)
     targets = [
         {
-            **({"validation": validation(one)} if why is None else {}),
+            **({"validation": validation(model)} if why is None else {}),
             "outputs": pair.outputs.saved(),
             "baseline": pair.outputs.baseline(first_rows(Y for _, Y in pair())),
         }
-        for one, pair in zip(models, pairs, strict=True)
+        for model, pair in zip(models, pairs, strict=True)
     ]
     record = {
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
+        "example": typical_row(table, inputs),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
         **({"columns": models[0].encoder_.kinds_} if getattr(models[0], "encoder_", None) else {}),
     }
     save(fitted, out, metadata={"command_line": record})
-    tuned = [{"validation": one["validation"]} if why is None else {} for one in targets]
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}
-    matter = _that_matter(models, pairs) if why is None else [[] for _ in models]
-    by_target = [
-        {
-            "target": target.columns,
-            "output": target.kind.name,
-            "details": target.details() or _classes(one),
-            "rows_left_out": left_out,
-            **score,
-            **({"matter_most": columns} if columns else {}),
-        }
-        for one, target, left_out, score, columns in zip(
-            models, outputs, rows.left_out, tuned, matter, strict=True
-        )
+    done = [
+        _described(model, pair, left_out, record)
+        for model, pair, left_out, record in zip(models, pairs, rows.left_out, targets, strict=True)
     ]
     return {
         "model": str(out),
         "rows": rows.n,
-        **(by_target[0] if len(outputs) == 1 else {}),
+        **(done[0] if len(done) == 1 else {}),
         "inputs": len(inputs.columns),
         "standardize": inputs.standardize,
         "not_used": list(unused),
         "tuned": why is None,
         **alpha,
         "in_memory": rows.parts is not None,
-        **({"targets": by_target} if len(outputs) > 1 else {}),
+        **({"targets": done} if len(done) > 1 else {}),
         "seconds": seconds,
+    }
+
+
+def _planned(table: Table, settings: Settings) -> _FitPlan:
+    """Choose columns, read the rows once, and decide whether a model can be chosen."""
+    mixed, memory = settings.tune and settings.missing != "mean", settings.memory * 1e6
+    inputs, outputs, unused = choose_columns(table, settings, mixed)
+    several = len(outputs) > 1
+    if several and not mixed:
+        raise ValueError(
+            f"There are {len(outputs)} targets, of which each needs a model that skout chooses: "
+            "leave out --no-tune, --missing mean and settings of a model, or fit one after another."
+        )
+    model = build_model(settings, outputs[0].kind, inputs.is_text)  # says first what is wrong
+    rows = survey(table, inputs, outputs, memory)
+    why = reason_not_to_tune(settings, rows.n, rows.parts is not None)
+    if why is not None and several:
+        raise ValueError(f"{table.path}: no models of several targets can be chosen: {why}.")
+    why = why if settings.tune else "--no-tune"
+    if settings.tune and why is not None:
+        note(f"the model is not tuned: {why}.")
+        inputs, outputs, unused = choose_columns(table, settings)
+        rows = survey(table, inputs, outputs, memory)
+    if why is not None and rows.parts is None:
+        _check_streams(settings, table.path)
+    if why is None:
+        inputs.standardize = False  # scales are chosen with the model
+    return _FitPlan(inputs, outputs, unused, rows, model, why)
+
+
+def _described(
+    model: Any, pair: _Rereadable, left_out: int, record: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what was done for a target, as JSON has it."""
+    outputs, is_tuned = pair.outputs, "validation" in record
+    classes = getattr(model, "classes_", None)
+    count = "" if classes is None else f" ({len(classes)} classes)"
+    columns = _that_matter(model, pair) if is_tuned else []
+    return {
+        "target": outputs.columns,
+        "output": outputs.kind.name,
+        "details": outputs.details() or count,
+        "rows_left_out": left_out,
+        **({"validation": record["validation"]} if is_tuned else {}),
+        **({"matter_most": columns} if columns else {}),
     }
 
 
@@ -133,14 +161,14 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
     if tune:
         for entry in entry_points(group="skout.maps"):  # those of installed packages
             MAPS.setdefault(entry.name, entry.load())
-        encoder = TableEncoder(
-            kinds=first.inputs.kinds or None, day_first=settings.day_first, strict=settings.strict
-        )
+        encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
         tuned = Tuned(
             first.outputs.kind.name,
+            settings.scoring,
             budget=check_budget(settings.budget),
             random_state=settings.seed,
             encoder=encoder,
+            kinds=first.inputs.kinds or None,
             verbose=is_terminal(),
         )
         if len(pairs) > 1:
@@ -152,28 +180,33 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
     return model.fit(Blocks(first, n))
 
 
-def _classes(model: Any) -> str:
-    """Return how many classes a model tells apart, in brackets; empty if it predicts no classes."""
-    classes = getattr(model, "classes_", None)
-    return "" if classes is None else f" ({len(classes)} classes)"
+def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
+    """Return the columns without which the model would lose most, by shuffling each."""
+    X, Y = (take(rows, slice(_SHUFFLED)) for rows in _joined(pair))
+    saved = Saved(model, pair.inputs, pair.outputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which `fit` gave already
+        losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
+    return [one.column for one in losses[:_MOST_COLUMNS] if one.loss > 0.0]
 
 
-def _that_matter(models: list[Any], pairs: list[_Rereadable]) -> list[list[str]]:
-    """Return of each target the columns without which the model would lose most, by shuffling."""
-    from .report.sources import importances  # which imports this module
-    from .using import Saved
-
-    columns = []
-    for model, pair in zip(models, pairs, strict=True):
-        X, Y = (take(one, slice(_SHUFFLED)) for one in _joined(pair))
-        saved = Saved(model, pair.inputs, pair.outputs)
-        if isinstance(X, dict) and model.encoder_ is None:
-            X = np.column_stack(list(X.values()))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which `fit` gave already
-            found = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS)
-        columns.append([one.column for one in found.losses[:_MOST_COLUMNS] if one.loss > 0.0])
-    return columns
+def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
+    """Return a row that nobody has: medians of numbers, and the most frequent words that recur."""
+    if len(inputs.columns) > _MOST_SHOWN:
+        return {}
+    part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
+    numbers = zip(inputs.numbers, part.columns(inputs.numbers).T, strict=True)
+    row: dict[str, float | str] = {
+        name: float(f"{np.nanmedian(values):.4g}")
+        for name, values in numbers
+        if not np.isnan(values).all()
+    }
+    for name in inputs.texts:
+        cells = Counter(cell for cell in part.texts[name] if not is_missing(cell or ""))
+        for cell, n in cells.most_common(1):
+            if n > 1:
+                row[name] = cell
+    return row
 
 
 def _tell(unused: dict[str, str]) -> None:
@@ -181,7 +214,7 @@ def _tell(unused: dict[str, str]) -> None:
         note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
 
 
-class Survey(NamedTuple):
+class SurveyedRows(NamedTuple):
     """The rows of a table that have a target."""
 
     n: int
@@ -190,7 +223,7 @@ class Survey(NamedTuple):
     left_out: list[int]  # of each target, how many rows of the table do not have it
 
 
-def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: float) -> Survey:
+def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: float) -> SurveyedRows:
     """Check and count the rows in one pass, and learn names and scales from them."""
     kept: list[Part] | None = []
     n, without, size, scaler = 0, 0, 0, StandardScaler()
@@ -220,7 +253,7 @@ def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: flo
             raise ValueError(f"{table.path}: no row has a value of {listed(target.columns)}.")
     if inputs.learns:
         inputs.learn(scaler)
-    return Survey(n, kept, without, left_out)
+    return SurveyedRows(n, kept, without, left_out)
 
 
 class _Rereadable:
@@ -296,11 +329,11 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
-        "metric": KINDS[model.kind_].metric,
+        "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},
-        "fits": len([row for row in model.results_ if row["map"] != "constant"]),
+        "fits": sum(row["map"] != "constant" and not row["cut"] for row in model.results_),
         "interrupted": model.interrupted_,
         "chosen": [
             {

@@ -1,6 +1,7 @@
 """`skout look`: what a table is taken for, column by column, before anything is fitted."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,36 +10,61 @@ from ..tables.files import Table
 from ..tables.kinds import Look, is_row_number, look_at
 from ..tables.numerals import PLAIN, is_missing
 from ..tables.reading import as_numbers
-from .columns import first_rows
+from .columns import Outputs
 
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
+# Columns that are read together, and rows that are looked at.
+_TOGETHER, _MOST_ROWS = 100, 100_000
 
 
-def look_at_table(table: Table) -> list[dict[str, Any]]:
-    """Return what each column is taken for, as JSON has it, from the first 100,000 rows."""
+def look_at_table(
+    table: Table, outputs: Sequence[Outputs] = (), kinds: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return what each column is taken for, as JSON has it, from the first 100,000 rows.
+
+    Columns of `outputs` are targets; `kinds` are those that somebody said.
+    """
+    kinds = kinds or {}
+    targets = {name: one for one in outputs for name in one.columns}
     looks = []
-    for name in table.names:
-        texts = first_rows(part.texts[name] for part in table.parts([], [name]))
+    for name, texts in _columns(table):
         cells = np.empty(len(texts), dtype=object)
         cells[:] = [None if is_missing(text) else text.strip() for text in texts]
         look = Look("id", "by its name") if is_row_number(name) else look_at(name, cells)
+        if name in kinds:
+            look = Look(kinds[name], "dropped" if kinds[name] == "drop" else "", look.separator)
         filled = Counter(cell for cell in cells if cell is not None)
-        is_number = look.kind == "number"
+        is_number = look.kind == "number" and name not in targets
         odd = as_numbers(cells, name, look.writing)[1].message(name) if is_number else ""
         looks.append(
             {
                 "column": name,
-                "kind": look.kind,
+                "kind": targets[name].kind.name if name in targets else look.kind,
                 "detail": _detail(look),
                 "missing": len(cells) - filled.total(),
                 "different": len(filled),
                 "example": filled.most_common(1)[0][0] if filled else "",
-                "used": not look.why,
-                "note": look.why or odd,
+                "used": name in targets or not look.why,
+                "note": "target" if name in targets else look.why or odd,
             }
         )
     return looks
+
+
+def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns with their first cells; some are read together, as reading one is slow."""
+    for a in range(0, len(table.names), _TOGETHER):
+        names = table.names[a : a + _TOGETHER]
+        cells: dict[str, list[str]] = {name: [] for name in names}
+        n = 0
+        for part in table.parts([], names):
+            for name in names:
+                cells[name] += part.texts[name]
+            n += len(part)
+            if n >= _MOST_ROWS:
+                break
+        yield from cells.items()
 
 
 def _detail(look: Look) -> str:
@@ -60,6 +86,7 @@ def print_looks(looks: list[dict[str, Any]]) -> None:
     for look in looks:
         kind = ", ".join(filter(None, (look["kind"], look["detail"])))
         kind = kind if look["used"] else f"{kind} (not used: {look['note']})"
+        kind = f"target: {kind}" if look["note"] == "target" else kind
         example = " ".join(look["example"].split())
         lines.add_row(
             look["column"][:_NAME],
@@ -71,5 +98,5 @@ def print_looks(looks: list[dict[str, Any]]) -> None:
     console = Console(highlight=False, markup=False)
     console.print(lines)
     for look in looks:
-        if look["used"] and look["note"]:
+        if look["used"] and look["note"] not in ("", "target"):
             console.print(look["note"])

@@ -13,6 +13,7 @@ from .options import (
     Data,
     Debug,
     Format,
+    Keep,
     Model,
     NewModel,
     Rows,
@@ -39,20 +40,34 @@ _MISSING = 'Missing input numbers: "error", or "mean" fills them; default the mo
 _STRICT = "Refuse cells that are no numbers or dates in columns of them; default they are missing."
 _DAY_FIRST = "How 3/4/2024 is read where its column does not tell; default the month is first."
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
+_SCORING = "What the model is chosen by: accuracy, log_loss, roc_auc, f1 ...; default its kind's."
+_PROBA = "Add a column P(...) for each class or label: its probability."
+_ONE_SCORE = "Print this score alone: accuracy, log_loss, roc_auc, f1_macro, rmse ..."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
 
 
-def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
+def look(
+    data: Data,
+    target: Annotated[Columns, Option(help=_TARGET)] = None,
+    kind: Annotated[Columns, Option(help=_KIND)] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
     """Show what the columns of a table are taken for, without fitting anything.
 
-    `skout fit` says so too, and --output, --separators, --inputs and --drop overrule it.
+    `skout fit` says so too, and --kind, --separators, --inputs and --drop overrule it.
 
-    Example: skout look train.csv
+    Example: skout look train.csv --target tags
     """
+    from .choosing import choose_columns
     from .looking import look_at_table, print_looks
     from .progress import opened
+    from .settings import merge
 
-    looks = look_at_table(opened(data))
+    settings = merge({"target": target, "kind": kind}, None)
+    table = opened(data)
+    outputs = choose_columns(table, settings, mixed=True)[1] if target else []
+    looks = look_at_table(table, outputs, settings.kind)
     if as_json:
         print(json.dumps(looks, indent=2, ensure_ascii=False))
     else:
@@ -61,7 +76,7 @@ def look(data: Data, as_json: AsJson = False, debug: Debug = False) -> None:
 
 def fit(
     data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
-    out: NewModel,
+    out: NewModel = Path("model.skout"),
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,
@@ -83,6 +98,7 @@ def fit(
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,
     tune: Annotated[Flag, Option(help=_TUNE)] = None,
     budget: Annotated[Text, Option(help=_BUDGET)] = None,
+    scoring: Annotated[Text, Option(help=_SCORING)] = None,
     config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -113,18 +129,19 @@ def predict(
     out: Rows = "-",
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
-    keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
+    keep: Keep = None,
+    proba: Annotated[bool, Option("--proba", help=_PROBA)] = False,
     form: Format = None,
     debug: Debug = False,
 ) -> None:
     """Predict the target of each row of a table.
 
-    Example: skout predict model.skout test.csv -o predictions.csv
+    Example: skout predict model.skout test.csv --proba -o predictions.csv
     """
     form = check_format(out, form, [model, data, candidates])
     from .using import opened_files, predict_table
 
-    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep)
+    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep, proba)
     tell(write_rows(rows, out, form), out)
 
 
@@ -135,6 +152,7 @@ def rank(
     skip_invalid: SkipInvalid = False,
     k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
     out: Rows = "-",
+    keep: Keep = None,
     form: Format = None,
     debug: Debug = False,
 ) -> None:
@@ -145,7 +163,7 @@ def rank(
     form = check_format(out, form, [model, data, candidates])
     from .using import opened_files, rank_table
 
-    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k)
+    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k, keep)
     tell(write_rows(rows, out, form), out)
 
 
@@ -172,15 +190,30 @@ def evaluate(
     data: Annotated[Path, Argument(help=f"{FORMATS}, with the target.")],
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
+    scoring: Annotated[Text, Option(help=_ONE_SCORE)] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Compare predictions with the target, by the metrics of its kind.
 
+    Of classes and labels, the scores of each are printed too, and the confusion table.
+
     Example: skout evaluate model.skout test.csv --json
     """
+    from .classes import one_score, tables_for_people
     from .using import evaluate_table, metrics_by_target, opened_files
 
     done = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
-    metrics = metrics_by_target(done["targets"]) if "targets" in done else done.get("metrics", {})
-    show(done if as_json else {"rows": done["rows"], **metrics}, as_json)
+    by_target = done.get("targets", {"": done})
+    if scoring is not None:
+        scores = {name: one_score(one, scoring) for name, one in by_target.items()}
+        show(
+            {"rows": done["rows"], **(scores if len(scores) > 1 else scores.popitem()[1])}, as_json
+        )
+    elif as_json:
+        show(done, as_json)
+    else:
+        show({"rows": done["rows"], **metrics_by_target(by_target)}, as_json)
+        for name, one in by_target.items():
+            if "classes" in one:
+                print(f"\n{name}".rstrip() + tables_for_people(one["classes"]))

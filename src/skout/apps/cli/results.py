@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -47,14 +48,14 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
         return given or "csv"
     path = Path(out)
     check_place(path, "--out", read)
-    found = given or path.suffix.lower().removeprefix(".")
-    if found not in FORMATS:
+    form = given or path.suffix.lower().removeprefix(".")
+    if form not in FORMATS:
         raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
-    if found == "parquet":
+    if form == "parquet":
         from ..tables.files import load_pyarrow
 
         load_pyarrow()  # says what to install
-    return found
+    return form
 
 
 def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
@@ -130,18 +131,32 @@ def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
 _WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}
 
 
-def show(found: dict[str, Any], as_json: bool) -> None:
+def show(record: dict[str, Any], as_json: bool) -> None:
     """Print names and values, one a line, or JSON."""
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(record, indent=2, ensure_ascii=False))
         return
-    width = max([18, *(len(name) + 2 for name in found)])
-    for name, value in found.items():
+    width = max([18, *(len(name) + 2 for name in record)])
+    for name, value in record.items():
         if isinstance(value, list):
             value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         words = name if ":" in name else name.replace("_", " ")  # a target keeps its name
         print(f"{words:{width}}{shown}")
+
+
+def digits(value: float) -> str:
+    """Return a number with three significant digits, as people write it.
+
+    Examples
+    --------
+    >>> from skout.apps.cli.results import digits
+    >>> [digits(value) for value in (0.87654, 14070.3, 2.0, -0.00012345)]
+    ['0.877', '14,100', '2', '-0.000123']
+    """
+    if not 1000.0 <= abs(value) < 1e15:
+        return f"{value:.3g}"
+    return f"{round(value, 2 - math.floor(math.log10(abs(value)))):,.0f}"
 
 
 def tell(n: int, out: str) -> None:

@@ -69,6 +69,7 @@ class Settings:
     memory: Any = 256.0
     tune: bool = True
     budget: Any = 60
+    scoring: str | None = None
 
     def check(self) -> None:
         """Raise, before any file is read, for what can be told from the settings alone."""
@@ -141,7 +142,7 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
         if isinstance(given.get(name), list):
             given[name] = ",".join(map(str, given[name]))
     own = [_flag(name) for name in _OF_A_MODEL if name in given]
-    wanted = [_flag(name) for name in ("tune", "budget") if given.get(name)]
+    wanted = [_flag(name) for name in ("tune", "budget", "scoring") if given.get(name)]
     if own and wanted:
         raise ValueError(
             f"{wanted[0]} lets skout choose the model, and {own[0]} says what it is: leave one out."

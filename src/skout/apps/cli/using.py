@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +20,15 @@ from skout.persistence import FileError, describe
 
 from ..tables.encoder import EncodedRows
 from ..tables.files import Part, Table, is_table, listed, select
+from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, wanted
-from .progress import opened, progress
+from .progress import note, opened, progress
+from .unseen import Unseen, named, unseen_of
 
 # Samples of the rows that standard errors of what is no mean over rows come from.
 _SAMPLES = 200
+# Categories that were not in the training rows, of which each has a line.
+_MOST_NOTES = 10
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,17 @@ class Scores:
 
     kind: Kind
     truth: Any
-    found: Any
+    predicted: Any
 
     @cached_property
     def each(self) -> dict[str, np.ndarray]:
         """The measures of each row; the first is the main one."""
-        return self.kind.measures(self.truth, self.found)
+        return self.kind.measures(self.truth, self.predicted)
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:
         """The measures of all rows together."""
-        return self.kind.evaluate(self.truth, self.found)
+        return self.kind.evaluate(self.truth, self.predicted)
 
     @property
     def main(self) -> str:
@@ -71,7 +76,7 @@ class Scores:
         draws: dict[str, list[float]] = {name: [] for name in self.metrics}
         for _ in range(_SAMPLES):
             rows = rng.integers(m, size=m)
-            drawn = self.kind.evaluate(take(self.truth, rows), take(self.found, rows))
+            drawn = self.kind.evaluate(take(self.truth, rows), take(self.predicted, rows))
             for name, value in drawn.items():
                 draws[name] += [] if value is None else [value]
         return {
@@ -110,6 +115,45 @@ class Saved:
         """The training outputs that are chosen from, None where there are none."""
         return getattr(getattr(self._chooser, "decoder_", self._chooser), "pool_", None)
 
+    @property
+    def levels(self) -> Mapping[str, Sequence[str]]:
+        """The values of columns of categories, of a model that takes a table."""
+        levels: Mapping[str, Sequence[str]] = getattr(
+            getattr(self.model, "encoder_", None), "levels_", {}
+        )
+        return levels
+
+    @property
+    def classes(self) -> list[str]:
+        """Classes or labels that the model has a probability for; none where it has none."""
+        kind = self.outputs.kind
+        if not (kind.has_probabilities and callable(getattr(self.model, "predict_proba", None))):
+            return []
+        labels = getattr(kind, "labels", None)
+        return list(map(str, self.model.classes_ if labels is None else labels))
+
+    def probabilities(self, X: Any) -> np.ndarray | None:
+        """Return the probability of each of the `classes`, (n, n_classes); None without them."""
+        return self.model.predict_proba(X) if self.classes else None
+
+    def names_of_probabilities(self, target: "Saved") -> list[str]:
+        """Return the columns of a target's probabilities, with its name where there are more."""
+        prefix = f"{target.outputs.name}=" if self.others else ""
+        return [f"P({prefix}{name})" for name in target.classes]
+
+    def check_proba(self) -> None:
+        """Raise where no target has probabilities, and say why."""
+        if not any(target.outputs.kind.has_probabilities for target in self.targets):
+            kinds = listed([target.outputs.kind.plural for target in self.targets])
+            raise ValueError(
+                f"--proba is for classes and label sets, and the model predicts {kinds}."
+            )
+        if not any(target.classes for target in self.targets):
+            raise ValueError(
+                "--proba: the model was fitted with settings of its own and has no probabilities. "
+                "Fit it without them (--input-kernel, --alpha ...), so that skout chooses it."
+            )
+
     def predict(self, X: Any, candidates: Any) -> Any:
         """Return the output of each row, among candidates if there are any."""
         more = {} if candidates is None else {"candidates": candidates}
@@ -130,14 +174,27 @@ class Saved:
             return n_rows(candidates.objects)
         return 0 if self.pool is None else n_rows(self.pool)
 
-    def scores(self, truth: Any, found: Any) -> Scores:
+    def scores(self, truth: Any, predicted: Any) -> Scores:
         """Return how good predictions are."""
-        return Scores(self.outputs.kind, truth, found)
+        return Scores(self.outputs.kind, truth, predicted)
 
-    def evaluation(self, truth: Any, found: Any) -> dict[str, Any]:
-        """Return what `skout evaluate` says."""
-        metrics = self.scores(truth, found).metrics
-        return {"rows": n_rows(truth), "output": self.outputs.kind.name, "metrics": metrics}
+    def evaluation(
+        self, truth: Any, predicted: Any, proba: np.ndarray | None = None
+    ) -> dict[str, Any]:
+        """Return what `skout evaluate` says; `proba` are the probabilities of the `classes`."""
+        kind = self.outputs.kind
+        record = {
+            "rows": n_rows(truth),
+            "output": kind.name,
+            "metrics": self.scores(truth, predicted).metrics,
+        }
+        if kind.estimator_type == "classifier":
+            names = self.classes or np.unique(predicted).astype(str).tolist()
+            record["classes"] = class_scores(truth, predicted, names, proba).record()
+        elif hasattr(kind, "labels"):
+            names = list(map(str, kind.labels))
+            record["classes"] = label_scores(truth, predicted, names, proba).record()
+        return record
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -245,41 +302,73 @@ def opened_files(
 
 
 def predict_table(
-    saved: Saved, table: Table, candidates: Any = None, keep: str | None = None
+    saved: Saved,
+    table: Table,
+    candidates: Any = None,
+    keep: str | None = None,
+    proba: bool = False,
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns of predictions, with some of the table's own before them."""
+    """Yield columns of predictions, with some of the table's own before them.
+
+    At the end, categories that the training rows did not have are named.
+    """
     inputs = saved.inputs
+    if proba:
+        saved.check_proba()
+    copied = _kept(keep, table, [name for one in saved.targets for name in one.outputs.columns])
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
+    unseen: Unseen = Counter()
+    for part in progress(parts, "predicting"):
+        columns, new = predict_part(saved, table, part, candidates, proba)
+        unseen += new
+        yield {**{name: part.texts[name] for name in copied}, **columns}
+    for value in list(named(unseen, saved.levels))[:_MOST_NOTES]:
+        note(f"{value}.")
+    if len(unseen) > _MOST_NOTES:
+        note(f"{len(unseen) - _MOST_NOTES:,} more values were not in the training rows.")
+
+
+def _kept(keep: str | None, table: Table, taken: Sequence[str]) -> list[str]:
+    """Return the columns of --keep, none of which may be one of those that are written."""
     copied = select(keep, table.names, "--keep") if keep else []
-    predicted = {name for one in saved.targets for name in one.outputs.columns}
-    clash = [name for name in copied if name in predicted]
+    clash = [name for name in copied if name in set(taken)]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
-    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
-    for part in progress(parts, "predicting"):
-        found = predict_part(saved, table, part, candidates)
-        yield {**{name: part.texts[name] for name in copied}, **found}
+    return copied
 
 
-def predict_part(saved: Saved, table: Table, part: Part, candidates: Any) -> dict[str, list[Any]]:
-    """Return columns of predictions for some rows."""
+def predict_part(
+    saved: Saved, table: Table, part: Part, candidates: Any, proba: bool = False
+) -> tuple[dict[str, list[Any]], Unseen]:
+    """Return columns of predictions for some rows, and the values that are new in them."""
     X = saved.inputs.read(table, part)
+    unseen = unseen_of(X, saved.levels)
     encoder = getattr(saved.model, "encoder_", None)
-    if saved.others and encoder is not None:
+    if encoder is not None and (saved.others or proba):
         X = EncodedRows.of(encoder.transform(X), encoder)  # once for all targets
-    cells = {}
-    for one in saved.targets:
-        cells |= one.outputs.cells(one.predict(X, candidates))
-    return cells
+    cells: dict[str, list[Any]] = {}
+    for target in saved.targets:
+        cells |= target.outputs.cells(target.predict(X, candidates))
+        probabilities = target.probabilities(X) if proba else None
+        if probabilities is not None:
+            names = saved.names_of_probabilities(target)
+            cells |= dict(zip(names, probabilities.T.tolist(), strict=True))
+    return cells, unseen
 
 
 def rank_table(
-    saved: Saved, table: Table, candidates: Any, k: int
+    saved: Saved, table: Table, candidates: Any, k: int, keep: str | None = None
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns query, rank, candidate and score: one row a query and rank."""
+    """Yield columns query, rank, candidate and score, one row a query and rank, after columns of
+    the table that are to be kept."""
     check_number(k, "-k", low=1, integer=True)
     inputs = saved.inputs
-    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.reading), "ranking"):
-        yield rank_part(saved, table, part, candidates, k)
+    copied = _kept(keep, table, ("query", "rank", "candidate", "score"))
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
+    for part in progress(parts, "ranking"):
+        ranked = rank_part(saved, table, part, candidates, k)
+        at = [query - part.start for query in ranked["query"]]
+        yield {**{name: [part.texts[name][i] for i in at] for name in copied}, **ranked}
 
 
 def rank_part(
@@ -289,7 +378,8 @@ def rank_part(
     saved.check_one_target("rank")
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
-        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use predict.")
+        hint = "predict --proba" if saved.classes else "predict"
+        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use {hint}.")
     indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
     pool = saved.pool if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
@@ -306,19 +396,30 @@ def rank_part(
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output, by target."""
     if saved.others:
-        found = {one.outputs.name: evaluate_table(one, table) for one in saved.targets}
-        return {"rows": max(one["rows"] for one in found.values()), "targets": found}
-    parts = [(one.truth, one.found) for one in predicted_parts(saved, table, candidates)]
-    truth, found = zip(*parts, strict=True)
-    return saved.evaluation(join_truth(truth), join(found))
+        scores = {one.outputs.name: evaluate_table(one, table) for one in saved.targets}
+        return {"rows": max(one["rows"] for one in scores.values()), "targets": scores}
+    return saved.evaluation(*joined(list(predicted_parts(saved, table, candidates))))
+
+
+def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | None]:
+    """Return the truth, the predictions and the probabilities of several blocks as one."""
+    probas = [part.proba for part in parts if part.proba is not None]
+    return (
+        join_truth([part.truth for part in parts]),
+        join([part.predicted for part in parts]),
+        np.concatenate(probas) if probas else None,
+    )
 
 
 def metrics_by_target(evaluations: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the metrics of several targets, as people read them."""
     return {
-        f"{name}: {metric.replace('_', ' ')}": value
+        f"{name}: {metric.replace('_', ' ')}" if name else metric: value
         for name, evaluation in evaluations.items()
-        for metric, value in evaluation["metrics"].items()
+        for metric, value in {
+            **evaluation["metrics"],
+            **evaluation.get("classes", {}).get("overall", {}),
+        }.items()
     }
 
 
@@ -338,7 +439,8 @@ class PredictedPart:
     part: Part
     X: Any
     truth: Any
-    found: Any
+    predicted: Any
+    proba: np.ndarray | None
     seconds: float
 
 
@@ -352,5 +454,6 @@ def predicted_parts(
     for part in filter(len, map(outputs.observed, progress(parts, "evaluating"))):
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()
-        found = saved.predict(X, candidates)
-        yield PredictedPart(part, X, truth, found, time.perf_counter() - start)
+        predicted = saved.predict(X, candidates)
+        seconds = time.perf_counter() - start
+        yield PredictedPart(part, X, truth, predicted, saved.probabilities(X), seconds)

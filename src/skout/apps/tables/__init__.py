@@ -1,5 +1,6 @@
 """Tables of all kinds of columns: `TableEncoder` makes numbers of them, `files` reads them."""
 
+from . import onnx  # noqa: F401  which registers how encoders are exported
 from .encoder import TableEncoder
 from .encoders import CategoryColumn as CategoryColumn  # in files, as the others
 from .encoders import DateColumn as DateColumn

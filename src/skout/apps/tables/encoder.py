@@ -81,6 +81,8 @@ class TableEncoder(TransformerMixin, PartsByName):
         What the columns are that are used.
     left_out_ : dict of str to str
         Why others are not.
+    levels_ : dict of str to list of str
+        The values of columns of categories, as far as all have a column of the matrix.
     n_features_in_, feature_names_in_
         The columns of the table.
 
@@ -245,6 +247,18 @@ class TableEncoder(TransformerMixin, PartsByName):
             for (name, kind, width), end in zip(widths, ends, strict=True)
         ]
 
+    @property
+    def parts_(self) -> list[tuple[list[str], NumberColumns | Encoder]]:
+        """What encodes which columns, in the order of the matrix: all numbers first."""
+        numbers = [(self._numbers, self._scaler)] if self._numbers else []
+        return [*numbers, *(([name], part) for name, part in self._encoders.items())]
+
+    @property
+    def levels_(self) -> dict[str, list[str]]:
+        """The values of each column of categories, where all that it had are told apart."""
+        columns = {n: one for n, one in self._encoders.items() if isinstance(one, CategoryColumn)}
+        return {n: list(one.levels_) for n, one in columns.items() if not one.has_others_}
+
     def transform(self, X: Any) -> np.ndarray:
         """Return the numbers that the rows of a table become.
 
@@ -256,6 +270,20 @@ class TableEncoder(TransformerMixin, PartsByName):
         -------
         matrix : ndarray of shape (n, n_features_out)
         """
+        return self._matrix(self.read(X))
+
+    def read(self, X: Any) -> Columns:
+        """Return the columns that are used as their kinds take them: floats, moments or texts.
+
+        Parameters
+        ----------
+        X : table with the columns of `fit`, in any order; others are not looked at
+
+        Returns
+        -------
+        columns : dict of str to ndarray
+            Of numbers, NaN where one is missing; of dates, NaT; of texts, None.
+        """
         check_is_fitted(self)
         table = columns_of(X)
         missing = [name for name in self.kinds_ if name not in table]
@@ -263,7 +291,7 @@ class TableEncoder(TransformerMixin, PartsByName):
             new = [name for name in table if name not in set(self.feature_names_in_)]
             hint = f" It has columns that were not there in fit: {listed(new)}." if new else ""
             raise ValueError(f"X lacks columns that it had in fit: {listed(missing)}.{hint}")
-        return self._matrix(self._read(X, table)[0])
+        return self._read(X, table)[0]
 
     def _matrix(self, columns: Columns) -> np.ndarray:
         parts = [encoder.transform(columns[name]) for name, encoder in self._encoders.items()]

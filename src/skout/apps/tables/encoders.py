@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from skout import KernelBasis
+from skout.kernels import Tanimoto
 from skout.kinds import LabelSets
-from skout.molecules import parse_smiles
+from skout.molecules import fingerprints, parse_smiles
 
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
 _BEND = 3.0
@@ -22,12 +25,13 @@ _BEND = 3.0
 _QUARTILES = 1.349
 _DAY, _YEAR = 86400.0, 365.25
 # Hashed n-grams of texts and of names of categories.
-_HASHED = 2**14
+HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
-# What all descriptors of a molecule count together, in columns of numbers.
-_MOLECULE = 20.0
+# What all descriptors of a molecule count together, in columns of numbers, and what its likeness
+# to others does.
+_MOLECULE, _LIKENESS = 20.0, 5.0
 
 Cells = np.ndarray  # of texts, and None where one is missing
 
@@ -38,6 +42,8 @@ class NumberColumns(BaseEstimator):
     z = (x - median) / (quartile range / 1.349), then z / sqrt(1 + (z/3)^2), of variance 1. What is
     missing becomes the median; a column of 0 and 1 says where, if there was some in `fit`.
     """
+
+    bend = _BEND
 
     def fit(self, values: np.ndarray) -> NumberColumns:
         """Learn centres and scales of an array of shape (n, d), NaN where missing."""
@@ -74,6 +80,8 @@ class NumberColumns(BaseEstimator):
 
 class DateColumn(BaseEstimator):
     """Dates: the day as a number, and season, day of the week and hour on circles."""
+
+    day, year = _DAY, _YEAR  # in seconds, in days
 
     def fit(self, moments: np.ndarray) -> DateColumn:
         """Learn the scale, and which circles the dates go round."""
@@ -158,11 +166,12 @@ class HashedText(BaseEstimator):
         hashing = HashingVectorizer(
             analyzer=self.analyzer,
             ngram_range=tuple(self.n_grams),
-            n_features=_HASHED,
+            n_features=HASHED,
             alternate_sign=False,
             norm=None,
         )
-        return hashing.transform([cell or "" for cell in cells])
+        distinct, which = np.unique([cell or "" for cell in cells], return_inverse=True)
+        return hashing.transform(distinct)[which]  # cells recur
 
     def fit(self, cells: Cells) -> HashedText:
         """Learn weights of n-grams and singular vectors."""
@@ -170,7 +179,7 @@ class HashedText(BaseEstimator):
         from sklearn.utils.extmath import randomized_svd
 
         counts = self._counts(cells)
-        met = np.bincount(counts.indices, minlength=_HASHED)  # in how many cells
+        met = np.bincount(counts.indices, minlength=HASHED)  # in how many cells
         self.used_ = np.flatnonzero(met >= min(2, met.max()))
         self.weights_ = TfidfTransformer(sublinear_tf=True).fit(counts[:, self.used_])
         rows = self.weights_.transform(counts[:, self.used_])
@@ -281,16 +290,29 @@ class SetColumn(BaseEstimator):
 
 
 class MoleculeColumn(BaseEstimator):
-    """Molecules, as SMILES: RDKit's descriptors, which are about 200 numbers of each."""
+    """Molecules, as SMILES: RDKit's descriptors, and coordinates of a kernel of fingerprints.
+
+    Descriptors are about 200 numbers. The kernel is that of Tanimoto on neighborhoods of atoms and
+    how often they occur, of which the coordinates are those on `landmarks` molecules of training.
+    """
+
+    def __init__(self, landmarks: int = 100) -> None:
+        self.landmarks = landmarks
 
     def fit(self, cells: Cells) -> MoleculeColumn:
-        """Learn the scales of the descriptors; those that are constant are left out."""
+        """Learn the scales of the descriptors, but for constant ones, and draw the landmarks."""
         descriptors = _descriptors(cells)
         values = np.array([list(row.values()) for row in descriptors], dtype=np.float64)
         spread = np.ptp(np.nan_to_num(values), axis=0) > 0.0
         names = zip(descriptors[0], spread, strict=True)
         self.descriptors_ = [name for name, varies in names if varies]
         self.scaler_ = NumberColumns().fit(self._values(cells, descriptors))
+        valid = _valid(cells)
+        drawn = np.random.default_rng(_SEED).permutation(valid)[: self.landmarks]
+        self.basis_ = KernelBasis(Tanimoto()).fit(_counted(cells[np.sort(drawn)]))
+        Z = self.basis_.transform(_counted(cells[valid]))
+        self.mean_ = Z.mean(axis=0)
+        self.scale_ = float(np.sqrt(Z.var(axis=0).sum())) or 1.0
         return self
 
     def _values(self, cells: Cells, descriptors: list[dict[str, float]]) -> np.ndarray:
@@ -298,13 +320,30 @@ class MoleculeColumn(BaseEstimator):
         return np.array(rows, dtype=np.float64).reshape(len(cells), -1)
 
     def transform(self, cells: Cells) -> np.ndarray:
-        """Return the descriptors; those of an invalid SMILES are missing."""
+        """Return the descriptors, which an invalid SMILES does not have, and coordinates."""
         numbers = self.scaler_.transform(self._values(cells, _descriptors(cells)))
-        return numbers * np.sqrt(_MOLECULE / max(len(self.descriptors_), _MOLECULE))
+        numbers *= np.sqrt(_MOLECULE / max(len(self.descriptors_), _MOLECULE))
+        Z, valid = np.zeros((len(cells), self.basis_.rank_)), _valid(cells)
+        if len(valid):
+            Z[valid] = (self.basis_.transform(_counted(cells[valid])) - self.mean_) / self.scale_
+        return np.hstack([numbers, np.sqrt(_LIKENESS) * Z])
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
-        return [f"{column}: {name}" for name in self.scaler_.names(self.descriptors_)]
+        numbers = [f"{column}: {name}" for name in self.scaler_.names(self.descriptors_)]
+        return [*numbers, *(f"{column}: likeness {j}" for j in range(self.basis_.rank_))]
+
+
+def _counted(cells: Cells) -> Any:
+    """Return fingerprints with bits for how often molecules have each neighborhood of atoms."""
+    return fingerprints(cells.tolist(), "counts")
+
+
+def _valid(cells: Cells) -> np.ndarray:
+    """Return which cells are molecules, from 0."""
+    molecules = parse_smiles([cell or "" for cell in cells], on_error="none")
+    found = zip(cells, molecules, strict=True)
+    return np.flatnonzero([bool(cell) and one is not None for cell, one in found])
 
 
 def _descriptors(cells: Cells) -> list[dict[str, float]]:

@@ -30,7 +30,7 @@ is_plain = re.compile(
 
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
 _CODES = ("usd", "eur", "gbp", "chf", "jpy", "cny", "inr", "aud", "cad", "sek", "nok", "dkk", "pln")
-_CODES += ("czk", "brl", "mxn", "zar", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr")
+_CODES += ("czk", "brl", "mxn", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr")
 #: Units that any share of the numbers may have: currencies and the percent sign.
 SIGNS = (*_MONEY, *_CODES, "%")
 # Powers of ten that words stand for; of letters, "m" does only beside a currency.
@@ -98,7 +98,7 @@ _SPAN = re.compile(
     "".join(
         rf"(?:(\d+(?:[.,]\d+)?)\s?(?:{words})[\s,]*(?:and\s+)?)?"
         for words in ("y(?:ea)?rs?|y", "mo(?:nth)?s?", "w(?:ee)?ks?|w", "days?|d", "h(?:ou)?rs?|h")
-        + ("min(?:ute)?s?|m|'", 'sec(?:ond)?s?|s|"')
+        + ("min(?:ute)?s?|m|'", 'sec(?:onds?|s)?|s|"')
     ),
     re.A | re.I,
 ).fullmatch

@@ -1,6 +1,8 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
+from .calibration import ProbabilityCalibration
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .maps import MAPS, Map
@@ -9,6 +11,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
+from .search import Progress
 from .targets import Target, TunedTargets
 
 __all__ = [
@@ -22,7 +25,9 @@ __all__ = [
     "LogisticOutputs",
     "Map",
     "PrincipalOutputs",
+    "ProbabilityCalibration",
     "Profile",
+    "Progress",
     "Sample",
     "Target",
     "Tuned",

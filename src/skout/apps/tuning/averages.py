@@ -6,7 +6,7 @@ part by part of the held-out rows, so that what is chosen on some parts can be s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,6 +26,8 @@ from .search import ModelSearch, Trial
 _CLEARLY = 1.0
 # Share of the time that is left on the clock for last fits, and of the budget if none is left.
 _USED, _LEAST = 0.8, 0.1
+# Seconds for averages by a metric that is slow, where the budget has no seconds.
+_MOST_SECONDS = 5.0
 # Trials that are chosen from, at least.
 _LEAST_MEMBERS = 3
 
@@ -39,7 +41,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """
 
     # also where scikit-learn routes metadata: whoever gives weights wants them used
-    __metadata_request__fit: ClassVar = {"sample_weight": True}
+    __metadata_request__fit: ClassVar = {"sample_weight": True, "has_time": True}
 
     def __init__(
         self,
@@ -53,25 +55,46 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.rows = rows
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: np.ndarray | None = None) -> Averaged:
-        """Fit each member, on the same rows or on as many of them as `rows` says."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: np.ndarray | None = None,
+        has_time: Callable[[int], bool] | None = None,
+    ) -> Averaged:
+        """Fit each member, on the same rows or on as many of them as `rows` says.
+
+        `has_time` is asked before each, with its number; one that has no time is left out, and the
+        others count the more. `used_` has the numbers of those that were fitted.
+        """
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
-        self.members_ = []
-        for member, most in zip(self.members, rows, strict=True):
+        n, weights = len(self.members), self._all_weights
+        self.members_, self.used_ = [], []
+        for k, (member, most) in enumerate(zip(self.members, rows, strict=True)):
+            each = weights[[*self.used_, *range(k + 1, n)]].sum(axis=0)  # without this member
+            if has_time is not None and np.all(each > 0.0) and not has_time(k):
+                continue
+            self.used_.append(k)
             data: tuple[Any, ...] = X, targets, sample_weight
             if most is not None:
                 chosen = some_rows(targets, most, check_rng(self.random_state))
                 data = tuple(None if part is None else take(part, chosen) for part in data)
             self.members_.append(_fitted(member, *data))
+        used = weights[self.used_]
+        self.weights_ = used if len(self.used_) == n else used / used.sum(axis=0)
         self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
         return self
 
+    @property
+    def _all_weights(self) -> np.ndarray:
+        n = len(self.members)
+        return np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the weighted mean of the predictions, shape (n, p)."""
-        n = len(self.members_)
-        weights = np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
         total: Any = 0.0
+        weights = getattr(self, "weights_", self._all_weights)  # files of before have no weights_
         for weight, member in zip(weights, self.members_, strict=True):
             F = np.asarray(member.predict(X), dtype=np.float64)
             total = total + weight * (F[:, None] if F.ndim == 1 else F)
@@ -173,6 +196,11 @@ class Chosen:
     error: float
     cut: int  # whether the clock left less to choose from
 
+    @property
+    def F(self) -> np.ndarray:
+        """What the average predicts for the held-out rows, shape (n_held, p)."""
+        return sum(w * trial.F for w, trial in zip(self.weights, self.trials, strict=True))
+
 
 def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
     """Choose one trial, or an average where that does better on rows that did not choose it."""
@@ -210,7 +238,8 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
 def _steps(search: ModelSearch) -> tuple[int, int]:
     """Return how many members may be averaged, and in how many steps: as many as the plan has time
     for, and as the clock has."""
-    calls = search.budget.for_averages / search.scoring_seconds
+    most = _MOST_SECONDS if search.merit.seconds else np.inf
+    calls = min(search.budget.for_averages, most) / search.scoring_seconds
     steps = 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
     seconds, n = search.scoring
     by_clock = search.clock.left / 2 / max(seconds / max(n, 1), 1e-6)
@@ -227,9 +256,8 @@ def _best_of(trials: list[Trial], most: int) -> list[Trial]:
 
 def _time_left(search: ModelSearch) -> tuple[float, float]:
     """Return the seconds for last fits: those of the plan, and those of the clock."""
-    left = search.budget.for_trials - search.spent
     clock = max(_USED * search.clock.left, _LEAST * search.clock.seconds)
-    return search.budget.for_last_fits + max(left, 0.0), clock
+    return search.budget.for_last_fits, clock
 
 
 def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
@@ -260,12 +288,18 @@ def _last_size(search: ModelSearch, trial: Trial, planned: float, clock: float) 
     settings, rows = trial.settings, trial.settings.rows
     if rows is not None:
         more = [n for n in search.steps_of_rows() if n is None or n > rows]
-        sizes = (replace(settings, rows=n) for n in more)
-        fit = (one for one in sizes if search.last_seconds(trial, one) <= clock)
-        settings = next(fit, settings)
+        sizes = (size for n in more for size in _sizes_of(replace(settings, rows=n), n or search.n))
+        in_time = (size for size in sizes if search.last_seconds(trial, size) <= clock)
+        settings = next(in_time, settings)
     larger = settings.larger(rows is not None and settings.rows is None)
     is_short = search.planned_last(larger) < planned and search.last_seconds(trial, larger) < clock
     return larger if is_short else settings
+
+
+def _sizes_of(settings: Map, n: int) -> list[Map]:
+    """Return settings as they are, and in the sizes that so many rows may have, such as landmarks
+    where all rows would be too many."""
+    return [settings, *(size for size, _ in settings.sizes(n))]
 
 
 def _column_choices(members: Members, most: int) -> tuple[np.ndarray, np.ndarray]:

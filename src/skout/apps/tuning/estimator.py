@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
@@ -30,25 +31,39 @@ from skout.dev import (
     take,
     unique,
 )
-from skout.kinds import KINDS, Kind, guess_kind
+from skout.kinds import KINDS, Kind
 
 from ..tables.encoder import TableEncoder
 from .averages import Averaged, Chosen, choice_of, last_sizes
+from .calibration import ProbabilityCalibration, expected_calibration_error
 from .clock import Clock
 from .folds import make_folds
-from .given import TuningData, counted, is_one_row, observed_rows, weighed
-from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
+from .given import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
+from .inputs import (
+    check_spread,
+    column_groups,
+    first_inputs,
+    names_of,
+    read_inputs,
+    width_of,
+    with_kinds,
+)
 from .maps import MAPS, Map
-from .report import baselines_of, drawn, line, rows_line, rows_of
+from .outputs import LabelNames, read_kind, without_target
+from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
 from .samples import Sample, profile_of
-from .scoring import Merit, OutputScoring
-from .search import Budget, ModelSearch
+from .scoring import Merit, OutputScoring, codes_of, spoken
+from .search import Budget, Callback, ModelSearch, has_time_for
 
 _LEAST_ROWS = 10
+# Numbers of folds, of which the first is taken that there is time for.
+_FOLDS = 5, 3, 2
 # Shares of other rows in predictions that tell one metric from another.
 _OTHER = (0.1, 0.3, 0.5, 1.0)
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
+# How far beyond the budget, as a share of it, the last fit of a further member may end.
+_BEYOND = 0.1
 
 
 def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
@@ -80,8 +95,9 @@ class Tuned(PartsByName):
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
     itself (kernel ridge, forests, boosting, neighbors), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
-    averaged is decoded once. The plan follows the cost of trials on a reference machine, so that
-    the same seed makes the same choice; the clock only cuts off what there is no time for.
+    averaged is decoded once. Trials follow each other in an order that depends on scores and on
+    their cost on a reference machine, so that the plan of a seed is the same everywhere; the clock
+    only ends it, and cuts off what there is no time for.
 
     Parameters
     ----------
@@ -89,19 +105,24 @@ class Tuned(PartsByName):
         What the outputs are, a name in `skout.kinds.KINDS`: label_sets, rankings, classes, numbers,
         strings, smiles, graphs, spectra, or one of your own. None guesses it from what Y holds, and
         asks where that is not clear.
-    scoring : None, str or callable (Y, predictions) -> float, default None
-        None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
-        mean over columns of R2 for numbers. Names are those of `skout.kinds.metrics`.
-        With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
-        metrics do; of numbers with gaps it gets these as NaN.
+    scoring : None, str, scorer or callable (Y, predictions) -> float, default None
+        None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings,
+        accuracy of classes, the mean over columns of R2 for numbers. Names are those of
+        `skout.kinds.metrics`, and of scikit-learn's scorers: "balanced_accuracy", "log_loss",
+        "auc", "f1_macro", "f1_micro" of classes, "mae" and "rmse" of numbers, with or without
+        "neg_"; the greater the better, so that errors are negative. AUC and log loss are those of
+        calibrated probabilities. With weights, a function gets those of its rows as
+        `sample_weight`, as scikit-learn's metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
-        Seconds by the clock, of which about 85 % are planned, last fits included; or a number of
-        trials, "40 fits", which does not depend on the clock. Where seconds are too few for all
-        rows, the best model is fitted on some of them, and a warning says on how many.
+        Seconds by the clock, last fits included; or a number of trials, "40 fits", which does not
+        depend on the clock. A search ends before its seconds do where 30 trials brought no gain.
+        Where seconds are too few for all rows, the best model is fitted on some of them, and a
+        warning says on how many.
     random_state : None, int or Generator
     cv : int, splitter or iterable of splits, optional
-        None is five folds, dealt several times where there are few rows; from 6,000 rows on, one
-        split.
+        None is five folds, dealt several times where there are few rows, three or two where seconds
+        are too few for these; from 6,000 rows on, one split. Each fold has its share of each class,
+        and of each label of sets.
     outer_cv : int, splitter or iterable of splits, optional
         Repeat the whole search without each outer fold, and score it there: `outer_scores_`.
     ensemble : bool, default True
@@ -113,13 +134,20 @@ class Tuned(PartsByName):
     n_jobs : int, optional
         Threads; None means as many as BLAS would use, and all cores for forests.
     verbose : bool, default False
-        Show a progress bar with the best score so far.
+        Show a progress bar with what is tried and the best score so far. `fit(callback=...)` is
+        told the same.
     device : str, optional
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+    kinds : dict of str to str, optional
+        What columns of a table are, where it is not to be told from them: "category", "set" and so
+        on, see `TableEncoder`.
     maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
         The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
+    class_weight : "balanced" or dict of class -> weight, optional
+        What the rows of a class count, in fits and in scores, times their `sample_weight`.
+        "balanced" lets all classes count the same: accuracy is then balanced accuracy.
 
     Attributes
     ----------
@@ -128,8 +156,9 @@ class Tuned(PartsByName):
     best_settings_ : list of dict
         Of its members, each with its weight and its rows, None for all of them.
     results_ : list of dict
-        One for each trial: settings, score, standard error, seconds, rows and stage, the best
-        first; `pandas.DataFrame(results_)` is a table.
+        One for each trial: metric, settings, score, standard error, seconds, rows and stage, the
+        best first; `pandas.DataFrame(results_)` is a table. What the clock cut off has the score
+        NaN, and under "cut" the reason.
     score_, score_error_ : float
         The score of the choice and its standard error: each part of the held-out rows is scored by
         what the other parts choose, so that no row chooses for itself. Trials have the settings
@@ -147,11 +176,18 @@ class Tuned(PartsByName):
     n_rows_ : int
         Rows that count.
     cut_ : int
-        Trials that the clock stopped, left out or made smaller; 0 where all went as planned.
+        Trials, and members of the average, that the clock stopped, left out or made smaller, of
+        those that each search begins with; 0 where all of them were tried.
     left_out_ : dict
         Maps that were not tried, and why: with weights, neighbors.
     classes_ : ndarray
         Of classes, in the order of `predict_proba`.
+    labels_ : list of str
+        Of label sets whose labels have names, in the order of `predict_proba`.
+    calibration_ : ProbabilityCalibration
+        What makes probabilities of predicted coordinates, fitted on held-out rows.
+    calibration_error_ : float
+        The expected calibration error of held-out rows, each calibrated by the others.
     kind_ : str
 
     Examples
@@ -170,6 +206,7 @@ class Tuned(PartsByName):
 
     #: the clock of budgets in seconds
     _now = staticmethod(time.perf_counter)
+    _names: LabelNames | None = None
 
     def __init__(
         self,
@@ -186,7 +223,9 @@ class Tuned(PartsByName):
         verbose: bool = False,
         device: str | None = None,
         encoder: TableEncoder | None = None,
+        kinds: dict[str, str] | None = None,
         maps: Sequence[str | type[Map]] | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
     ) -> None:
         self.kind = kind
         self.scoring = scoring
@@ -200,10 +239,19 @@ class Tuned(PartsByName):
         self.verbose = verbose
         self.device = device
         self.encoder = encoder
+        self.kinds = kinds
         self.maps = maps
+        self.class_weight = class_weight
 
     @all_at_once
-    def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+    ) -> Tuned:
         """Search, and fit the winner on all rows.
 
         Parameters
@@ -214,13 +262,18 @@ class Tuned(PartsByName):
             or on a cluster, and of Blocks, all rows are brought into memory.
         Y : outputs, n of them
             None if X are `Blocks`, which have them, and weights where they do. Numbers may have
-            gaps, NaN: each column is fitted and scored on the rows that have it.
+            gaps, NaN: each column is fitted and scored on the rows that have it. Label sets are
+            rows of 0 and 1, lists of labels, or texts such as "a;b", and are predicted as such. A
+            column of X that is Y itself is left out.
         groups : array of n labels, optional
             Rows of one group are in one fold.
         sample_weight : array of shape (n,), optional
             What rows count in fits and in scores, of which only the ratios matter. Rows of weight
             0 are left out before anything looks at them. Scales of columns and widths of kernels
             are of the other rows as they are.
+        callback : callable, optional
+            Called with a `skout.apps.tuning.Progress` before and after each trial: what is tried,
+            its score, the best so far, seconds.
 
         Returns
         -------
@@ -233,13 +286,18 @@ class Tuned(PartsByName):
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
+        X = without_target(X, Y)
         try:
-            return self._fit(counted(X, Y, groups, sample_weight), budget, seed, clock)
+            with progress_bar(self.verbose, callback) as told:
+                given = counted(X, Y, groups, sample_weight)
+                return self._fit(given, budget, seed, clock, told)
         except KeyboardInterrupt:
             text = "Tuned.fit was interrupted before it had a model."
             raise KeyboardInterrupt(text) from None
 
-    def _fit(self, given: TuningData, budget: Budget, seed: int, clock: Clock) -> Tuned:
+    def _fit(
+        self, given: TuningData, budget: Budget, seed: int, clock: Clock, callback: Callback | None
+    ) -> Tuned:
         scoring, rows, given = self._checked(given)
         kind = scoring.kind
         if is_one_row(given.weights):
@@ -247,36 +305,74 @@ class Tuned(PartsByName):
             warnings.warn(text, UserWarning, stacklevel=5)
         self.kind_ = kind.name
         self._kind = scoring.metric_name
-        search, basis = self._searched(scoring, rows, given, budget, seed, clock)
+        search, basis = self._searched(scoring, rows, given, budget, seed, clock, callback)
         chosen = choice_of(search, scoring.by_column, self.ensemble)
-        winner = self._winner(search, chosen, seed)
+        winner, seconds = self._winner(search, chosen, seed)
         decoder = kind.decoders(given.Y)[chosen.decoder]
         model = StructuredPredictor(winner, clone(basis), decoder)
-        self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
+
+        def has_time(member: int) -> bool:
+            return seconds[member] <= clock.left + _BEYOND * clock.seconds
+
+        timed = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
+        self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights), **timed)
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
             self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
-        self._describe(kind, given.Y, basis, search, chosen, winner.rows)
+        self._describe(scoring, given.Y, basis, search, chosen, winner.rows)
+        if kind.has_probabilities:
+            self._calibrate(given.Y, basis, search, chosen)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
             self.outer_scores_ = self._outer(given, seed)
         return self
 
+    def _calibrate(self, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen) -> None:
+        """Learn from held-out rows what makes probabilities of predicted coordinates."""
+        folds = search.sample.folds
+        estimates = basis.probabilities(chosen.F.astype(np.float64))
+        truth, weights = codes_of(basis, take(Y, folds.held)), folds.held_weights
+        are_sets = not hasattr(basis, "classes_")
+
+        def fitted(rows: slice | np.ndarray) -> ProbabilityCalibration:
+            own = None if weights is None else weights[rows]
+            return ProbabilityCalibration.fitted(
+                estimates[rows], truth[rows], are_sets=are_sets, weights=own
+            )
+
+        self.calibration_ = fitted(slice(None))
+        block = np.empty(folds.n_held, dtype=int)
+        for (rows, _), number in zip(folds.parts, folds.blocks, strict=True):
+            block[rows] = number
+        honest = np.empty_like(estimates)
+        for number in np.unique(block):
+            rows = block == number
+            honest[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
+        if not are_sets:
+            top = honest.argmax(axis=1)[:, None]
+            honest, truth = (np.take_along_axis(one, top, axis=1)[:, 0] for one in (honest, truth))
+        self.calibration_error_ = expected_calibration_error(honest, truth, weights)
+
     def _checked(self, given: TuningData) -> tuple[OutputScoring, Any, TuningData]:
         """Return the scoring of the outputs, rows as models take them, and what else was given."""
-        name = guess_kind(given.Y) if self.kind is None else self.kind
+        name, names = read_kind(given.Y, self.kind)
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
-        with named("X"):
-            self.encoder_, rows = first_inputs(given.X, self.encoder)
-            names = names_of(given.X)
         if names is not None:
-            self.feature_names_in_ = names
+            self._names, self.labels_ = names, list(names.labels)
+            given = replace(given, Y=names.read(given.Y))
+        with named("X"):
+            self.encoder_, rows = first_inputs(given.X, with_kinds(self.encoder, self.kinds))
+            columns = names_of(given.X)
+        if columns is not None:
+            self.feature_names_in_ = columns
         if width_of(rows) is not None:
-            self.n_features_in_ = width_of(rows) if names is None else len(names)
+            self.n_features_in_ = width_of(rows) if columns is None else len(columns)
         with named("Y"):
             given = replace(given, Y=scoring.check(given.Y))
+        if self.class_weight is not None:
+            given = with_class_weight(given, self.class_weight, scoring.kind.name)
         if given.weights is not None:
             scoring.check_weights()
         kept = observed_rows(given.Y)
@@ -298,40 +394,48 @@ class Tuned(PartsByName):
         budget: Budget,
         seed: int,
         clock: Clock,
+        callback: Callback | None,
     ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
         kind, Y = scoring.kind, given.Y
         basis: Any = kind.basis(Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
-        folds = make_folds(
-            n_rows(X),
-            seed,
-            cv=self.cv,
-            groups=given.groups,
-            width=T.shape[1],
-            y=Y,
-            weights=given.weights,
-            place=given.place,
-        )
-        sample = Sample(X, T, folds, seed, self.n_jobs, clock)
-        outputs = sample.outputs()
-        profile = profile_of(
-            X,
-            folds.n_train,
-            max(part.T.shape[1] for _, part in outputs),
-            is_binary=kind.is_binary(Y),
-            groups=column_groups(self.encoder_),
-            is_weighted=given.weights is not None,
-            n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
-        )
+        maps = checked_maps(self.maps)
+        labels = codes_of(basis, Y) if kind.has_probabilities else None
+        for n_folds in _FOLDS:
+            folds = make_folds(
+                n_rows(X),
+                seed,
+                cv=self.cv,
+                groups=given.groups,
+                width=T.shape[1],
+                y=Y,
+                weights=given.weights,
+                place=given.place,
+                labels=labels,
+                n_folds=n_folds,
+            )
+            sample = Sample(X, T, folds, seed, self.n_jobs, clock)
+            outputs = sample.outputs()
+            profile = profile_of(
+                X,
+                folds.n_train,
+                max(part.T.shape[1] for _, part in outputs),
+                is_binary=kind.is_binary(Y),
+                groups=column_groups(self.encoder_),
+                is_weighted=given.weights is not None,
+                n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
+            )
+            if len(folds.splits) < n_folds or has_time_for(maps, profile, folds, budget):
+                break
         metric = scoring.on_folds(basis, Y, folds)
-        merit = Merit(metric, T[folds.held].astype(np.float32), folds)
+        truth, name = T[folds.held].astype(np.float32), spoken(scoring.metric_name)
+        n_calls = folds.n_parts * len(kind.decoders(Y))
+        merit = Merit(metric, truth, folds, name, scoring.seconds(n_calls))
         checkpoint = self._opened(sample, scoring, merit)
-        maps, decoders = checked_maps(self.maps), list(kind.decoders(Y))
-        search = ModelSearch(
-            sample, profile, merit, decoders, budget, maps, checkpoint, self.verbose
-        )
+        decoders = list(kind.decoders(Y))
+        search = ModelSearch(sample, profile, merit, decoders, budget, maps, checkpoint, callback)
         search.run()
         if not search.trials:
             why = search.failed[0] if search.failed else "the budget has no room for any"
@@ -358,31 +462,48 @@ class Tuned(PartsByName):
             maps=[one.name for one in checked_maps(self.maps)],
         )
 
-    def _winner(self, search: ModelSearch, chosen: Chosen, seed: int) -> Averaged:
-        """Return the chosen members as a map to fit, on all rows or on those there is time for."""
+    def _winner(
+        self, search: ModelSearch, chosen: Chosen, seed: int
+    ) -> tuple[Averaged, list[float]]:
+        """Return the chosen members as a map to fit, on all rows or on those there is time for, and
+        the seconds that each is foreseen to take."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
         built = [one.build(seed, self.n_jobs, self.device) for one in sizes]
         members = [one.estimator(model, has_gaps) for one, model in zip(sizes, built, strict=True)]
         rows = [one.rows for one in sizes]
         is_whole = all(most is None for most in rows)
-        return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
+        winner = Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
+        pairs = zip(chosen.trials, sizes, strict=True)
+        return winner, [search.last_seconds(trial, size) for trial, size in pairs]
 
     def _describe(
-        self, kind: Kind, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen, rows: Any
+        self,
+        scoring: OutputScoring,
+        Y: Any,
+        basis: Any,
+        search: ModelSearch,
+        chosen: Chosen,
+        rows: Sequence[int | None] | None,
     ) -> None:
         """Note what was chosen, the results of all trials and the baselines."""
         self.score_, self.score_error_ = chosen.score, chosen.error
-        means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
-        rows = rows or [None] * len(means)
+        fitted = self.best_estimator_.regressor_
+        weights = fitted.weights_.reshape(len(fitted.used_), -1).mean(axis=1).tolist()
         self.best_settings_ = [
-            {**trial.settings.settings(), "rows": most, "decoder": chosen.decoder, "weight": weight}
-            for trial, most, weight in zip(chosen.trials, rows, means, strict=True)
+            {
+                **chosen.trials[k].settings.settings(),
+                "rows": None if rows is None else rows[k],
+                "decoder": chosen.decoder,
+                "weight": weight,
+            }
+            for k, weight in zip(fitted.used_, weights, strict=True)
         ]
-        self.baselines_, self._forest_rows = baselines_of(kind, Y, basis, search)
-        self.results_ = rows_of(search, self.baselines_["constant"])
+        self.baselines_, self._forest_rows = baselines_of(scoring, Y, basis, search)
+        self.results_ = rows_of(search, self._kind, self.baselines_["constant"])
         self.n_splits_ = len(search.sample.folds.splits)
         self.left_out_ = search.left_out
-        self.interrupted_, self.cut_ = search.interrupted, search.cut + chosen.cut
+        left = len(chosen.trials) - len(fitted.used_)
+        self.interrupted_, self.cut_ = search.interrupted, len(search.cut) + chosen.cut + left
         self.n_rows_ = n_rows(search.sample.X)
         some = rows_line(self)
         if some:
@@ -396,7 +517,9 @@ class Tuned(PartsByName):
     def _outer(self, given: TuningData, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
         n, how = n_rows(given.Y), {"groups": given.groups, "place": given.place}
-        folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, **how)
+        basis = self.best_estimator_.output_basis_
+        labels = codes_of(basis, given.Y) if hasattr(self, "calibration_") else None
+        folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, labels=labels, **how)
         scores = []
         for train, held in folds.splits:
             inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
@@ -420,9 +543,16 @@ class Tuned(PartsByName):
         -------
         outputs : n of them
         """
+        outputs = self._predicted(X, candidates)
+        return outputs if self._names is None else self._names.write(outputs)
+
+    def _predicted(self, X: Any, candidates: Any = None) -> Any:
+        """Return predictions as models make them: label sets are rows of 0 and 1."""
         rows = self._rows(X)
         if candidates is None:
             return self.best_estimator_.predict(rows)
+        if self._names is not None:
+            candidates = self._names.read(candidates)
         F = self.best_estimator_.predict_coordinates(rows)
         return self.searcher_.decode(F, candidates)
 
@@ -464,8 +594,9 @@ class Tuned(PartsByName):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return how likely each class, or each label, is.
 
-        Coordinates of classes and label sets, fitted by least squares, estimate probabilities; here
-        they are made such. The labels of a set need not be those above 1/2: a metric chose them.
+        Coordinates of classes and label sets estimate probabilities; what held-out
+        rows say of them, `calibration_`, makes them come true as often as they say. The labels of
+        a set need not be those above 1/2: a metric chose them.
 
         Parameters
         ----------
@@ -476,7 +607,9 @@ class Tuned(PartsByName):
         probabilities : ndarray of shape (n, n_classes), rows of sum 1, or (n, n_labels)
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
-        return self.best_estimator_.output_basis_.probabilities(F)
+        estimates = self.best_estimator_.output_basis_.probabilities(F)
+        calibration = getattr(self, "calibration_", None)  # files of before have none
+        return estimates if calibration is None else calibration.apply(estimates)
 
     @available_if(_has_probabilities)
     def decision_function(self, X: Any) -> np.ndarray:
@@ -519,9 +652,15 @@ class Tuned(PartsByName):
         scoring = OutputScoring(resolve(self.kind_, KINDS, "kind"), self.scoring)
         metric = scoring.metric(self.best_estimator_.output_basis_)
         with named("Y"):
-            Y = scoring.check(Y)
-        found = self.predict(X, candidates)
-        given = counted(found, Y, None, sample_weight)
+            Y = scoring.check(Y if self._names is None else self._names.read(Y))
+        if scoring.takes_probabilities:
+            predicted = self.predict_proba(X)
+        else:
+            predicted = self._predicted(X, candidates)
+        if self._names is not None and Y.shape[1] > predicted.shape[1]:  # labels that are new
+            predicted = sparse.csr_matrix(predicted, copy=True)
+            predicted.resize(Y.shape)
+        given = counted(predicted, Y, None, sample_weight)
         if given.weights is not None:
             scoring.check_weights()
         given = given.with_outputs()
@@ -551,6 +690,12 @@ class Tuned(PartsByName):
         """
         check_is_fitted(self)
         return drawn(self, ax)
+
+    def _repr_html_(self) -> str:
+        """Return a page for notebooks: what was tried, as a table and as a plot."""
+        if not hasattr(self, "results_"):
+            return super()._repr_html_()
+        return page(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -137,12 +137,16 @@ def make_folds(
     y: Any = None,
     weights: np.ndarray | None = None,
     place: np.ndarray | None = None,
+    labels: Any = None,
+    n_folds: int = _FOLDS,
 ) -> Folds:
     """Deal n rows into folds, see `cv` of `Tuned`: repeated for few rows, one split for many.
 
+    They are dealt once where there are fewer than five, `n_folds`: then time is short.
     Where there are many output coordinates, their `width`, one split with fewer held-out rows does.
-    Some splitters look at the outputs `y`. Splits that are passed number the rows as the user does:
-    `place` says where each is among the n, -1 where it was left out; None where all are there.
+    Some splitters look at the outputs `y`. Of `labels`, rows of 0 and 1 (n, L), each fold has its
+    share. Splits that are passed number the rows as the user does: `place`
+    says where each is among the n, -1 where it was left out; None where all are there.
     """
     if groups is not None and any(map(is_gap, np.asarray(groups).tolist())):
         raise ValueError("groups has rows without a label: give each one.")
@@ -151,15 +155,20 @@ def make_folds(
         cv, is_dealt = (_FOLDS, True) if cv is None else (cv, isinstance(cv, Integral))
         if place is not None and not (is_dealt or hasattr(cv, "split")):
             numbers, groups = place, None  # splits that are passed number all rows of the user
-        dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups)
+        by_label = labels is not None and groups is None and isinstance(cv, Integral)
+        y = labels if by_label else y
+        dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups, stratified=by_label)
     elif n < _MANY and n * width < _HEAVY:
-        repeats = 3 if n < _FEW else 2 if n < _SOME else 1
-        dealt = [split for k in range(repeats) for split in deal(_FOLDS, n, random_state=seed + k)]
-    else:
-        from sklearn.model_selection import ShuffleSplit  # slow to import
-
+        repeats = 1 if n >= _SOME or n_folds < _FOLDS else 2 if n >= _FEW else 3
+        how = {"stratified": labels is not None}
+        dealt = [
+            split
+            for k in range(repeats)
+            for split in deal(n_folds, n, labels, random_state=seed + k, **how)
+        ]
+    else:  # one of many folds
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
-        dealt = deal(ShuffleSplit(1, test_size=held, random_state=seed), n)
+        dealt = deal(n // held, n, labels, random_state=seed, stratified=labels is not None)[:1]
     splits = [(np.sort(numbers[train]), numbers[held]) for train, held in dealt]
     splits = [(train[train >= 0], held[held >= 0]) for train, held in splits]
     if any(len(train) < 2 or len(held) == 0 for train, held in splits):

@@ -5,7 +5,8 @@ NaN is what a row does not have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,21 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
     are_equal = np.ptp(weights[rows]) == 0.0
     given = TuningData(X, Y, groups, None if are_equal else _of_mean_one(weights))
     return given if len(rows) == len(weights) else given.at(rows)
+
+
+def with_class_weight(
+    given: TuningData, class_weight: Mapping[Any, float] | str, kind: str
+) -> TuningData:
+    """Return the rows with weights times those of their classes."""
+    if kind != "classes":
+        raise ValueError(f"class_weight is for classes. Got {class_weight!r} for kind={kind!r}.")
+    from sklearn.utils.class_weight import compute_sample_weight  # slow to import
+
+    each = compute_sample_weight(class_weight, given.Y)
+    if not np.all(np.isfinite(each)) or each.min() <= 0.0:
+        raise ValueError(f"class_weight must be positive numbers. Got {class_weight!r} instead.")
+    weights = each if given.weights is None else each * given.weights
+    return replace(given, weights=None if np.ptp(weights) == 0.0 else _of_mean_one(weights))
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:

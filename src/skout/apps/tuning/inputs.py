@@ -192,10 +192,18 @@ def first_inputs(X: Any, encoder: TableEncoder | None) -> tuple[TableEncoder | N
     """
     if isinstance(X, EncodedRows):
         return X.encoder, np.asarray(X)
-    if not is_frame(X) or has_only_numbers(X):
+    if not is_frame(X) or (has_only_numbers(X) and not getattr(encoder, "kinds", None)):
         return None, read_inputs(X, None, names_of(X))
     fitted = TableEncoder() if encoder is None else clone(encoder)
     return fitted, fitted.fit_transform(X)
+
+
+def with_kinds(encoder: TableEncoder | None, kinds: dict[str, str] | None) -> TableEncoder | None:
+    """Return an encoder for which columns are of these kinds; of None, None without kinds."""
+    if not kinds:
+        return encoder
+    fresh = TableEncoder() if encoder is None else clone(encoder)
+    return fresh.set_params(kinds={**(fresh.kinds or {}), **kinds})
 
 
 def names_of(X: Any) -> np.ndarray | None:

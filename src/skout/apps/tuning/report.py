@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from skout.dev import extra, take
-from skout.kinds import KINDS, Kind
+from skout.kinds import KINDS
 
-from .search import ModelSearch, Trial
+from .scoring import OutputScoring, shown, spoken
+from .search import Callback, CutTrial, ModelSearch, Progress, Trial
 
-_NAMES = {
-    "example_f1": "F1",
-    "kendall_tau": "Kendall's tau",
-    "r2": "R2",
-    "accuracy": "accuracy",
-}
+# Of the page in notebooks: rows of its table, and the size of its plot.
+_SHOWN, _WIDTH, _HEIGHT = 15, 360, 180
+_COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb6622", "#777777")
+
+
+@contextmanager
+def progress_bar(verbose: bool, callback: Callback | None) -> Iterator[Callback | None]:
+    """Yield what is to be called after each trial: a bar on the screen, and the callback."""
+    if not verbose:
+        yield callback
+        return
+    with tqdm(desc="trials", unit="trial") as bar:
+
+        def tell(progress: Progress) -> None:
+            bar.update(progress.trial - 1 - bar.n if progress.score is None else 1)
+            bar.set_postfix_str(str(progress).partition(": ")[2])
+            if callback is not None:
+                callback(progress)
+
+        yield tell
 
 
 def baselines_of(
-    kind: Kind, Y: Any, basis: Any, search: ModelSearch
+    scoring: OutputScoring, Y: Any, basis: Any, search: ModelSearch
 ) -> tuple[dict[str, float], int | None]:
     """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
-    folds, weights = search.sample.folds, search.sample.weights
-    parts = [
-        np.tile(basis.transform(kind.baseline(take(Y, train), weights(train))), (len(held), 1))
-        for train, held in folds.splits
-    ]
+    folds, sample = search.sample.folds, search.sample
+
+    def constant(train: np.ndarray) -> np.ndarray:
+        weights = sample.weights(train)
+        if scoring.takes_probabilities:  # how often each class is
+            return np.average(sample.T[train], axis=0, weights=weights)[None]
+        return basis.transform(scoring.kind.baseline(take(Y, train), weights))
+
+    parts = [np.tile(constant(train), (len(held), 1)) for train, held in folds.splits]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
     baselines = {"constant": float((table @ folds.weights).max())}
     forests = [trial for trial in search.trials if trial.settings.family == "forest"]
@@ -39,33 +62,39 @@ def baselines_of(
     return {**baselines, "forest": plain[0].score}, plain[0].settings.rows
 
 
-def rows_of(search: ModelSearch, constant: float) -> list[dict[str, Any]]:
-    """Return a dict for each trial, the best first, and one for the constant prediction."""
-    last = {"score": constant, "standard_error": np.nan, "seconds": 0.0, "rows": search.n}
+def rows_of(search: ModelSearch, metric: str, constant: float) -> list[dict[str, Any]]:
+    """Return a dict for each trial, the best first, one for the constant prediction, and one for
+    each trial that the clock cut off."""
+    last = {"metric": metric, "score": constant, "standard_error": np.nan, "seconds": 0.0}
+    trials = sorted(search.trials, key=lambda one: -one.score)
     return [
-        *(_row(trial, search.n) for trial in sorted(search.trials, key=lambda one: -one.score)),
-        {**last, "stage": "baseline", "map": "constant"},
+        *(_row(trial, metric, search.n) for trial in trials),
+        {**last, "rows": search.n, "stage": "baseline", "cut": "", "map": "constant"},
+        *(_row(trial, metric, search.n) for trial in search.cut),
     ]
 
 
-def _row(trial: Trial, n: int) -> dict[str, Any]:
-    settings = {**trial.settings.settings(), "decoder": trial.decoder}
+def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
+    settings, is_cut = trial.settings.settings(), isinstance(trial, CutTrial)
     return {
-        "score": trial.score,
-        "standard_error": trial.error,
+        "metric": metric,
+        "score": np.nan if is_cut else trial.score,
+        "standard_error": np.nan if is_cut else trial.error,
         "seconds": trial.seconds,
         "rows": settings.pop("rows") or n,
         "stage": trial.stage,
+        "cut": trial.reason if is_cut else "",
         **{
             name: value if isinstance(value, str | int | float | None) else repr(value)
             for name, value in settings.items()
         },
+        **({} if is_cut else {"decoder": trial.decoder}),
     }
 
 
 def line(model: Any) -> str:
     """Return the score with its standard error, and what baselines reach."""
-    name = _NAMES.get(model._kind, model._kind)
+    metric = model._kind
     if hasattr(model, "outer_scores_"):
         scores = model.outer_scores_
         mean, error = scores.mean(), scores.std(ddof=1) / np.sqrt(len(scores))
@@ -74,18 +103,31 @@ def line(model: Any) -> str:
         mean, error = model.score_, model.score_error_
         splits = model.n_splits_
         where = f"in {splits} folds" if splits > 1 else "on held-out rows"
-    parts = [f"{name} {mean:.3f} +- {error:.3f} {where}"]
+    parts = [f"{spoken(metric)} {_number(metric, mean)} +- {_number('', error)} {where}"]
     if "forest" in model.baselines_:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
-        parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
+        parts.append(f"a forest {_number(metric, model.baselines_['forest'])}{rows}")
     constant = KINDS[model.kind_].baseline_name
-    parts.append(f"{constant} {model.baselines_['constant']:.3f}")
-    n = len(model.results_) - 1
-    cut = f"the clock ended the search after {n} {'trial' if n == 1 else 'trials'}"
-    parts += [rows_line(model), cut if model.cut_ else ""]
+    parts.append(f"{constant} {_number(metric, model.baselines_['constant'])}")
+    parts += [rows_line(model), cut_line(model)]
     parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
     parts.append("" if model.encoder_ is None else model.encoder_.summary())
     return "; ".join(filter(None, parts))
+
+
+def _number(metric: str, score: float) -> str:
+    """Return a score as people read it, with three decimals or four digits."""
+    value = shown(metric, score)
+    return f"{value:.3f}" if abs(value) < 10.0 or np.isnan(value) else f"{value:.4g}"
+
+
+def cut_line(model: Any) -> str:
+    """Return how many trials there were and what the clock cut off, nothing where it did not."""
+    if not model.cut_:
+        return ""
+    n = len(_finished(model))
+    trials = f"{n} {'trial' if n == 1 else 'trials'}"
+    return f"the clock ended the search after {trials}, and cut off {model.cut_} that were planned"
 
 
 def rows_line(model: Any) -> str:
@@ -104,14 +146,98 @@ def drawn(model: Any, ax: Any) -> Any:
         import matplotlib.pyplot as plt
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
     for name in dict.fromkeys(row["map"] for row in model.results_):
-        trials = [row for row in model.results_ if row["map"] == name and row["seconds"] > 0.0]
+        trials = [row for row in _finished(model) if row["map"] == name]
         if trials:
             keys = ("seconds", "score", "standard_error")
             columns = [[row[key] for row in trials] for key in keys]
             ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
     ax.axhline(model.score_, linestyle="-", label="the choice")
     ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
-    name = _NAMES.get(model._kind, model._kind)
-    ax.set(xscale="log", xlabel="seconds of a trial", ylabel=name)
+    ax.set(xscale="log", xlabel="seconds of a trial", ylabel=spoken(model._kind))
     ax.legend()
     return ax
+
+
+def _finished(model: Any) -> list[dict[str, Any]]:
+    """Return the rows of trials that have a score."""
+    return [row for row in model.results_ if not row.get("cut") and row["map"] != "constant"]
+
+
+def page(model: Any) -> str:
+    """Return what a notebook shows of a fitted model: its summary, a table and a plot, as HTML."""
+    trials = _finished(model)
+    names = ("map", "scaling", "rows", "seconds", "stage")
+    head = "".join(f"<th>{name}</th>" for name in (spoken(model._kind), "error", *names))
+    cells = [
+        [
+            _number(model._kind, row["score"]),
+            _number("", row["standard_error"]),
+            *(_cell(row.get(name)) for name in names),
+        ]
+        for row in trials[:_SHOWN]
+    ]
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
+    )
+    more = f"<p>and {len(trials) - _SHOWN} more trials</p>" if len(trials) > _SHOWN else ""
+    title = f"Tuned, {KINDS[model.kind_].plural}"
+    return (
+        f"<div class='skout-tuned'><b>{html.escape(title)}</b><p>{html.escape(line(model))}</p>"
+        f"{_plot(model, trials)}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"{more}</div>"
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
+
+
+def _plot(model: Any, trials: list[dict[str, Any]]) -> str:
+    """Return the scores of trials against their seconds, on a scale of logarithms, as SVG."""
+    if not trials:
+        return ""
+    x = np.log10(np.maximum([row["seconds"] for row in trials], 1e-3))
+    scores = np.array([row["score"] for row in trials])
+    high, middle = max(scores.max(), model.score_), float(np.median(scores))
+    low = max(scores.min(), middle - 3.0 * (high - middle) - 1e-9)  # far below is at the edge
+    maps = list(dict.fromkeys(row["map"] for row in trials))
+    colors = [_COLORS[i % len(_COLORS)] for i in range(len(maps))]
+    right = _WIDTH - 120
+
+    def across(value: float) -> float:
+        return 40.0 + (right - 50.0) * (value - x.min()) / max(np.ptp(x), 1e-9)
+
+    def down(value: float) -> float:
+        share = (np.clip(value, low, high) - low) / max(high - low, 1e-9)
+        return _HEIGHT - 30.0 - (_HEIGHT - 50.0) * share
+
+    def dot(left: float, top: float, name: str, text: str) -> str:
+        color, title = colors[maps.index(name)], html.escape(text)
+        place = f"cx='{left:.1f}' cy='{top:.1f}' r='3.5'"
+        return f"<circle {place} fill='{color}'><title>{title}</title></circle>"
+
+    def text(left: float, top: float, words: str, anchor: str = "start") -> str:
+        place = f"x='{left:.1f}' y='{top:.1f}' text-anchor='{anchor}'"
+        return f"<text {place}>{html.escape(words)}</text>"
+
+    parts = [
+        dot(across(a), down(row["score"]), row["map"], f"{row['map']} {row['score']:.4g}")
+        for a, row in zip(x, trials, strict=True)
+    ]
+    for i, name in enumerate(maps):
+        parts += [dot(right + 6, 22 + 15 * i, name, name), text(right + 14, 26 + 15 * i, name)]
+    parts += [text(36, down(v) + 4, _number(model._kind, v), "end") for v in (low, high)]
+    parts += [text(40, _HEIGHT - 8, f"{10 ** x.min():.2g} s")]
+    parts += [text(right, _HEIGHT - 8, f"{10 ** x.max():.2g} s", "end")]
+    level = f"y1='{down(model.score_):.1f}' y2='{down(model.score_):.1f}'"
+    parts += [
+        f"<line x1='40' x2='{right}' {level} stroke='#999' stroke-dasharray='4 3'>"
+        "<title>the choice</title></line>"
+    ]
+    return (
+        f"<svg width='{_WIDTH}' height='{_HEIGHT}' font-size='11' font-family='sans-serif' "
+        "fill='currentColor' role='img'><title>Scores of trials against their seconds</title>"
+        f"{''.join(parts)}</svg>"
+    )

@@ -1,7 +1,8 @@
 """The search: a portfolio on few rows, the best of it on more, then neighbors of the best.
 
-What is tried next depends on scores and on the costs of maps, never on the clock. The clock only
-cuts off: a trial that would not end in time is left out or stopped, and the search says so.
+What is tried next depends on scores and on the costs of maps, never on the clock: a faster machine
+gets further in the same order. The clock only cuts off: a trial that would not end in time is left
+out, made smaller or stopped, and the search says so.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from tqdm.auto import tqdm
 
 from skout.dev import Checkpoint, check_number, n_rows
 
 from .clock import OutOfTime
+from .folds import Folds
 from .maps import Map, RandomForestMap
 from .maps.base import CALL
 from .samples import Profile, Sample
@@ -28,25 +30,74 @@ from .scoring import Merit
 #: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 
+#: Called after each trial of a search.
+Callback: TypeAlias = Callable[["Progress"], object]
+
 # Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`), and for many rows
 # on the tables of benchmarks/budget.py.
-# Shares of the budget: of all that is planned, and of it for the last fits and for averages.
-_PLANNED, _LAST, _AVERAGES = 0.85, 0.2, 0.08
-# A trial may take so many times its planned seconds by the clock, or this share of the budget.
-_OVERRUN, _LEAST_LIMIT = 5.0, 0.125
-# Seconds that are kept for the last fit by the clock are at most this share of the budget.
-_MOST_KEPT = 0.4
+# Shares of the budget: what no trial begins after, whatever else is to come; what the search plans
+# for last fits and for averages, in seconds of the reference machine.
+_MARGIN, _LAST, _AVERAGES = 0.08, 0.25, 0.08
+# By the clock, last fits are foreseen for so many maps, and get at most this share of the budget.
+_LIKELY_MEMBERS, _MOST_KEPT = 3, 0.4
+# Averages that are scored, about: what the clock keeps for them.
+_AVERAGES_SCORED = 300
+# A trial may take so many times its foreseen seconds by the clock, or this share of the budget;
+# the first one, without which there is no model, this share.
+_OVERRUN, _LEAST_LIMIT, _FIRST_LIMIT = 3.0, 0.125, 0.5
 # Shares of the seconds for trials that one of all rows may take, or one of fewer, of many rows.
 _WHOLE, _PART = 0.3, 0.2
-# Rows of the first round of many rows, and its share of the seconds for trials.
-_FIRST_ROWS, _FIRST_SHARE = 2000, 0.4
+# Rows of the first round, and its share of the seconds for trials; there is none where all settings
+# to begin with take at most this many times the seconds for trials on all rows.
+_FIRST_ROWS, _FIRST_SHARE, _WITHOUT = (2000, 1000, 500), 0.5, 1.5
+# Five folds become three, or two, where all settings to begin with take more than so many times the
+# seconds for trials; one that takes more than this share of them is tried after the others.
+_FAR_TOO_MANY, _LONG = 2.0, 0.2
+# Trials before that of the forest that the others are compared with.
+_BEFORE_FOREST = 3
+# Rows of the one trial that there is when the clock stopped all others.
+_LEAST_ROWS = 500
 # Settings that are promoted from few rows to all, besides the best of each map.
 _PROMOTED = 6
+# Trials of refinement without a gain, after which the search ends before its seconds do.
+# It is a gain from this share of a standard error on.
+_PATIENCE, _GAIN = 30, 0.05
 # A machine counts as so many times faster than planned at most, where last fits are foreseen.
 _LEAST_PACE = 0.1
+# The pace of a map that was not tried yet is that of the others, and this at least.
+_NEW_PACE = 0.7
 # Seconds for a number that a decoder looks at; those of one scoring from which at most so many
-# cells of a path are scored.
-_DECODE, _SLOW, _SCORED = 3e-9, 0.03, 8
+# cells of a path are scored, and no more than take this share of the seconds for trials.
+_DECODE, _SLOW, _SCORED, _SCORED_SHARE = 3e-9, 0.03, 8, 0.1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: what `Tuned.fit` tells its `callback` before and after each trial."""
+
+    trial: int  # its number, from 1
+    map: str  # the name of the map that is tried
+    settings: dict[str, Any]  # of that map
+    stage: str  # "few rows", "baseline", "portfolio" or "refinement"
+    metric: str  # what scores are called
+    score: float | None  # of this trial; None before it has ended, and where it was cut off
+    best: float | None  # the best score so far
+    seconds: float  # since the fit began
+    budget: float  # seconds, inf for a budget in fits
+
+    def __str__(self) -> str:
+        best = "" if self.best is None else f", best {self.metric} so far {abs(self.best):.4g}"
+        return f"trial {self.trial}: {self.map}{best}"
+
+
+@dataclass(frozen=True)
+class CutTrial:
+    """Settings that the clock had no time for, or stopped."""
+
+    settings: Map
+    stage: str
+    seconds: float
+    reason: str
 
 
 @dataclass
@@ -77,9 +128,8 @@ class Budget:
     fits: float = np.inf
 
     def __post_init__(self) -> None:
-        planned = _PLANNED * self.seconds
-        self.for_last_fits, self.for_averages = _LAST * planned, _AVERAGES * planned
-        self.for_trials = (1.0 - _LAST - _AVERAGES) * planned
+        self.for_last_fits, self.for_averages = _LAST * self.seconds, _AVERAGES * self.seconds
+        self.for_trials = (1.0 - _LAST - _AVERAGES - _MARGIN) * self.seconds
 
     @classmethod
     def of(cls, budget: float | str) -> Budget:
@@ -91,6 +141,13 @@ class Budget:
             text = f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
             raise ValueError(text)
         return cls(fits=float(fits[1]))
+
+
+def has_time_for(maps: Sequence[type[Map]], profile: Profile, folds: Folds, budget: Budget) -> bool:
+    """Whether the settings to begin with are not far too many for these folds."""
+    starts = [start for kind in maps for _, start in kind.defaults(profile)]
+    seconds = sum(start.path_cost(profile, folds.n_train, folds) for start in starts)
+    return profile.n_models * seconds <= _FAR_TOO_MANY * budget.for_trials
 
 
 class ModelSearch:
@@ -105,7 +162,7 @@ class ModelSearch:
         budget: Budget,
         maps: Sequence[type[Map]],
         checkpoint: Checkpoint | None = None,
-        verbose: bool = False,
+        callback: Callback | None = None,
     ) -> None:
         self.sample, self.profile, self.merit, self.clock = sample, profile, merit, sample.clock
         self.decoders, self.budget, self.checkpoint = decoders, budget, checkpoint
@@ -117,11 +174,11 @@ class ModelSearch:
         self.failed: list[str] = []
         self.spent, self.n_fits = 0.0, 0
         self.interrupted = False
-        self.cut = 0  # trials that the clock left out or stopped
+        self.cut: list[CutTrial] = []
         self.scoring = [0.0, 0]  # seconds, and how often
         self._seen: set[str] = set()
         self._results = {} if checkpoint is None else _stored(checkpoint)
-        self._bar = tqdm(desc="trials", disable=not verbose, unit="trial")
+        self._callback = callback
 
     def run(self) -> None:
         """Try settings until the budget is spent; Ctrl-C stops with what there is."""
@@ -133,18 +190,30 @@ class ModelSearch:
                     self._warn_if_short(settings)
                 in_time = self._in_time(settings)
                 self._seen.add(repr(settings))
-                self.cut += in_time is not settings
+                if in_time is not settings:
+                    self._cut_off(settings, stage)
                 if in_time is not None:
                     self._try(in_time, stage)
-                elif self._clock_left() <= 0.0:
+                if (in_time is None and self._clock_left() <= 0.0) or not (
+                    self.trials or self.failed
+                ):
                     break
+            if not self.trials and self.cut:
+                self._try(self._least(self.cut[0].settings), "few rows", np.inf)
         except KeyboardInterrupt:
             self.interrupted = True
             if not self.trials:
                 raise
             warnings.warn("Interrupted: the best so far is used.", UserWarning, stacklevel=3)
-        finally:
-            self._bar.close()
+
+    def _cut_off(self, settings: Map, stage: str, seconds: float = 0.0, reason: str = "") -> None:
+        """Note what the clock cut off: of the refinement, which has no end, only what it stopped.
+
+        What did not begin is noted once for each reason that the clock had.
+        """
+        if stage != "refinement" or seconds > 0.0:
+            reason = reason or "no time for it on so many rows"
+            self.cut.append(CutTrial(settings, stage, seconds, reason))
 
     # What to try ---------------------------------------------------------------------------------
 
@@ -153,7 +222,8 @@ class ModelSearch:
         todo = self.portfolio()
         most = (1.0 - _FIRST_SHARE) * self._clock_left()  # for trials on more rows
         stage, first = ("few rows", self._small) if self._is_large else ("portfolio", self._sized)
-        yield from self._affordable(stage, map(first, todo[:1]))
+        n_first = 1 if np.isinf(self.budget.seconds) else _BEFORE_FOREST
+        yield from self._affordable(stage, map(first, todo[:n_first]))
         if RandomForestMap in self.maps:
             forest = map(self._as_new, RandomForestMap.baseline(self.profile))
             yield from self._affordable("baseline", map(first, forest))
@@ -162,18 +232,34 @@ class ModelSearch:
                 if self.spent > _FIRST_SHARE * self.budget.for_trials:
                     break
                 if self._clock_left() < most:
-                    self.cut += 1
+                    self._cut_off(few[1], stage)
                     break
                 yield few
             todo = self._promoted(todo)
         yield from self._affordable("portfolio", map(self._sized, todo))
-        while untried := [one for one in map(self._untried, self._leaders()) if one is not None]:
-            yield "refinement", untried[0]
+        if not self.trials:
+            return
+        best, since = -np.inf, 0
+        while since < _PATIENCE or np.isinf(self.budget.seconds):
+            top = max(self.trials, key=lambda trial: trial.merit)
+            has_gain = top.merit > best + _GAIN * np.nan_to_num(top.error)
+            best, since = (top.merit, 0) if has_gain else (best, since + 1)
+            untried = next(filter(None, map(self._untried, self._leaders())), None)
+            if untried is None:
+                return
+            yield "refinement", untried
 
     def portfolio(self) -> list[Map]:
         """Return the settings that all maps begin with, the most promising ones first."""
         starts = [start for kind in self.maps for start in kind.defaults(self.profile)]
-        return [self._as_new(one) for _, one in sorted(starts, key=lambda start: start[0])]
+        ordered = [self._as_new(one) for _, one in sorted(starts, key=lambda start: start[0])]
+        most = _LONG * self.budget.for_trials
+        return sorted(ordered, key=lambda one: self._shortest(one) > most)
+
+    def _shortest(self, settings: Map) -> float:
+        """Return the seconds of a trial in the smallest size, on the fewest rows of a first one."""
+        rows = min(self.n, _FIRST_ROWS[-1] if self.budget.seconds < np.inf else self.n)
+        return self.cost(replace(settings.sizes(rows)[-1][0], rows=rows))
 
     def _as_new(self, settings: Map) -> Map:
         """Return settings as they are to be tried: with dense rows where the map needs them."""
@@ -183,18 +269,43 @@ class ModelSearch:
     @property
     def _is_large(self) -> bool:
         """Whether settings are compared on few rows first."""
-        return self.n > 1.5 * _FIRST_ROWS and np.isfinite(self.budget.seconds)
+        return self.first_rows is not None
+
+    @cached_property
+    def first_rows(self) -> int | None:
+        """Rows that settings are compared on first, as many as there is time for; None for all."""
+        if np.isinf(self.budget.seconds):
+            return None
+        todo = self.portfolio()
+        are_many = self.n > 1.5 * _FIRST_ROWS[0]
+        if not are_many and sum(map(self.cost, todo)) <= _WITHOUT * self.budget.for_trials:
+            return None
+        sizes = [rows for rows in _FIRST_ROWS if self.n > 1.5 * rows]
+        seconds = _FIRST_SHARE * self.budget.for_trials
+
+        def total(rows: int) -> float:
+            sized = (replace(one.sizes(rows)[-1][0], rows=rows) for one in todo)
+            return sum(map(self.cost, sized))
+
+        return next(
+            (rows for rows in sizes if total(rows) <= seconds), sizes[-1] if sizes else None
+        )
 
     def steps_of_rows(self) -> list[int | None]:
         """Return how many rows a trial may be on, all of them (None) first."""
-        sizes = [_FIRST_ROWS * 2**k for k in range(32)]
-        fewer = [n for n in sizes if 1.3 * n < self.n] if self._is_large else []
-        return [None, *reversed(fewer)]
+        first = self.first_rows
+        fewer = [] if first is None else [first * 2**k for k in range(32)]
+        return [None, *(n for n in reversed(fewer) if 1.3 * n < self.n)]
+
+    def _least(self, settings: Map) -> Map:
+        """Return settings in the smallest size, on very few rows."""
+        rows = min(self.n, _LEAST_ROWS)
+        return replace(settings.sizes(rows)[-1][0], rows=rows)
 
     def _small(self, settings: Map) -> Map:
         """Return settings for a first trial: on few rows, in the smallest size."""
-        rows = min(self.n, _FIRST_ROWS)
-        return replace(settings.sizes(rows)[-1][0], rows=rows)
+        rows = self.first_rows
+        return replace(settings.sizes(rows or self.n)[-1][0], rows=rows)
 
     def _sized(self, settings: Map) -> Map:
         """Return settings with the rows, and in the size, that there is time for."""
@@ -226,14 +337,16 @@ class ModelSearch:
         return [one for one in in_time if one.n_rows == most[repr(one.settings.origin)]]
 
     def _leaders(self) -> list[Trial]:
-        """Return the best trial of each map, the best maps first more often."""
+        """Return the best trial of each map, the best maps first more often, then all others."""
+        ranked = sorted(self.finalists(), key=lambda trial: -trial.merit)
         best: dict[str, Trial] = {}
-        for trial in sorted(self.finalists(), key=lambda trial: -trial.merit):
+        for trial in ranked:
             best.setdefault(trial.settings.family, trial)
         leaders = list(best.values())
         turn = len(self.trials) % 4  # best, best, second, third
         at = min((0, 0, 1, 2)[turn], max(len(leaders) - 1, 0))
-        return leaders[at : at + 1] + leaders[:at] + leaders[at + 1 :]
+        others = [trial for trial in ranked if trial is not best[trial.settings.family]]
+        return leaders[at : at + 1] + leaders[:at] + leaders[at + 1 :] + others
 
     def _untried(self, leader: Trial) -> Map | None:
         """Return the first neighbor of a trial that is new, and that there is budget for."""
@@ -253,10 +366,8 @@ class ModelSearch:
 
     def _has_room(self, settings: Map, is_baseline: bool = False) -> bool:
         """Whether the budget has room for a trial, and for the last fit of what it may choose."""
-        if self.n_fits >= self.budget.fits:
-            return False
-        has_room = self.spent + self.cost(settings) <= self.budget.for_trials
-        return has_room and (is_baseline or self._has_time(settings))
+        has_fits = self.n_fits < self.budget.fits
+        return has_fits and (is_baseline or self._has_time(settings))
 
     def _has_time(self, settings: Map) -> bool:
         """Whether settings can be fitted on as many rows as a trial has at the end."""
@@ -271,13 +382,22 @@ class ModelSearch:
         """Return the seconds that a trial is planned with: its path, decoded and scored."""
         n, cells = min(self.n, settings.rows or self.n), settings.n_cells
         seconds = settings.path_cost(self.profile, n, self.sample.folds)
-        scored = cells if self.scoring_seconds <= _SLOW else min(cells, _SCORED)
+        scored = min(cells, self._most_scored)
         return CALL + self.profile.n_models * seconds + scored * self.scoring_seconds
 
     @property
     def scoring_seconds(self) -> float:
         """The seconds that it takes to decode and score the held-out rows, as planned."""
-        return 1e-4 + self.merit.truth.size * (3 + len(self.decoders)) * _DECODE
+        decoded = self.merit.truth.size * (3 + len(self.decoders)) * _DECODE
+        return 1e-4 + decoded + self.merit.seconds
+
+    @property
+    def _most_scored(self) -> int:
+        """The cells of a path that are scored: where that takes long, those of best coordinates."""
+        if self.scoring_seconds <= _SLOW:
+            return 10**6
+        affordable = min(_SCORED_SHARE * self.budget.for_trials / self.scoring_seconds, _SCORED)
+        return max(int(affordable), 2)
 
     def _pace(self, trials: list[Trial]) -> float:
         """Return the seconds of trials over those that they were planned with."""
@@ -293,12 +413,24 @@ class ModelSearch:
 
     def _clock_left(self) -> float:
         """Return the seconds that the clock leaves for trials, before averages and last fits."""
-        if np.isinf(self.clock.seconds):
-            return np.inf
-        best = max(self.trials, key=lambda trial: trial.merit, default=None)
-        last = 0.0 if best is None else self.last_seconds(best)
-        kept = max(self.budget.for_last_fits, min(last, _MOST_KEPT * self.clock.seconds))
-        return self.clock.left - kept - self.budget.for_averages
+        return self.clock.left - self._kept() if np.isfinite(self.clock.seconds) else np.inf
+
+    def _kept(self) -> float:
+        """Return the seconds that are kept for last fits, averages and what is not foreseen."""
+        ranked = sorted(self.trials, key=lambda trial: -trial.merit)
+        best = {trial.settings.family: trial for trial in reversed(ranked)}
+        likely = sorted(best.values(), key=lambda trial: -trial.merit)[:_LIKELY_MEMBERS]
+        # of few rows, members may be fitted on all of them at the end, if there is time
+        whole = [(trial, replace(trial.settings, rows=None)) for trial in likely]
+        last = sum(self.last_seconds(*pair) for pair in whole) or self.budget.for_last_fits
+        scored, n = self.scoring
+        averages = min(_AVERAGES_SCORED * scored / max(n, 1), self.budget.for_averages)
+        return min(last, _MOST_KEPT * self.clock.seconds) + averages + _MARGIN * self.clock.seconds
+
+    def _pace_of(self, settings: Map) -> float:
+        """Return the pace of the trials of the same map, or else of all, so far."""
+        alike = [trial for trial in self.trials if trial.settings.family == settings.family]
+        return self._pace(alike) if alike else max(self._pace(self.trials), _NEW_PACE)
 
     def _in_time(self, settings: Map) -> Map | None:
         """Return settings, on fewer rows where the clock has no time for those; None for no time.
@@ -307,14 +439,13 @@ class ModelSearch:
         """
         if not self.trials or np.isinf(self.clock.seconds):
             return settings
-        alike = [trial for trial in self.trials if trial.settings.family == settings.family]
-        pace, left = self._pace(alike or self.trials), self.clock.left - self.budget.for_averages
+        pace, kept = self._pace_of(settings), self._kept()
         fewer = [n for n in self.steps_of_rows() if n is not None and n < (settings.rows or self.n)]
-        for one in (settings, *(replace(settings, rows=n) for n in fewer)):
-            last = max(pace * self.planned_last(one), self.budget.for_last_fits)
-            has_time = pace * self.cost(one) + last <= left
-            if has_time and (one is settings or repr(one) not in self._seen):
-                return one
+        for sized in (settings, *(replace(settings, rows=n) for n in fewer)):
+            last = pace * self.planned_last(sized) + _MARGIN * self.clock.seconds
+            has_time = pace * self.cost(sized) + max(last, kept) <= self.clock.left
+            if has_time and (sized is settings or repr(sized) not in self._seen):
+                return sized
         return None
 
     def _warn_if_short(self, first: Map) -> None:
@@ -330,27 +461,35 @@ class ModelSearch:
             )
 
     def _limit(self, settings: Map) -> float:
-        """Return the seconds after which a trial is stopped; the first one is not."""
-        if not self.trials:
+        """Return the seconds after which a trial is stopped."""
+        if np.isinf(self.clock.seconds):
             return np.inf
-        most = max(_OVERRUN * self.cost(settings), _LEAST_LIMIT * self.clock.seconds)
-        return min(most, self._clock_left())
+        if not self.trials:
+            return max(_FIRST_LIMIT * self.clock.seconds, 2.0 * self.cost(settings))
+        foreseen = _OVERRUN * self._pace_of(settings) * self.cost(settings)
+        return min(max(foreseen, _LEAST_LIMIT * self.clock.seconds), self._clock_left())
 
     # Trying --------------------------------------------------------------------------------------
 
-    def _try(self, settings: Map, stage: str) -> None:
-        """Run a trial, or take it from the checkpoint, and note how good it was."""
+    def _try(self, settings: Map, stage: str, limit: float | None = None) -> None:
+        """Run a trial, or take it from the checkpoint, and note how good it was.
+
+        It is stopped after so many seconds, or as `_limit` says.
+        """
         key = repr(settings)
         self._seen.add(key)
-        self.spent += self.cost(settings)
+        self.spent += self.cost(settings) if stage != "baseline" else 0.0
         self.n_fits += 1
+        self._tell(settings, stage, None)
         if key not in self._results:
             start = self.clock.now()
             try:
-                with self.clock.limit(self._limit(settings)):
+                with self.clock.limit(self._limit(settings) if limit is None else limit):
                     cell, table, F = self._best_cell(settings)
-            except (ValueError, LinAlgError, MemoryError, OutOfTime) as error:
-                self.cut += isinstance(error, OutOfTime)
+            except OutOfTime as error:
+                self._cut_off(settings, stage, self.clock.now() - start, str(error))
+                return
+            except (ValueError, LinAlgError, MemoryError) as error:
                 self.failed.append(str(error))
                 return
             more = {name: getattr(cell, name) for name in cell.filled}
@@ -358,9 +497,28 @@ class ModelSearch:
             if self.checkpoint is not None:
                 _keep(self.checkpoint, self._results)
         self.trials.append(self._trial(settings, stage, self._results[key]))
-        top, score = max(one.score for one in self.trials), self.trials[-1].score
-        self._bar.update()
-        self._bar.set_postfix_str(f"best {top:.4f}, now {score:.4f} {settings.name}")
+        self._tell(settings, stage, self.trials[-1].score)
+
+    def _tell(self, settings: Map, stage: str, score: float | None) -> None:
+        """Call the callback with what is tried, or was."""
+        if self._callback is None:
+            return
+        best = max((trial.score for trial in self.trials), default=None)
+        spent = self.clock.seconds - self.clock.left if np.isfinite(self.clock.seconds) else 0.0
+        names = settings.settings()
+        self._callback(
+            Progress(
+                trial=self.n_fits,
+                map=names.pop("map"),
+                settings=names,
+                stage=stage,
+                metric=self.merit.name,
+                score=score,
+                best=best,
+                seconds=spent,
+                budget=self.clock.seconds,
+            )
+        )
 
     def _trial(self, settings: Map, stage: str, result: Result) -> Trial:
         more, seconds, table, F = result
@@ -383,9 +541,9 @@ class ModelSearch:
         """Return the best settings of a path, their scores and predictions."""
         weights = self.sample.folds.weights
         cells = [(cell, F) for cell, F in settings.predictions(self.sample) if np.isfinite(F).all()]
-        if self.scoring_seconds > _SLOW:  # then few cells are worth it: those of best coordinates
+        if self.scoring_seconds > _SLOW:
             cells.sort(key=lambda cell: -float(self.merit.smooth(cell[1]) @ weights))
-            cells = cells[:_SCORED]
+            cells = cells[: self._most_scored]
         scored = []
         for cell, F in cells:
             self.clock.check()

@@ -20,6 +20,7 @@ from ..tables.kinds import no_column
 from ..tables.reading import as_texts
 from ..tables.targets import as_target, kind_of_numbers, kind_of_texts
 from .estimator import Tuned
+from .inputs import with_kinds
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,9 @@ class TunedTargets(PartsByName):
         tuned = Tuned() if self.tuned is None else self.tuned
         budget = _share(tuned.budget, len(targets))
         rows = X
-        if is_frame(X) and not has_only_numbers(X):
-            encoder = TableEncoder() if tuned.encoder is None else clone(tuned.encoder)
+        if is_frame(X) and (tuned.kinds or not has_only_numbers(X)):
+            given = with_kinds(tuned.encoder, tuned.kinds)
+            encoder = TableEncoder() if given is None else clone(given)
             rows = EncodedRows.of(encoder.fit_transform(X), encoder)
         self.models_: dict[str, Tuned] = {}
         self._kinds = {name: target.kind for name, target in targets.items() if target.is_text}

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest

@@ -59,6 +59,7 @@ _STAND_IN = 1500
 _FEW_FITS = 4
 # Rows and columns of a tile of K, on the host and on a device; rows that are centered at a time.
 _TILE, _DEVICE_TILE, _ROWS = 1024, 16384, 512
+# Of the rows of a preconditioner: which they are does not change the solution.
 _SEED = 0
 # What is added to a diagonal where rounding hides that a system is positive definite.
 _EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)

@@ -237,8 +237,9 @@ class MomentSystem(System):
         span, sample, options, search = (
             problem.span, problem.sample, problem.options, problem.search
         )  # fmt: skip
-        (engine, known), roles, checkpoint = span.factorized, None, options.checkpoint
-        known = known if span.rows is sample.rows else None  # else it was drawn from other rows
+        (engine, known_rows), roles, checkpoint = span.factorized, None, options.checkpoint
+        if span.rows is not sample.rows:  # landmarks that were given are no rows of the sample
+            known_rows = None
         if search.splits:
             groups, roles = groups_of_splits(search.splits, len(sample.rows))
             sample = replace(sample, groups=groups, n_groups=len(roles))
@@ -246,7 +247,7 @@ class MomentSystem(System):
             checkpoint.add_fit(engine, sample, "direct")
         has_bar = options.verbose or checkpoint is not None
         moments = engine.moments(
-            sample, min(search.alphas), known=known,
+            sample, min(search.alphas), known_rows=known_rows,
             whiten=roles is not None or options.task_matrix is not None,
             center=not options.has_missing,
             progress=Bar(options.verbose, checkpoint) if has_bar else None,

@@ -70,6 +70,7 @@ _SEED = 0
 _WHITENED = (0, 32, 64, 128, 256, 512, 1024, 2048)
 # Estimated loss of precision that is allowed there, by the precision of the rows.
 _LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
+# Steps of the power iteration that estimates an eigenvalue: it chooses a plan, one digit will do.
 _POWER_STEPS = 6
 
 

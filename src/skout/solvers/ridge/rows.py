@@ -57,7 +57,7 @@ _MOST_ENTRIES = 6000
 _GATHERED = 8192
 # Most noise of a preconditioner from products in float32; with more coordinates it is larger.
 _MOST_NOISE, _MOST_ROUGH = 0.1, 512
-_ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
+_ROUNDING = 0.5 * float(np.finfo(np.float32).eps)  # of one number in float32
 # Relative residual of conjugate gradients where they stand for a direct solver, and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
 # What a round of them in float32 makes of the residual.

@@ -7,33 +7,37 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skout.dev import n_rows
 
 from .subject import Subject
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
-_PARTS = 5  # of the rows, by the probability of their class
+# Parts of the rows by the probability of their class: at least, at most, and rows of each.
+_LEAST_PARTS, _MOST_PARTS, _ROWS = 5, 10, 50
 Interval = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Level:
-    """The nominal level, what was found, its standard error, and the size of intervals or sets."""
+    """A nominal level, the observed share with its standard error, and the size of sets."""
 
-    promised: float
-    found: float
+    nominal: float
+    observed: float
     error: float
     size: float | None = None
 
 
 @dataclass(frozen=True)
 class ReportedCalibration:
-    """What was looked at, what its size is called, and the levels."""
+    """What has a probability or a level, what its size is called, the levels, and what was counted
+    at each."""
 
     what: str
     size: str
     levels: list[Level]
+    counted: str = "hold the truth"
 
 
 def calibration_of(subject: Subject) -> ReportedCalibration | None:
@@ -41,8 +45,10 @@ def calibration_of(subject: Subject) -> ReportedCalibration | None:
     model, n = subject.saved.model, n_rows(subject.truth)
     if subject.sets is not None:
         return _of_sets(subject, n)
-    if subject.saved.outputs.kind.estimator_type == "classifier":
+    if subject.has_classes:
         return _of_classes(subject)
+    if subject.proba is not None:
+        return _of_labels(subject, subject.proba)
     if subject.saved.outputs.kind.estimator_type != "regressor":
         return None
     if getattr(model, "calibration_", None) is not None:
@@ -55,11 +61,11 @@ def calibration_of(subject: Subject) -> ReportedCalibration | None:
 def _of_sets(subject: Subject, n: int) -> ReportedCalibration:
     levels = []
     for level in _LEVELS:
-        found = subject.sets.evaluate(
+        measured = subject.sets.evaluate(
             subject.X, subject.truth, candidates=subject.candidates, coverage=level
         )
-        share = found["coverage"]
-        levels.append(Level(level, share, _error(share, n), found["mean_size"]))
+        share = measured["coverage"]
+        levels.append(Level(level, share, _error(share, n), measured["mean_size"]))
     return ReportedCalibration("Prediction sets", "mean size", levels)
 
 
@@ -104,16 +110,28 @@ def _of_deviations(subject: Subject) -> ReportedCalibration | None:
     return _of_intervals("Intervals by the standard deviation", subject, interval)
 
 
-def _of_classes(subject: Subject) -> ReportedCalibration | None:
+def _of_classes(subject: Subject) -> ReportedCalibration:
     """Compare the probability of predicted classes with how often they are right."""
-    proba = getattr(subject.saved.model, "predict_proba", None)
-    if not callable(proba):
-        return None
-    sure = np.max(proba(subject.X), axis=1)
-    right = np.asarray(subject.found) == subject.truth
+    chance = np.max(subject.proba, axis=1)  # type: ignore[arg-type]
+    right = np.asarray(subject.predicted) == subject.truth
+    return ReportedCalibration(
+        "Probabilities of the predicted class", "", _levels(chance, right), "right"
+    )
+
+
+def _of_labels(subject: Subject, proba: np.ndarray) -> ReportedCalibration:
+    """Compare the probability of labels with how often rows have them."""
+    has_label = sparse.csr_matrix(subject.truth)[:, : proba.shape[1]].toarray() > 0
+    levels = _levels(proba.ravel(), has_label.ravel())
+    return ReportedCalibration("Probabilities of labels", "", levels, "in the set")
+
+
+def _levels(chance: np.ndarray, is_so: np.ndarray) -> list[Level]:
+    """Return the mean probability of parts of equal size, and how often it was so in them."""
     levels = []
-    for rows in np.array_split(np.argsort(sure, kind="stable"), _PARTS):
+    n = int(np.clip(len(chance) // _ROWS, _LEAST_PARTS, _MOST_PARTS))
+    for rows in np.array_split(np.argsort(chance, kind="stable"), n):
         if len(rows):
-            share = float(right[rows].mean())
-            levels.append(Level(float(sure[rows].mean()), share, _error(share, len(rows))))
-    return ReportedCalibration("Probabilities of classes", "", levels)
+            share = float(is_so[rows].mean())
+            levels.append(Level(float(chance[rows].mean()), share, _error(share, len(rows))))
+    return levels

@@ -8,24 +8,34 @@ import numpy as np
 
 from skout.dev import n_rows, take
 
+from ...tables.frames import is_frame, names_in
 from ...tables.numerals import read_numbers
+from ..importance import Importance, importances
+from ..results import digits
+from ..using import Scores
 from .calibration import ReportedCalibration, calibration_of
-from .sources import Importance, Point, importances, learning_curve
+from .sources import Point, learning_curve
 from .subject import Subject
 
 # Rows that scores of single rows are computed of; groups of a column, and examples, that are shown.
 _MOST_ROWS, _MOST_GROUPS, _EXAMPLES = 5000, 12, 6
 _PARTS = 5  # of a column of many numbers
+_CELLS = 4  # inputs that are shown of an example, those that matter most
 
 
 @dataclass(frozen=True)
 class Example:
-    """A test row: its number from 1, true and predicted words, and its score."""
+    """A test row: its number from 1, true and predicted words, and its score.
+
+    Of a class, the score is the probability that the model gave to the predicted one; `cells` are
+    the inputs that matter most.
+    """
 
     row: int
     truth: list[str]
-    found: list[str]
+    predicted: list[str]
     score: float
+    cells: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,9 @@ class Report:
             "baseline": None
             if self.baseline is None
             else {"name": self.baseline[0], "metrics": self.baseline[1]},
-            "groups": [vars(one) for one in self.groups],
+            "groups": [vars(group) for group in self.groups],
             "calibration": None if self.calibration is None else asdict(self.calibration),
-            "learning_curve": [vars(one) for one in self.curve],
+            "learning_curve": [vars(point) for point in self.curve],
             "importance": asdict(self.importance),
         }
 
@@ -72,23 +82,25 @@ class Report:
 def measured(subject: Subject) -> Report:
     """Return the numbers of a report."""
     saved, n = subject.saved, subject.evaluation["rows"]
-    some = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
-    truth, found = take(subject.truth, some), take(subject.found, some)
-    score = saved.scores(truth, found)
-    wrong, right = _examples(subject, some, score.each[score.main], score.sign)
+    sampled = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
+    score = saved.scores(take(subject.truth, sampled), take(subject.predicted, sampled))
+    importance = importances(saved, subject.X, subject.truth, subject.predicted, subject.candidates)
+    shown = [loss.column for loss in importance.losses if loss.loss > 0.0][:_CELLS]
+    if subject.has_classes:
+        wrong, right = _closest(subject, shown)
+    else:
+        wrong, right = _extremes(subject, sampled, score, shown)
     return Report(
         subject,
         errors=score.errors(n),
         main=score.main,
         baseline=_baseline(subject),
-        groups=[one for name in subject.groups for one in _groups(subject, name)],
+        groups=[group for name in subject.groups for group in _groups(subject, name)],
         wrong=wrong,
         right=right,
         calibration=calibration_of(subject),
         curve=learning_curve(subject),
-        importance=importances(
-            subject.saved, subject.X, subject.truth, subject.found, subject.candidates
-        ),
+        importance=importance,
     )
 
 
@@ -101,21 +113,54 @@ def _baseline(subject: Subject) -> tuple[str, dict[str, Any]] | None:
     return name, subject.saved.scores(subject.truth, same).metrics
 
 
-def _examples(
-    subject: Subject, some: np.ndarray, each: np.ndarray, sign: float
+def _extremes(
+    subject: Subject, rows: np.ndarray, score: Scores, shown: list[str]
 ) -> tuple[list[Example], list[Example]]:
     """Return the first of the worst rows, and the first of the best ones."""
-    scores = sign * each  # the greater the better
+    each = score.each[score.main]
+    scores = score.sign * each  # the greater the better
     order = np.argsort(scores, kind="stable")
     worst = [i for i in order[:_EXAMPLES] if scores[i] < scores.max()]
     best = [i for i in np.argsort(-scores, kind="stable") if i not in worst][:_EXAMPLES]
+    wrong, right = (
+        [_example(subject, int(rows[i]), float(each[i]), shown) for i in some]
+        for some in (worst, best)
+    )
+    return wrong, right
 
-    def example(i: int) -> Example:
-        row = int(some[i])
-        found = subject.saved.outputs.kind.words(take(subject.found, [row]))[0]
-        return Example(row + 1, subject.shown[row], found, float(each[i]))
 
-    return [example(i) for i in worst], [example(i) for i in best]
+def _closest(subject: Subject, shown: list[str]) -> tuple[list[Example], list[Example]]:
+    """Return the wrong rows that a model of classes was most certain of, and the right ones that
+    it was least certain of."""
+    chance = np.max(subject.proba, axis=1)  # type: ignore[arg-type]
+    is_right = np.asarray(subject.predicted) == subject.truth
+    order = np.argsort(chance, kind="stable")
+    wrong, right = (
+        [_example(subject, int(i), float(chance[i]), shown) for i in rows[:_EXAMPLES]]
+        for rows in (order[::-1][~is_right[order[::-1]]], order[is_right[order]])
+    )
+    return wrong, right
+
+
+def _example(subject: Subject, row: int, score: float, shown: list[str]) -> Example:
+    predicted = subject.saved.outputs.kind.words(take(subject.predicted, [row]))[0]
+    cells = [(name, _cell(subject, row, name)) for name in shown]
+    return Example(row + 1, subject.shown[row], predicted, score, cells)
+
+
+def _cell(subject: Subject, row: int, name: str) -> str:
+    """Return an input of a row as people read it."""
+    X, columns = subject.X, subject.saved.inputs.columns
+    if is_frame(X):
+        value = take(X[names_in(X)[columns.index(name)]], [row])
+        value = getattr(value, "to_numpy", lambda: value)()[0]
+    elif len(getattr(X, "shape", ())) == 2:
+        value = X[row, columns.index(name)]
+    else:
+        value = take(X, [row])[0]
+    if value is None or value != value:
+        return "missing"
+    return digits(float(value)) if isinstance(value, int | float | np.number) else str(value)
 
 
 def _groups(subject: Subject, column: str) -> list[Group]:
@@ -123,7 +168,7 @@ def _groups(subject: Subject, column: str) -> list[Group]:
     found = []
     for value, rows in _grouped([value.strip() for value in subject.groups[column]]):
         score, few = (
-            subject.saved.scores(take(subject.truth, some), take(subject.found, some))
+            subject.saved.scores(take(subject.truth, some), take(subject.predicted, some))
             for some in (rows, rows[:_MOST_ROWS])
         )
         error = few.errors(len(rows))[score.main]

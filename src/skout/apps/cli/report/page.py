@@ -1,13 +1,16 @@
 """The page of a report: one HTML file that needs nothing else."""
 
+import html
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
+from typing import Any
 
 from skout.kinds import Kind
 
 from ..pages import bar, page_in_one_file
+from ..results import digits
 from .calibration import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
@@ -21,10 +24,17 @@ _NAMES = {
     "exact_matches": "exact matches",
     "kendall_tau": "Kendall's tau",
     "kernel_similarity": "similarity",
-    "accuracy": "accuracy",
     "rmse": "RMSE",
     "r2": "R²",
+    "balanced_accuracy": "balanced accuracy",
+    "f1_macro": "F1, mean of classes",
+    "f1_micro": "F1 of all labels",
+    "log_loss": "log loss",
+    "roc_auc": "AUC",
+    "brier": "Brier score",
 }
+# Classes or labels that are listed, and that a confusion table has.
+_MOST_CLASSES, _MOST_CONFUSED = 30, 12
 
 
 def page_of(*reports: Report) -> str:
@@ -49,6 +59,7 @@ def _body(report: Report) -> str:
     costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
     sections = [
         _section("How good it is", _scores(report)),
+        _section(f"Each {'class' if subject.has_classes else 'label'}", _classes(report)),
         _section("What it is", _facts(subject.facts)),
         _section("Where it errs", _groups(report)),
         _section("Wrong and right", _examples(report)),
@@ -65,8 +76,8 @@ def _section(title: str, body: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number as `skout evaluate` prints it; its attribute has all digits."""
-    return "–" if value is None else f'<data value="{value!r}">{value:.6g}</data>'
+    """Return a number with three digits; its attribute has all of them."""
+    return "–" if value is None else f'<data value="{value!r}">{digits(value)}</data>'
 
 
 def _error(value: float | None) -> str:
@@ -74,7 +85,7 @@ def _error(value: float | None) -> str:
 
 
 def _name(metric: str) -> str:
-    return escape(_NAMES.get(metric, metric))
+    return escape(_NAMES.get(metric, metric.replace("_", " ")))
 
 
 def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -100,6 +111,11 @@ def _scores(report: Report) -> str:
             *([] if baseline is None else [number(baseline[1][name])]),
         ]
         for name, value in evaluation["metrics"].items()
+    ]
+    overall = evaluation.get("classes", {}).get("overall", {})
+    rows += [
+        [_name(name), number(value), *([] if baseline is None else [""])]
+        for name, value in overall.items()
     ]
     notes = ["± is one standard error, over the test rows."]
     if baseline is None:
@@ -148,40 +164,110 @@ def _part(value: float | None, most: float) -> float:
     return 0.0 if value is None or most == 0.0 else min(1.0, abs(value) / most)
 
 
+def _classes(report: Report) -> str:
+    """Return the scores of each class or label, and which classes are taken for which."""
+    scores = report.subject.evaluation.get("classes")
+    if scores is None or len(scores["each"]) < 2:
+        return ""
+    each = sorted(scores["each"], key=lambda row: -row["support"])
+    rows = [
+        [
+            escape(_short(row["name"], 60)),
+            f"{row['support']:,}",
+            *(number(row[name]) for name in ("precision", "recall", "f1")),
+            bar(row["f1"]),
+        ]
+        for row in each[:_MOST_CLASSES]
+    ]
+    parts = [_rows(["", "rows", "precision", "recall", "F1", ""], rows)]
+    if len(each) > len(rows):
+        more = f"The {len(rows)} most frequent of {len(each):,}; `skout evaluate --json` has all."
+        parts.append(f'<p class="dim">{more}</p>')
+    return "\n".join([*parts, _confusion(scores)])
+
+
+def _confusion(scores: dict[str, Any]) -> str:
+    """Return a table of true classes by predicted ones; of many classes, the usual mistakes."""
+    names, counts = scores.get("names", []), scores.get("confusion", [])
+    if not names:
+        return ""
+    title = "<h3>Which class is taken for which</h3>"
+    if len(names) > _MOST_CONFUSED:
+        mistakes = [
+            (count, names[i], names[j])
+            for i, row in enumerate(counts)
+            for j, count in enumerate(row)
+            if count and i != j
+        ]
+        mistakes.sort(key=lambda mistake: -mistake[0])
+        rows = [[escape(a), escape(b), f"{n:,}"] for n, a, b in mistakes[:_MOST_CONFUSED]]
+        return f"{title}\n{_rows(['true', 'predicted', 'rows'], rows)}" if rows else ""
+    head = "".join(f"<th scope=col>{escape(_short(name, 24))}</th>" for name in names)
+    body = ""
+    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
+        cells = "".join(_shaded(n, sum(row), i == j) for j, n in enumerate(row))
+        body += f"<tr><th scope=row>{escape(_short(name, 24))}</th>{cells}</tr>"
+    said = "A row is a true class, a column the predicted one; shades are shares of the row."
+    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'{title}\n<p class="dim">{said}</p>\n<div class="scroll confusion">{table}</div>'
+
+
+def _shaded(count: int, total: int, is_right: bool) -> str:
+    share = count / total if total else 0.0
+    color = "29, 92, 200" if is_right else "179, 55, 11"
+    style = f"background: rgba({color}, {0.45 * share:.2f})"
+    return f'<td style="{style}" title="{share:.1%}">{count:,}</td>'
+
+
 def _examples(report: Report) -> str:
-    """Return the worst rows and the best ones, predicted beside true."""
+    """Return rows that went wrong and rows that went right, predicted beside true."""
+    titles = ("The worst", "The best")
+    if report.subject.has_classes:
+        titles = ("Wrong, though the model was certain", "Right, though it was a close call")
     parts = []
-    for title, examples in (("The worst", report.wrong), ("The best", report.right)):
-        cards = "".join(_card(one, report) for one in examples)
+    for title, examples in zip(titles, (report.wrong, report.right), strict=True):
+        cards = "".join(_card(example, report) for example in examples)
         parts += [f'<h3>{title}</h3>\n<ul class="cards">{cards}</ul>'] if cards else []
     return "\n".join(parts)
 
 
-def _card(one: Example, report: Report) -> str:
+def _card(example: Example, report: Report) -> str:
     outputs = report.subject.saved.outputs
-    true, found = _drawn(one.truth, one.found, outputs.kind, outputs.columns)
+    true, predicted = _drawn(example.truth, example.predicted, outputs.kind, outputs.columns)
+    if report.subject.has_classes:
+        said, chance = "", f" with probability {digits(example.score)}"
+    else:
+        said, chance = f", {_name(report.main)} {number(example.score)}", ""
+    inputs = ", ".join(f"{name} {_short(value, 60)}" for name, value in example.cells)
+    because = (
+        f'<div class="what">where</div><div class="text">{escape(inputs)}</div>' if inputs else ""
+    )
     return (
-        f'<li><p class="dim">row {one.row:,}, {_name(report.main)} {number(one.score)}</p>'
-        f'<div class="what">predicted</div>{found}<div class="what">true</div>{true}</li>'
+        f'<li><p class="dim">row {example.row:,}{said}</p>'
+        f'<div class="what">predicted{chance}</div>{predicted}<div class="what">true</div>{true}'
+        f"{because}</li>"
     )
 
 
-def _calibration(found: ReportedCalibration | None) -> str:
-    """Return a plot and a table of nominal levels and of what was found."""
-    if found is None:
+def _calibration(calibration: ReportedCalibration | None) -> str:
+    """Return a plot and a table of nominal levels and of what was observed."""
+    if calibration is None:
         return ""
-    sized = [found.size] if found.size else []
+    sized = [calibration.size] if calibration.size else []
     rows = [
         [
-            f"{level.promised:.1%}",
-            f"{level.found:.1%} <small>± {level.error:.1%}</small>",
+            f"{level.nominal:.1%}",
+            f"{level.observed:.1%} <small>± {level.error:.1%}</small>",
             *([number(level.size)] if sized else []),
         ]
-        for level in found.levels
+        for level in calibration.levels
     ]
-    table = _rows(["nominal", "found", *sized], rows)
-    said = f"{escape(found.what)}: how often they hold the truth, beside their nominal level."
-    return f"<p>{said}</p>\n{calibration_svg(found.levels)}\n{table}"
+    table = _rows(["nominal", "observed", *sized], rows)
+    what, counted = escape(calibration.what), escape(calibration.counted)
+    said = f"{what}: how often they are {counted}, beside their nominal level."
+    if counted.startswith("hold"):
+        said = f"{what}: how often they {counted}, beside their nominal level."
+    return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{table}"
 
 
 def _curve(report: Report) -> str:
@@ -190,7 +276,7 @@ def _curve(report: Report) -> str:
     rows = [[f"{one.rows:,}", number(one.score)] for one in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
     table = _rows(["training rows", _name(report.main)], rows)
-    return f"<p>{said}</p>\n{curve_svg(report.curve, report.main)}\n{table}"
+    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{table}"
 
 
 def _importance(report: Report) -> str:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from skout import save
-from skout.dev import column_names, join, n_rows, no_frames
+from skout.dev import column_names, n_rows, no_frames
 from skout.kinds import Kind, guess_kind
 from skout.persistence import describe
 
@@ -17,7 +19,7 @@ from ..columns import Inputs, Outputs, known_kind
 from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
-from ..using import Saved, join_truth, open_model, predicted_parts
+from ..using import Saved, joined, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
 
@@ -32,7 +34,8 @@ class Subject:
     evaluation: dict[str, Any]  # what `skout evaluate --json` says
     X: Any
     truth: Any
-    found: Any
+    predicted: Any
+    proba: np.ndarray | None  # of each class or label, where the model has probabilities
     shown: list[list[str]]  # the true outputs as words
     seconds: float  # of all predictions
     candidates: Any = None
@@ -42,6 +45,11 @@ class Subject:
     train: tuple[Any, Any] | None = None
     sets: Any = None  # ConformalSets
     costs: Facts = field(default_factory=list)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the model predicts classes, and how probable they are."""
+        return self.saved.outputs.kind.estimator_type == "classifier" and self.proba is not None
 
 
 def subjects_of_files(
@@ -91,16 +99,18 @@ def _subject(
         for name in columns:
             groups[name] += one.part.texts[name]
     kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
-    truth = join_truth([one.truth for one in blocks])
-    found = join([one.found for one in blocks])
+    truth, predicted, proba = joined(blocks)
+    if outputs.kind.estimator_type == "regressor":
+        truth = outputs.kind.to_columns(truth)
     return Subject(
         saved=saved,
         title=f"{model.name} on {data.name}",
         facts=_facts_of_file(saved, record, about),
-        evaluation=saved.evaluation(truth, found),
+        evaluation=saved.evaluation(truth, predicted, proba),
         X=join_inputs([one.X for one in blocks]),
         truth=truth,
-        found=found,
+        predicted=predicted,
+        proba=proba,
         shown=shown,
         seconds=sum(one.seconds for one in blocks),
         candidates=pool,
@@ -175,17 +185,19 @@ def subject_of_rows(
     saved = Saved(model, inputs, outputs)
     start = time.perf_counter()
     with no_frames():
-        found = saved.predict(X, candidates)
-    seconds = time.perf_counter() - start
+        predicted = saved.predict(X, candidates)
+        seconds = time.perf_counter() - start
+        proba = saved.probabilities(X)
     rows = None if train is None else (train[0], _outputs(known, train[1], outputs.columns)[0])
     return Subject(
         saved=saved,
         title=f"{type(model).__name__} on {n:,} rows",
         facts=[("Model", repr(model)), *_columns_of(saved)],
-        evaluation=saved.evaluation(truth, found),
+        evaluation=saved.evaluation(truth, predicted, proba),
         X=X,
         truth=truth,
-        found=found,
+        predicted=predicted,
+        proba=proba,
         shown=outputs.kind.words(truth),
         seconds=seconds,
         candidates=candidates,

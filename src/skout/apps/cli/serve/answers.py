@@ -1,21 +1,22 @@
 """What a served model says to a request."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ...tables.files import Part, Table
-from ..columns import Outputs
 from ..results import Columns, as_records
+from ..unseen import Unseen, UnseenValue, named
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-# Rows between two looks at the clock.
-_AT_ONCE = 128
+# Rows between two looks at the clock, and values that the training rows did not have, at most.
+_AT_ONCE, _MOST_UNSEEN = 128, 50
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class TableModel:
     summary: str = ""  # what is known of how well it predicts
     input_image: Picture | None = None  # how columns of numbers lie in an image
     output_image: Picture | None = None
+    example: Mapping[str, float | str] = field(default_factory=dict)  # typical inputs
 
     kind = "table"
 
@@ -47,7 +49,7 @@ class TableModel:
     def about(self) -> dict[str, Any]:
         """Return what a page needs to know."""
         inputs = self.saved.inputs
-        targets = [self._described(one.outputs) for one in self.saved.targets]
+        targets = [self._described(one) for one in self.saved.targets]
         return {
             "model": self.id,
             "kind": self.kind,
@@ -56,6 +58,7 @@ class TableModel:
                 "columns": inputs.columns,
                 "text": inputs.is_text,
                 "gaps": bool(inputs.gaps),
+                "fields": [self._field(name) for name in inputs.columns],
                 "image": self.input_image and asdict(self.input_image),
             },
             "outputs": targets[0],
@@ -63,8 +66,19 @@ class TableModel:
             "candidates": self.n_candidates,
         }
 
-    def _described(self, outputs: Outputs) -> dict[str, Any]:
+    def _field(self, name: str) -> dict[str, Any]:
+        """Return what a form needs to know of an input."""
+        levels = self.saved.levels.get(name, ())
+        return {
+            "name": name,
+            "number": name in set(self.saved.inputs.numbers),
+            "values": list(levels),
+            "example": self.example.get(name),
+        }
+
+    def _described(self, saved: Saved) -> dict[str, Any]:
         """Return what a page needs to know of a target."""
+        outputs = saved.outputs
         return {
             "target": outputs.name,
             "kind": outputs.kind.name,
@@ -74,6 +88,7 @@ class TableModel:
             "text": outputs.is_text,
             "separator": outputs.kind.separator,
             "image": self.output_image and asdict(self.output_image),
+            "probabilities": bool(saved.classes),
         }
 
     def warm(self) -> None:
@@ -85,10 +100,35 @@ class TableModel:
         for part in table.parts(inputs.numbers, inputs.texts):
             predict_part(self.saved, table, part, self.candidates)
 
-    def predict(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
-        """Yield predictions of the rows of a request."""
-        for table, part in self._parts(asked, limits, deadline):
-            yield predict_part(self.saved, table, part, self.candidates)
+    def predict(
+        self, request: Any, limits: Limits, deadline: Deadline
+    ) -> tuple[list[Columns], list[UnseenValue]]:
+        """Return predictions of the rows of a request, and the values in them that are new."""
+        if request.proba:
+            self.saved.check_proba()
+        blocks: list[Columns] = []
+        unseen: Unseen = Counter()
+        for table, part in self._parts(request, limits, deadline):
+            columns, new = predict_part(
+                self.saved, table, part, self.candidates, proba=request.proba
+            )
+            blocks.append(columns)
+            unseen += new
+        return blocks, list(named(unseen, self.saved.levels))[:_MOST_UNSEEN]
+
+    def as_rows(self, blocks: Iterable[Columns]) -> list[dict[str, Any]]:
+        """Return the columns of `predict` as one dict a row, its probabilities in one of theirs."""
+        rows = list(as_records(blocks))
+        for target in self.saved.targets:
+            columns = dict(
+                zip(self.saved.names_of_probabilities(target), target.classes, strict=True)
+            )
+            for row in rows:
+                if columns and columns.keys() <= row.keys():
+                    chances = {name: row.pop(column) for column, name in columns.items()}
+                    by_target = row.setdefault("probabilities", {})
+                    by_target |= {target.outputs.name: chances} if self.saved.others else chances
+        return rows
 
     def rank(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
         """Yield the best candidates for the rows of a request."""

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from skout import __version__
 
-from ..results import as_csv, as_records
+from ..results import as_csv
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
@@ -26,9 +26,9 @@ from .schemas import (
     Failure,
     Identifications,
     Predictions,
+    PredictRequest,
     RankedRows,
     RankRequest,
-    RowsRequest,
     SpectraRequest,
     parse,
 )
@@ -113,7 +113,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
         return {**models.current.about(), "limits": allowed, "version": __version__}
 
     for path, schema, answer, work in (
-        ("/api/predict", RowsRequest, Predictions, _predict),
+        ("/api/predict", PredictRequest, Predictions, _predict),
         ("/api/rank", RankRequest, RankedRows, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
@@ -181,12 +181,17 @@ def _predict(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Predict the output of each row, as `skout predict` does."""
-    blocks = _able(model, "predict")(parse(RowsRequest, body, limits), limits, deadline)
+    request = parse(PredictRequest, body, limits)
+    blocks, unseen = _able(model, "predict")(request, limits, deadline)
     if wants_csv:
         return _csv(blocks)
-    rows = list(as_records(blocks))
-    kinds = ", ".join(target.outputs.kind.name for target in model.saved.targets)
-    return _json(model, {"output": kinds, "rows": rows}), _JSON, len(rows)
+    rows = model.as_rows(blocks)
+    record = {
+        "output": ", ".join(target.outputs.kind.name for target in model.saved.targets),
+        "rows": rows,
+        "unseen": [{**vars(value), "note": f"{value}."} for value in unseen],
+    }
+    return _json(model, record), _JSON, len(rows)
 
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:

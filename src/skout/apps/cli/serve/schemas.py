@@ -24,6 +24,12 @@ class RowsRequest(_Strict):
     table: str | None = Field(None, description="The text of a CSV or TSV file with a header.")
 
 
+class PredictRequest(RowsRequest):
+    """Rows to predict, with probabilities of classes or labels if they are asked for."""
+
+    proba: bool = Field(False, description="Whether each row has the probability of each class.")
+
+
 class RankRequest(RowsRequest):
     """Rows to rank candidates for."""
 
@@ -34,14 +40,26 @@ class RankRequest(RowsRequest):
 class SpectraRequest(_Strict):
     """Spectra to identify."""
 
-    spectra: str = Field(description="The text of an MGF or MSP file, or of MassBank records.")
+    spectra: str = Field(description="Text of MGF, MSP, MassBank, .ms or JSON of GNPS.")
     ppm: float = Field(10.0, gt=0, le=100, description="Largest error of a candidate's mass.")
     top: int = Field(10, description="How many candidates for each spectrum.")
     adduct: str | None = Field(
-        None, max_length=40, description="Of spectra that do not say theirs, such as [M+H]+."
+        None,
+        max_length=40,
+        description="Of spectra that do not say theirs: [M+H]+, or by polarity [M+H]+,[M-H]-.",
     )
     draw: bool = Field(False, description="Whether molecules are drawn, of the first 25 spectra.")
     explain: int = Field(0, ge=0, le=10, description="Hits whose peaks are explained, of these.")
+
+
+class UnseenCategory(BaseModel):
+    """A value of a category that the training rows did not have."""
+
+    column: str
+    value: str
+    rows: int = Field(description="How many rows have it.")
+    nearest: str | None = Field(description="The value that is spelled most alike, if one is.")
+    note: str
 
 
 class Predictions(BaseModel):
@@ -49,7 +67,10 @@ class Predictions(BaseModel):
 
     model: str = Field(description="Stands for the file of the model that answered.")
     output: str
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]] = Field(
+        description="Predicted columns; `probabilities` by class, where `proba` was true."
+    )
+    unseen: list[UnseenCategory]
 
 
 class Candidate(BaseModel):

@@ -58,7 +58,15 @@ def open_served(
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)
         summary = notes.get("validation", {}).get("summary", "")
-        found = TableModel(saved, candidates, digest(model), summary, input_image, output_image)
+        found = TableModel(
+            saved,
+            candidates,
+            digest(model),
+            summary,
+            input_image,
+            output_image,
+            notes.get("example", {}),
+        )
     with suppress(Exception):  # of a row that is made up, and nobody asks for
         found.warm()
     return found

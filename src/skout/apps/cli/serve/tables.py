@@ -11,7 +11,7 @@ def table_of_text(text: str) -> Table:
     """Return the table that is the text of a CSV or TSV file."""
     if not text.strip():
         raise ValueError("The table is empty.")
-    return Delimited(Path("table"), text.removeprefix("\ufeff"))
+    return _Text(Path("table"), text.removeprefix("\ufeff"))
 
 
 def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
@@ -29,7 +29,20 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     return _Records(records)
 
 
-class _Records(Table):
+class _OfRequest(Table):
+    """A table of a request: what is wrong is said to who sent it."""
+
+    def missing(self, column: str, row: int, value: str = "") -> ValueError:
+        """Return the error for a cell that is empty, or no number."""
+        what = f"{value!r}, which is no finite number" if value else "no value"
+        return ValueError(f"{self.path}: column {column!r} has {what} in row {row}: give a number.")
+
+
+class _Text(_OfRequest, Delimited):
+    """The text of a CSV or TSV file."""
+
+
+class _Records(_OfRequest):
     """Rows of a request; the first has the names of the columns."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -7,19 +7,28 @@ from typer import Argument, Option
 
 from ..options import AsJson, Debug, NewModel, Text
 
-_LIBRARY = "Spectra with SMILES: .msp, .mgf, .mzML or MassBank .txt, also .gz; one file or several."
-_SPECTRA = "Spectra to identify: .mgf, .msp, .mzML or MassBank .txt, also .gz; one file or several."
-_POOL = "What `skout pool build` made."
+_FORMS = ".mgf, .msp, .mzML, .mzXML, .json (GNPS), .ms (SIRIUS) or .txt (MassBank), also .gz"
+_LIBRARY = f"Spectra with SMILES: {_FORMS}; one file or several."
+_SPECTRA = f"Spectra to identify: {_FORMS}; one file or several."
+_MODEL = "What `skout fit-spectra` wrote; default the model that comes with skout."
+_POOL = "What `skout pool build` made; default the molecules that come with skout."
 _MEASURE = "Candidates to measure the model with, as it will be used; default the library."
-_PRIOR = "A table of known molecules: inchikey or smiles, and a number, or sources with | between."
-_ADDUCT = 'Of spectra that do not say theirs, such as "[M+H]+".'
+_PRIOR = (
+    "A table of known molecules: inchikey or smiles, and a number, or sources with | between; "
+    "`pool` takes the numbers of the pool. Default none."
+)
+_ADDUCT = 'Of spectra that do not say theirs, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".'
+_MERGE = (
+    "One result for all spectra of a compound: by the compound that the file names, else by "
+    "precursor and retention time (10 s)."
+)
 _SKIP = "Leave out damaged records, and say which; default is to stop at the first."
 _OUT = "hits.csv, .jsonl, .parquet (a row a hit), .json, .html (drawn structures), or - for CSV."
 _LISTS = "A row a spectrum instead: query, and its SMILES with spaces between them."
 
 Ppm = Annotated[float, Option(help="Largest error of a candidate's mass.")]
 Adduct = Annotated[Text, Option(help=_ADDUCT)]
-Prior = Annotated[Path | None, Option(help=_PRIOR)]
+Prior = Annotated[Text, Option(help=_PRIOR)]
 SkipInvalid = Annotated[bool, Option("--skip-invalid", help=_SKIP)]
 
 
@@ -65,25 +74,26 @@ def fit_spectra(
 
 def identify(
     spectra: Annotated[list[Path], Argument(help=_SPECTRA)],
-    model: Annotated[Path, Option(help="What `skout fit-spectra` wrote.")],
-    pool: Annotated[Path, Option(help=_POOL)],
+    model: Annotated[Path | None, Option(help=_MODEL)] = None,
+    pool: Annotated[Path | None, Option(help=_POOL)] = None,
     out: Annotated[str, Option("--out", "-o", help=_OUT)] = "-",
     ppm: Ppm = 10.0,
     top: Annotated[int, Option(help="Candidates of a spectrum, at most.")] = 25,
     by: Annotated[str, Option(help="Candidates by mass, or by the formula in the file.")] = "mass",
     adduct: Adduct = None,
     prior: Prior = None,
+    merge: Annotated[bool, Option("--merge", help=_MERGE)] = False,
     lists: Annotated[bool, Option("--lists", help=_LISTS)] = False,
     skip_invalid: SkipInvalid = False,
     debug: Debug = False,
 ) -> None:
     """Name the molecules of spectra: candidates of a pool, best first.
 
-    Example: skout identify spectra.mgf --model m.skout --pool pool.skpool -o hits.csv
+    Example: skout identify spectra.mgf -o hits.html
     """
     from .output import check_form, write
-    from .work import identify_files
+    from .work import Search, identify_files
 
-    form = check_form(out, lists, [*spectra, model])
-    asked = {"ppm": ppm, "top": top, "by": by, "adduct": adduct}
-    write(identify_files(spectra, model, pool, skip_invalid, prior=prior, **asked), out, form)
+    form = check_form(out, lists, [*spectra, *([model] if model else [])])
+    search = Search(ppm=ppm, top=top, by=by, adduct=adduct, prior=prior, merge=merge)
+    write(identify_files(spectra, model, pool, skip_invalid, search), out, form)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,11 @@ from skout import SpectrumIdentifier, load
 from skout.dev import stack
 from skout.persistence import FileError
 
+from ...spectra.pools import MoleculePool, read_prior
 from ...spectra.readers import SpectraTable, read_spectra_file
+from ...spectra.shipped import default_model, default_pool
+from ...spectra.shipped.defaults import is_built
+from ..progress import is_terminal, note
 
 
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
@@ -40,8 +43,10 @@ def for_the_shell(error: ValueError) -> ValueError:
     return ValueError(str(error).replace('on_error="skip"', "--skip-invalid"))
 
 
-def open_identifier(path: Path) -> Any:
-    """Load a model of spectra."""
+def open_identifier(path: Path | None) -> SpectrumIdentifier:
+    """Load a model of spectra, without a path the one that comes with skout."""
+    if path is None:
+        return default_model()
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
     try:
@@ -54,3 +59,25 @@ def open_identifier(path: Path) -> Any:
             f"{type(model).__name__}."
         )
     return model
+
+
+def open_pool(path: Path | None) -> MoleculePool:
+    """Open a pool, without a path the default one, which is built the first time."""
+    if path is not None:
+        return MoleculePool.open(path)
+    if not is_built():
+        note("building the default pool, once: one to three minutes on two cores")
+    return default_pool(verbose=is_terminal())
+
+
+def open_prior(prior: str | None, pool: MoleculePool | None) -> dict[str, float] | None:
+    """Return how well known molecules are, by a table or, for "pool", as the pool says."""
+    if prior != "pool":
+        return None if prior is None else read_prior(Path(prior))
+    known = {} if pool is None else pool.prior()
+    if not known:
+        raise ValueError(
+            "--prior pool needs a pool that was built from tables with a column prior, count, "
+            "number or sources. Give such a --pool, or a table as --prior."
+        )
+    return known

@@ -8,13 +8,17 @@ from typing import Any
 from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
 
-from ...spectra.identify import Hit, Identification
+from ...spectra.identify import Explanation, Fragment, Hit, Identification
 from ..pages import bar, page_in_one_file
 from .drawings import spectrum_svg
 from .work import Found
 
 # Candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
+# Spectra of a page that has no overview, and nothing folded up.
+_OPEN = 3
+# Fragments that are drawn: of the largest peaks.
+_FRAGMENTS = 6
 _MARK = "<!-- here -->"
 _HEADER = """<h1>{title}</h1>
 <p class="dim">{about}</p>
@@ -24,7 +28,10 @@ candidate; point at a peak for its formula.</p>"""
 
 
 def write_page(found: Found, path: Path) -> None:
-    """Write one HTML file, a section a spectrum, which appears when all is written."""
+    """Write one HTML file: an overview, and a section a spectrum that opens on demand.
+
+    It appears when all is written.
+    """
     about = found.about
     shown = (
         f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "
@@ -38,19 +45,61 @@ def write_page(found: Found, path: Path) -> None:
     before, _, after = page.partition(_MARK)
     with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(before)
-        for i, one in enumerate(found.results):
-            file.write(_section(one, found.table.spectra[i : i + 1], found))
+        if len(found.results) > _OPEN:
+            file.write(_overview(found.results))
+        for i, (one, row) in enumerate(zip(found.results, found.rows, strict=True)):
+            file.write(_section(i, one, found.table.spectra[row : row + 1], found))
         file.write(after)
 
 
-def _section(one: Identification, spectrum: Spectra, found: Found) -> str:
-    """Return the section of a spectrum."""
+def _confidence(one: Identification) -> float:
+    return one.hits[0].confidence if one.hits else -1.0
+
+
+def _overview(results: list[Identification]) -> str:
+    """Return a table of all spectra, the surest first, with links to their sections."""
+    order = sorted(range(len(results)), key=lambda i: -_confidence(results[i]))
+    head = (
+        "<tr><th>spectrum</th><th>best candidate</th><th>confidence</th>"
+        '<th class="wide">precursor</th><th class="wide">adduct</th>'
+        '<th class="wide">candidates</th><th class="wide">in the set</th></tr>'
+    )
+    rows = "".join(_overview_row(i, results[i]) for i in order)
+    return f'<section><h2>Overview</h2><table class="overview">{head}{rows}</table></section>\n'
+
+
+def _overview_row(i: int, one: Identification) -> str:
+    mz = "" if math.isnan(one.precursor_mz) else f"{one.precursor_mz:.4f}"
+    facts = (mz, escape(one.adduct), f"{one.n_candidates:,}", f"{one.n_in_set:,}")
+    wide = "".join(f'<td class="wide">{fact}</td>' for fact in facts)
+    link = f'<td><a href="#s{i + 1}">{escape(one.query)}</a></td>'
+    if not one.hits:
+        return f'<tr>{link}<td colspan="2" class="dim">{escape(one.note)}</td>{wide}</tr>'
+    best = one.hits[0]
+    percent = f"{100 * best.confidence:.0f} %"
+    return (
+        f"<tr>{link}<td>{escape(best.name or best.formula)}</td>"
+        f'<td class="share">{bar(best.confidence, percent)}{percent}</td>{wide}</tr>'
+    )
+
+
+def _section(i: int, one: Identification, spectrum: Spectra, found: Found) -> str:
+    """Return the section of a spectrum; what is drawn is folded up where there are many."""
     facts = [f"record {one.record}"]
     if not math.isnan(one.precursor_mz):
         facts.append(f"precursor {one.precursor_mz:.4f}")
     facts += [escape(one.adduct)] if one.adduct else []
     facts.append(f"{one.n_candidates:,} candidates, {one.n_in_set:,} in the prediction set")
-    lines = [f"<section><h2>{escape(one.query)}</h2>", f'<p class="dim">{" · ".join(facts)}</p>']
+    best = one.hits[0] if one.hits else None
+    short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else one.note
+    is_open = len(found.results) <= _OPEN
+    kind, fold = ("", " open") if is_open else (' class="folded"', "")
+    # a link to what is inside of folded details opens them
+    lines = [
+        f"<section{kind}><details{fold}><summary><h2>{escape(one.query)}</h2>"
+        f'<span class="dim">{escape(short)}</span></summary>',
+        f'<p class="dim" id="s{i + 1}">{" · ".join(facts)}</p>',
+    ]
     if one.note:
         lines.append(f"<p>{escape(one.note)}</p>")
     if one.hits:
@@ -58,7 +107,7 @@ def _section(one: Identification, spectrum: Spectra, found: Found) -> str:
         lines.append('<ol class="hits">' + "".join(map(_drawn, one.hits[:_DRAWN])) + "</ol>")
     if len(one.hits) > _DRAWN:
         lines.append(_listed(one.hits[_DRAWN:]))
-    return "\n".join([*lines, "</section>", ""])
+    return "\n".join([*lines, "</details></section>", ""])
 
 
 def _peaks(one: Identification, spectrum: Spectra, found: Found) -> str:
@@ -68,7 +117,26 @@ def _peaks(one: Identification, spectrum: Spectra, found: Found) -> str:
         explained = found.model.explain(spectrum, one.hits[0].smiles, adduct=adduct)
     except ValueError as error:  # an element or a size that is not tried
         return f'<p class="dim">{escape(str(error))}</p>'
-    return spectrum_svg(explained, one.precursor_mz)
+    return spectrum_svg(explained, one.precursor_mz) + _fragments(explained)
+
+
+def _fragments(explained: Explanation) -> str:
+    """Return drawings of the first candidate with the fragments of the largest peaks colored."""
+    fragments = [(i, one) for i, one in enumerate(explained.fragments) if one]
+    largest = sorted(fragments, key=lambda pair: -explained.intensity[pair[0]])[:_FRAGMENTS]
+    drawn = "".join(_fragment(explained, i, fragment) for i, fragment in largest)
+    if not drawn:
+        return ""
+    return f'<details><summary>fragments</summary><ol class="hits">{drawn}</ol></details>'
+
+
+def _fragment(explained: Explanation, i: int, fragment: Fragment) -> str:
+    return (
+        f"<li>{Smiles().picture(explained.smiles, fragment.atoms)}"
+        f'<div class="name">m/z {explained.mz[i]:.4f}</div>'
+        f'<div class="dim">{escape(explained.formula[i])} · {100 * explained.intensity[i]:.0f} % · '
+        f"{explained.error_ppm[i]:+.1f} ppm · {fragment.hydrogens:+d} H</div></li>"
+    )
 
 
 def _drawn(hit: Hit) -> str:

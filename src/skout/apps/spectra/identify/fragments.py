@@ -91,18 +91,16 @@ def fragments_of(bonds: Bonds, cost: np.ndarray | None = None) -> Fragments | No
         return None
     cost = bonds.energy if cost is None else np.asarray(cost, dtype=np.float64)
     compiled = _compiled()
-    if compiled is None:
-        masks, one_cut = _broken_down(n, bonds.ends, cost)
-    else:
-        masks, one_cut = compiled(n, bonds.ends, cost, _MOST_SIDES, _MOST_FRAGMENTS)
-        masks = np.ascontiguousarray(masks[:, : 1 + (n - 1) // 64])
+    if compiled is not None:
+        atoms = (bonds.code, bonds.hydrogens)
+        masks, *columns = compiled(bonds.ends, cost, *atoms, _MOST_SIDES, _MOST_FRAGMENTS)
+        return Fragments(masks[:, : 1 + (n - 1) // 64], *columns)
+    masks, one_cut = _broken_down(n, bonds.ends, cost)
     member, broken = _members(masks, n), broken_bonds(masks, bonds.ends)
     enough = member.sum(axis=1, dtype=np.int64) > 1
     cuts = np.where(one_cut, np.minimum(broken.sum(axis=1), 2), 3)
-    # in doubles, which BLAS multiplies: hydrogens and costs are exact there
-    hydrogens = (member.astype(np.float64) @ bonds.hydrogens).astype(np.int64)
-    found = Fragments(masks, member @ bonds.code, hydrogens, broken.astype(np.float64) @ cost, cuts)
-    return found.of(np.flatnonzero(enough))
+    columns = [member @ bonds.code, member @ bonds.hydrogens, broken @ cost, cuts]
+    return Fragments(masks, *columns).of(np.flatnonzero(enough))
 
 
 def _broken_down(n: int, ends: np.ndarray, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -237,9 +235,10 @@ def _atom_classes(
 
 @functools.cache
 def _compiled() -> Any:
-    """Return `_broken_down` as machine code, or None where numba is missing.
+    """Return the columns of `Fragments` by machine code, or None where numba is missing.
 
-    Its masks have two words; it keeps the same fragments, unless there are more than the bounds.
+    Masks have two words. It keeps the same fragments as `_broken_down`, unless there are more than
+    the bounds.
     """
     try:
         import numba
@@ -287,7 +286,8 @@ def _compiled() -> Any:
         keys[number, 0], keys[number, 1] = lo, hi
         return True
 
-    def break_down(n, ends, cost, most_sides, most):  # type: ignore[no-untyped-def]
+    def break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore[no-untyped-def]
+        n = len(codes)
         near = np.zeros((n, 2), dtype=np.uint64)
         bit = np.zeros((n, 2), dtype=np.uint64)
         all_lo, all_hi = zero, zero
@@ -349,7 +349,7 @@ def _compiled() -> Any:
                     near[c, w] |= bit[d, w]
                     near[d, w] |= bit[c, w]
         n_sides = count - 1
-        total = np.zeros(n_sides)
+        side_cost = np.zeros(n_sides)
         for i in range(n_sides):
             lo, hi = found[i + 1, 0], found[i + 1, 1]
             for k in range(len(ends)):
@@ -357,8 +357,8 @@ def _compiled() -> Any:
                 in_a = (lo & bit[a, 0]) | (hi & bit[a, 1]) != zero
                 in_b = (lo & bit[b, 0]) | (hi & bit[b, 1]) != zero
                 if in_a != in_b:
-                    total[i] += cost[k]
-        order = np.argsort(total)[:most_sides] + 1
+                    side_cost[i] += cost[k]
+        order = np.argsort(side_cost)[:most_sides] + 1
         for i in range(len(order)):
             for j in range(i):
                 lo = found[order[i], 0] & found[order[j], 0]
@@ -376,8 +376,38 @@ def _compiled() -> Any:
                 # what is in pieces stays in the table, so that it is looked at once
                 whole[count] = got_lo == lo and got_hi == hi
                 count += 1
-        rows = np.flatnonzero(whole[:count])
-        return found[rows], rows <= n_sides
+        kept = np.empty((count, 2), dtype=np.uint64)
+        code = np.zeros(count, dtype=np.uint64)
+        sums = np.zeros(count, dtype=np.int64)
+        total = np.zeros(count)
+        cuts = np.empty(count, dtype=np.int64)
+        k = 0
+        for row in range(count):
+            if not whole[row]:
+                continue
+            lo, hi = found[row, 0], found[row, 1]
+            size = 0
+            code[k], sums[k], total[k] = zero, 0, 0.0
+            for i in range(n):
+                if (lo & bit[i, 0]) | (hi & bit[i, 1]) != zero:
+                    size += 1
+                    code[k] += codes[i]
+                    sums[k] += hydrogens[i]
+            n_broken = 0
+            for b in range(len(ends)):
+                in_a = (lo & bit[ends[b, 0], 0]) | (hi & bit[ends[b, 0], 1]) != zero
+                in_b = (lo & bit[ends[b, 1], 0]) | (hi & bit[ends[b, 1], 1]) != zero
+                if in_a != in_b:
+                    n_broken += 1
+                    total[k] += cost[b]
+            if size > 1:
+                kept[k] = found[row]
+                cuts[k] = min(n_broken, 2) if row <= n_sides else 3
+                k += 1
+        return kept[:k], code[:k], sums[:k], total[:k], cuts[:k]
 
-    signature = "Tuple((u8[:, ::1], b1[::1]))(i8, i8[:, ::1], f8[::1], i8, i8)"
+    signature = (
+        "Tuple((u8[:, ::1], u8[::1], i8[::1], f8[::1], i8[::1]))"
+        "(i8[:, ::1], f8[::1], u8[::1], i8[::1], i8, i8)"
+    )
     return numba.njit(signature, nogil=True)(break_down)

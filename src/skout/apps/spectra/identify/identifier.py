@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import PartsByName, check_choice, check_level, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
@@ -25,6 +26,7 @@ from .queries import batches, read_queries
 from .ranking import (
     CandidateRanking,
     HeldOut,
+    Weights,
     calibrated,
     random_order,
     report_of,
@@ -273,7 +275,7 @@ class SpectrumIdentifier(PartsByName):
             Whether candidates have the mass of the precursor, or the formula that comes with the
             spectrum.
         adduct : str, optional
-            Of spectra that do not say theirs, such as "[M+H]+".
+            Of spectra that do not say theirs, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".
         prior : mapping of InChIKey skeletons to numbers, optional
             As in `fit`, which must have had one. Default: the spectrum alone decides.
         merge : sequence of labels, optional
@@ -319,7 +321,7 @@ class SpectrumIdentifier(PartsByName):
     def models(self) -> Models:
         """What scores candidates: both ways by masses and by formulas, and kinds of bonds."""
         kinds = None
-        if self.bond_classes_ is not None:
+        if self.bond_classes_ is not None and self.bond_costs_ is not None:
             kinds = BondKinds(self.bond_classes_, self.bond_costs_)
         return Models(self.ways_, self.formula_ways_, kinds)
 
@@ -426,13 +428,12 @@ def _rankings(
         column = prior_column(prior, candidates, pairs.indices)
         fair = _fair(held, pairs, candidates, column)
         both = with_prior(held, weights, column, fair)
-        rankings["mass"]["prior"], _ = calibrated(held, both)
+        rankings["mass"]["prior"] = _of_lists(held, both, fair)
         report |= _of_prior(held, fair, column, weights.scores, both.scores)
         if enough:
-            own = column[held.alike], fair[held.alike]
-            rankings["formula"]["prior"], scores = calibrated(
-                alike, with_prior(alike, own_formula, *own)
-            )
+            own = fair[held.alike]
+            both = with_prior(alike, own_formula, column[held.alike], own)
+            rankings["formula"]["prior"] = _of_lists(alike, both, own)
     rankings.setdefault("formula", rankings["mass"])
     return rankings, report
 
@@ -451,6 +452,17 @@ def _fair(held: HeldOut, pairs: Pairs, candidates: Candidates, prior: np.ndarray
     fair = own & ~unnamed if telling else own
     truths = np.maximum.reduceat(held.right & fair, held.indptr[:-1])
     return fair & held.each(truths)
+
+
+def _of_lists(held: HeldOut, weights: Weights, fair: np.ndarray) -> CandidateRanking:
+    """Return a ranking with a prior, calibrated on candidates that it was learned from.
+
+    A pool of lists has no others, and where it has, those on no list are less often the truth.
+    """
+    some = held.of(fair)
+    if (np.diff(some.indptr) > 1).sum() < _FEWEST_LISTS:
+        return calibrated(held, weights)[0]
+    return calibrated(some, replace(weights, scores=weights.scores[fair]))[0]
 
 
 def _of_prior(

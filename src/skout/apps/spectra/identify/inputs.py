@@ -12,7 +12,7 @@ import numpy as np
 from skout.dev import check_choice
 
 from ..pools.standard import entries
-from ..readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
+from ..readers import SpectraTable, neutral_mass, precursor_mz, spectra_table
 from .columns import Ions
 
 _SHOWN = 5
@@ -24,12 +24,11 @@ def names_of(table: SpectraTable) -> list[str]:
     return [str(identifier or name or number) for identifier, name, number in parts]
 
 
-def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
-    """Return spectra whose adduct is this one where they do not say theirs."""
-    if not adduct:
-        return table
-    parse_adduct(adduct)  # what a user gives is refused, what a file has is told
-    return spectra_table(table, adduct=[own or adduct for own in table["adduct"]])
+#: Why a spectrum without a precursor cannot be searched.
+NO_PRECURSOR = (
+    "the m/z of its precursor is not known, as in spectra of electron ionization: search it by its "
+    "formula, with the adduct [M]+* where it says none."
+)
 
 
 def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
@@ -40,10 +39,10 @@ def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
     masses, notes = np.full(len(table), np.nan), []
     for i in range(len(table)):
         mz, adduct = table["precursor_mz"][i], table["adduct"][i]
-        if not adduct:
+        if np.isnan(mz):
+            notes.append(NO_PRECURSOR)
+        elif not adduct:
             notes.append("its adduct is not known: give one, such as [M+H]+.")
-        elif np.isnan(mz):
-            notes.append("the m/z of its precursor is not known.")
         else:
             masses[i], note = _mass(mz, adduct)
             notes.append(note)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..readers import spectra_table
+from ..readers import fill_adducts, spectra_table
 from ..readers.formulas import formula_mass
 from .columns import Ions
-from .inputs import names_of, neutral_masses, with_adduct, with_precursors
+from .inputs import NO_PRECURSOR, names_of, neutral_masses, with_precursors
 from .results import Identification
 from .search import Pairs
 
@@ -51,7 +51,7 @@ def read_queries(
     Spectra of polarities that the model does not know get a remark. Those of one label in `merge`
     are of one compound.
     """
-    table = with_adduct(spectra_table(spectra), adduct)
+    table = fill_adducts(spectra_table(spectra), adduct)
     masses, notes = neutral_masses(table)
     if by == "formula":
         exact = np.array([formula_mass(text) for text in table["formula"]])
@@ -59,8 +59,7 @@ def read_queries(
         masses, notes = exact, [_formula_note(text) for text in table["formula"]]
     unknown = np.isnan(table["precursor_mz"])
     notes = [
-        note or ("the m/z of its precursor is not known." if lost else "")
-        for note, lost in zip(notes, unknown, strict=True)
+        note or (NO_PRECURSOR if lost else "") for note, lost in zip(notes, unknown, strict=True)
     ]
     names, labels = names_of(table), [""] * len(table)
     if merge is not None:
@@ -121,7 +120,7 @@ class Batch(NamedTuple):
             return columns, self.pairs
         means, lists = [], []
         for k in range(len(self.compounds)):
-            own = [self.pairs.own(i) for i in np.flatnonzero(self.compound_of == k)]
+            own = [self.pairs.own(int(i)) for i in np.flatnonzero(self.compound_of == k)]
             means.append(np.mean([columns[:, some] for some in own], axis=0))
             lists.append(self.pairs.indices[own[0]])
         return np.concatenate(means, axis=1), Pairs.of(lists)

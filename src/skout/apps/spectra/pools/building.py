@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from skout.dev import check_choice, check_number, chemistry, only_one
 from skout.molecules import fingerprints
 
 from ..readers.molecules import is_molecule_file, stream_molecules
 from .parts import SHOWN, is_whole, make_part, merge, told
+from .priors import has_prior, prior_of
 from .segments import Manifest, Segment, segment_name
 
 #: Fingerprints of pools and of models, unless others are given.
@@ -36,7 +37,8 @@ SETTINGS: dict[str, Any] = {
 }
 # Batches that are handed to each process at a time.
 _AHEAD = 8
-Molecule = tuple[str, str]
+# SMILES, a name or "", and how well known it is, or 0.
+Molecule = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _merged(
 
 
 def _molecules(source: Any, work: Work) -> Iterator[Molecule]:
-    """Yield SMILES and names, one at a time."""
+    """Yield SMILES, names and priors, one at a time."""
     if isinstance(source, str) and not is_molecule_file(source):
         raise ValueError(
             f"source must be a file of SMILES or SDF, or a list. Got {source!r}; if it is a file, "
@@ -172,9 +174,19 @@ def _molecules(source: Any, work: Work) -> Iterator[Molecule]:
         raise TypeError(f"source must be a path or an iterable of SMILES. Got {source!r} instead.")
     for position, item in enumerate(items):
         if isinstance(item, os.PathLike) or (isinstance(item, str) and is_molecule_file(item)):
-            yield from stream_molecules(item, column=work.column, on_error=work.on_error)
+            for smiles, fields in stream_molecules(
+                item, column=work.column, on_error=work.on_error
+            ):
+                yield smiles, fields.get("name", ""), _prior(fields)
         else:
             yield _molecule(item, position)
+
+
+def _prior(fields: Mapping[str, str]) -> float:
+    try:
+        return prior_of(fields) if has_prior(fields) else 0.0
+    except ValueError:  # a column of that name which holds something else
+        return 0.0
 
 
 def _molecule(item: Any, position: int) -> Molecule:
@@ -185,7 +197,7 @@ def _molecule(item: Any, position: int) -> Molecule:
             "source must have SMILES or pairs (SMILES, name), all of them str. "
             f"Got {item!r} at position {position} instead."
         )
-    return text, name or ""
+    return text, name or "", 0.0
 
 
 def _parts(
@@ -221,7 +233,7 @@ def _batches(molecules: Iterator[Molecule], size: int, most: int) -> list[list[M
 def _digest(batch: list[Molecule], settings: Mapping[str, Any]) -> str:
     """Return what a part depends on, in 16 digits."""
     head = json.dumps([_version(), dict(settings)], sort_keys=True)
-    text = "\n".join([head, *(f"{smiles}\t{name}" for smiles, name in batch)])
+    text = "\n".join([head, *("\t".join(map(str, molecule)) for molecule in batch)])
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -26,28 +26,29 @@ SHOWN = 5
 
 
 def make_part(
-    batch: Sequence[tuple[str, str]], first: int, settings: Mapping[str, Any], path: Path
+    batch: Sequence[tuple[str, str, float]], first: int, settings: Mapping[str, Any], path: Path
 ) -> None:
-    """Write what a pool keeps of a batch of SMILES and names to an .npz file.
+    """Write what a pool keeps of a batch of SMILES, names and priors to an .npz file.
 
     `first` is the number of the first of them, for messages; `settings` are those of fingerprints.
     """
-    found = list(entries(text for text, _ in batch))
-    names = [name for (_, name), entry in zip(batch, found, strict=True) if entry is not None]
-    known = [entry for entry in found if entry is not None]
-    invalid = [i for i, entry in enumerate(found) if entry is None]
+    standard = list(entries(text for text, *_ in batch))
+    valid = [i for i, entry in enumerate(standard) if entry is not None]
+    known = [entry for entry in standard if entry is not None]
+    invalid = [i for i, entry in enumerate(standard) if entry is None]
     shown = [f"{batch[i][0][:100]!r} at position {first + i}" for i in invalid[:SHOWN]]
     words = np.empty((0, 0), dtype=np.uint64)
     if known:
         words = fingerprints([entry.molecule for entry in known], **settings).words
     smiles_text, smiles_length = _joined([entry.smiles for entry in known])
-    name_text, name_length = _joined(names)
+    name_text, name_length = _joined([batch[i][1] for i in valid])
     with replacing(path) as part, open(part, "wb") as file:
         np.savez(
             file,
             counts=np.array([len(batch), len(invalid)]),
             shown=np.frombuffer(json.dumps(shown).encode(), dtype=np.uint8),
             mass=np.array([entry.mass for entry in known], dtype=np.float64),
+            prior=np.array([batch[i][2] for i in valid], dtype=np.float64),
             key=np.array([entry.key for entry in known], dtype="S14"),
             formula=np.array([entry.formula for entry in known], dtype=np.bytes_),
             smiles_text=smiles_text,
@@ -102,13 +103,15 @@ def merge(
     are `known` are left out; where nothing is left, there is no record.
     """
     columns = _columns(paths)
-    rows, named = _choose(columns, known)
+    rows, named, prior = _choose(columns, known)
     if not len(rows):
         return None
     folder.mkdir()
     _write(folder, "mass", columns["mass"][rows])
     _write(folder, "key", columns["key"][rows])
     _write(folder, "key_order", np.argsort(columns["key"][rows], kind="stable"))
+    if prior.any():
+        _write(folder, "prior", prior)
     _write_formulas(folder, columns["formula"][rows])
     _write_texts(folder, "smiles", paths, columns["smiles_length"], rows)
     _write_texts(folder, "name", paths, columns["name_length"], named)
@@ -121,7 +124,7 @@ def merge(
 
 def _columns(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """Return the small columns of all parts, one behind the other."""
-    names = ("mass", "key", "formula", "smiles_length", "name_length")
+    names = ("mass", "prior", "key", "formula", "smiles_length", "name_length")
     found: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for path in paths:
         with np.load(path, allow_pickle=False) as part:
@@ -132,8 +135,9 @@ def _columns(paths: Sequence[Path]) -> dict[str, np.ndarray]:
 
 def _choose(
     columns: Mapping[str, np.ndarray], known: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first row of each new skeleton by mass, and the first of its rows with a name."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the first row of each new skeleton by mass, the first of its rows with a name, and the
+    sum of the priors of its rows."""
     keys, first, code = np.unique(columns["key"], return_index=True, return_inverse=True)
     named = first.copy()
     with_name = np.flatnonzero(columns["name_length"])
@@ -142,9 +146,10 @@ def _choose(
     new = np.ones(len(keys), dtype=bool)
     for some in known:
         new &= ~np.isin(keys, some)
-    first, named = first[new], named[new]
+    prior = np.bincount(code.reshape(-1), columns["prior"], minlength=len(keys))
+    first, named, prior = first[new], named[new], prior[new]
     order = np.lexsort([first, columns["mass"][first]])
-    return first[order], named[order]
+    return first[order], named[order], prior[order]
 
 
 def _write(folder: Path, name: str, array: np.ndarray) -> None:

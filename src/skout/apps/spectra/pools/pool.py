@@ -114,7 +114,8 @@ class MoleculePool:
             Molecules that a process holds at a time.
         column : str, optional
             The column of tables that has the SMILES; by default "smiles". A column "name" has
-            names.
+            names, and "prior", "count", "number" or "sources" say how well known molecules are, see
+            `prior`.
         verbose : bool, default False
             Whether to show a progress bar.
         on_error : "skip" or "raise", default "skip"
@@ -303,6 +304,18 @@ class MoleculePool:
     def keys(self, indices: Any) -> np.ndarray:
         """Return the skeletons of the InChIKeys of molecules, an array of str of 14 letters."""
         return self._read(indices, lambda segment, rows: segment.keys(rows))
+
+    def prior(self) -> dict[str, float]:
+        """Return how well known molecules are, as `SpectrumIdentifier` takes it; {} without any.
+
+        By the skeletons of their InChIKeys: the sum of the numbers in a column "prior", "count" or
+        "number" of the tables that the pool was built from, else how many names are in "sources".
+        """
+        prior: dict[str, float] = {}
+        for segment in self._segments:
+            rows = np.flatnonzero(segment.prior)
+            prior |= zip(segment.keys(rows).tolist(), segment.prior[rows].tolist(), strict=True)
+        return prior
 
     def masses(self, indices: Any) -> np.ndarray:
         """Return the exact masses of molecules in Da, float64."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,26 @@ from .standard import entries
 
 _KEYS, _NUMBERS = ("inchikey", "skeleton", "key"), ("prior", "count", "number")
 _LETTERS = 14  # of the skeleton of an InChIKey
+
+
+def has_prior(names: Iterable[str]) -> bool:
+    """Return whether a table with columns of these names says how well known molecules are."""
+    return any(name in names for name in (*_NUMBERS, "sources"))
+
+
+def prior_of(fields: Mapping[str, str]) -> float:
+    """Return how well known a molecule is, from the fields of a table, whose names are lower case.
+
+    The number in "prior", "count" or "number", else how many names are in "sources", with | between
+    them, else 1.
+    """
+    number = next((fields[name] for name in _NUMBERS if name in fields), None)
+    if number is not None:
+        value = plain_number(number) if number.strip() else 0.0
+        if not 0.0 <= value < np.inf:
+            raise ValueError(f"prior must have numbers >= 0. Got {number!r}.")
+        return value
+    return float(len(set((fields.get("sources") or "1").split("|"))))
 
 
 def read_prior(path: Any) -> dict[str, float]:
@@ -52,16 +72,11 @@ def read_prior(path: Any) -> dict[str, float]:
     keys: list[str] = [text[:_LETTERS] for text in texts]
     if key == names.get("smiles"):
         keys = ["" if entry is None else entry.key for entry in entries(texts)]
-    number = next((names[name] for name in _NUMBERS if name in names), None)
     prior: dict[str, float] = {}
     for skeleton, row in zip(keys, rows, strict=True):
-        if number is not None:
-            value = plain_number(row[number])
-        else:
-            value = float(len(set((row.get(names.get("sources", "")) or "1").split("|"))))
+        value = prior_of({name: row[column] or "" for name, column in names.items()})
         if skeleton:
             prior[skeleton] = prior.get(skeleton, 0.0) + value
-    check_prior(prior)
     return prior
 
 

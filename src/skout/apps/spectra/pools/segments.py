@@ -22,7 +22,8 @@ import numpy as np
 from skout.dev import FileError, replacing
 
 MANIFEST = "manifest.json"
-_FORMAT, _VERSION = "skout molecules", 1
+# Version 2 may have priors.
+_FORMAT, _VERSION = "skout molecules", 2
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: The arrays of a segment: kind of number and axes.
 _ARRAYS = {
@@ -40,6 +41,8 @@ _ARRAYS = {
     "name_start": ("i8", 1),
     "words": ("u8", 2),  # packed fingerprints
 }
+#: Arrays that a segment may lack.
+_OPTIONAL = {"prior": ("f8", 1)}  # how well known molecules are
 
 
 def segment_name(number: int) -> str:
@@ -84,11 +87,14 @@ class Segment:
 
     def __init__(self, pool: Path, record: dict[str, Any], *, verify: bool = True) -> None:
         self.folder, self.record = pool / record["folder"], record
-        self._arrays = {name: self._map(name, *kind) for name, kind in _ARRAYS.items()}
-        self._unverified = set(_ARRAYS) if verify else set()
+        optional = {
+            name: kind for name, kind in _OPTIONAL.items() if f"{name}.npy" in record["files"]
+        }
+        self._arrays = {name: self._map(name, *kind) for name, kind in (_ARRAYS | optional).items()}
+        self._unverified = set(self._arrays) if verify else set()
         n, m = record["molecules"], len(self._arrays["formula_start"]) - 1
         lengths = {"smiles_start": n + 1, "name_start": n + 1, "formula_rows": m + 1}
-        rows = ("mass", "key", "key_order", "formula_code", "formula_order", "words")
+        rows = ("mass", "key", "key_order", "formula_code", "formula_order", "words", *optional)
         for name, expected in (lengths | dict.fromkeys(rows, n)).items():
             if len(self._arrays[name]) != expected:
                 raise self._damaged(f"{name}.npy has {len(self._arrays[name])} rows")
@@ -140,6 +146,11 @@ class Segment:
     @property
     def words(self) -> np.ndarray:
         return self._array("words")
+
+    @property
+    def prior(self) -> np.ndarray:
+        """How well known each molecule is; zeros where nothing is known of it."""
+        return self._array("prior") if "prior" in self._arrays else np.zeros(len(self))
 
     @property
     def smiles(self) -> Texts:
@@ -270,7 +281,9 @@ class Manifest:
 
     def write(self, pool: Path) -> None:
         """Write the manifest, in the place of the old one in a single step."""
-        known = {"format": _FORMAT, "version": _VERSION, **vars(self)}
+        has_prior = any("prior.npy" in record["files"] for record in self.segments)
+        version = _VERSION if has_prior else 1  # which an older skout can open, too
+        known = {"format": _FORMAT, "version": version, **vars(self)}
         known["segments"] = list(self.segments)
         found = {"digest": _digest(known), "pool": known}
         with replacing(pool / MANIFEST) as part:
@@ -317,7 +330,8 @@ def _check_manifest(known: dict[str, Any]) -> None:
         _must(record["molecules"] > 0, "molecules", record["molecules"])
         files = record["files"]
         _must(isinstance(files, dict), "files", files)
-        _must(set(files) == {f"{name}.npy" for name in _ARRAYS}, "files", sorted(files))
+        names = {name.removesuffix(".npy") for name in files}
+        _must(names - set(_OPTIONAL) == set(_ARRAYS), "files", sorted(files))
         for name, entry in files.items():
             _must(isinstance(entry, list) and len(entry) == 2, name, entry)
             _must(_is_count(entry[0]) and _SHA256.fullmatch(str(entry[1])) is not None, name, entry)

@@ -5,6 +5,7 @@ A damaged record is reported with its number: refused, or with ``on_error="skip"
 """
 
 from .adducts import neutral_mass, parse_adduct, precursor_mz
+from .compounds import compound_labels
 from .formats import ENDINGS, read_spectra_file, read_spectra_text
 from .json import read_json
 from .molecules import MoleculeTable, read_sdf, read_smiles
@@ -19,6 +20,7 @@ __all__ = [
     "MoleculeTable",
     "Problem",
     "SpectraTable",
+    "compound_labels",
     "fill_adducts",
     "neutral_mass",
     "parse_adduct",

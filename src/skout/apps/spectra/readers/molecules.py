@@ -269,8 +269,10 @@ def is_molecule_file(text: str) -> bool:
 
 def stream_molecules(
     path: Any, *, column: str | None = None, on_error: str = "raise"
-) -> Iterator[tuple[str, str]]:
-    """Yield the SMILES and names of a file, one at a time: it may be larger than memory.
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the SMILES and fields of a file, one at a time: it may be larger than memory.
+
+    Names of fields are in lower case.
 
     SDF is told by its end, all else is as in `read_smiles`.
     """
@@ -282,7 +284,6 @@ def stream_molecules(
         is_empty = True
         for _, smiles, fields in found:
             is_empty = False
-            names = (value for field, value in fields.items() if field.lower() == "name")
-            yield smiles, next(names, "")
+            yield smiles, {field.strip().lower(): value for field, value in fields.items()}
         if is_empty:
             raise faults.nothing("molecule")

@@ -49,7 +49,7 @@ class _Record:
         self.fields.setdefault(name.strip(), value.strip())
 
     def add_peaks(self, text: str) -> None:
-        """Keep the peaks of a line: m/z and intensity, as "70 10; 76 35", "70:10 76:35" or "(70 10)"."""
+        """Keep the peaks of a line: "70 10", "70 10; 76 35", "70:10 76:35" or "(70 10) (76 35)"."""
         text = _QUOTED.sub("", text)
         text = _COLONS.sub(r"\1 \2;", text) if ":" in text else text
         for pair in _BETWEEN.split(text):

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skout.dev import n_rows, outputs_by_rows, take
 
+from ..clock import Clock
 from ..folds import Folds
 from ..given import weighed
 from ..inputs import ColumnScaler
@@ -119,9 +120,14 @@ class Map(ABC):
         X, F = sample.rows(self.scaling), sample.empty()
         for k, (train, held, rows) in enumerate(sample.timed_folds()):
             model = self.build(sample.seed + k, sample.n_jobs)
-            model.fit(take(X, train), sample.T[train], **weighed(sample.weights(train)))
+            params = weighed(sample.weights(train)) | self.fit_params(sample.clock)
+            model.fit(take(X, train), sample.T[train], **params)
             F[rows] = np.reshape(model.predict(take(X, held)), (len(held), -1))
         yield self, F
+
+    def fit_params(self, clock: Clock) -> dict[str, Any]:
+        """Return what `fit` of the regressor takes in trials: the clock, if it asks it at times."""
+        return {}
 
     def sizes(self, n: int) -> list[tuple[Self, float]]:
         """Return the settings in the sizes that n rows may be tried in, the largest first.

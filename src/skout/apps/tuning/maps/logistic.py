@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from skout.dev import take, unique_columns
 
+from ..clock import Clock
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, Map, Path, Regressor
 
@@ -51,9 +52,9 @@ class LogisticMap(Map):
         for train, held, rows in sample.timed_folds():
             weights = sample.weights(train)
             answers, which, base, gain = _yes_or_no(T[train], weights)
-            new, path = take(X, held), _logistic_path(take(X, train), answers, _STRENGTHS, weights)
+            new, clock = take(X, held), sample.clock
+            path = _logistic_path(take(X, train), answers, _STRENGTHS, weights, clock)
             for C, coef, intercept in path:
-                sample.clock.check()
                 F[C][rows] = base + expit(new @ coef + intercept)[:, which] * gain
         for C, values in F.items():
             yield replace(self, C=C), values
@@ -80,12 +81,17 @@ def _yes_or_no(
 
 
 def _logistic_path(
-    X: Inputs, answers: np.ndarray, strengths: Sequence[float], weights: np.ndarray | None = None
+    X: Inputs,
+    answers: np.ndarray,
+    strengths: Sequence[float],
+    weights: np.ndarray | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Yield C, coefficients (d, q) and intercepts (q,), from strong penalties to weak ones.
 
     Minimizes mean_i log(1 + exp(-s_i f(x_i))) + 1/(2 C n) ||w||^2 for each answer, s = 1 or -1.
-    With weights the mean is that of the weighted rows, and n is their sum.
+    With weights the mean is that of the weighted rows, and n is their sum. The clock is asked
+    whenever the loss is.
     """
     counts = np.ones((len(answers), 1)) if weights is None else weights[:, None]
     d, n, q = X.shape[1], counts.sum(), answers.shape[1]
@@ -96,6 +102,8 @@ def _logistic_path(
         penalty = 1.0 / (C * n)
 
         def loss(w: np.ndarray, penalty: float = penalty) -> tuple[float, np.ndarray]:
+            if clock is not None:
+                clock.check()
             W = w.reshape(d + 1, q)
             margin = signs * (X @ W[:-1] + W[-1])
             mean = (counts * np.logaddexp(0.0, -margin)).sum() / n

@@ -7,12 +7,14 @@ from typing import Self
 
 import numpy as np
 
-from skout.dev import take
+from skout.dev import row_slices, take
 
 from ..folds import Folds
 from ..samples import Profile, Sample
 from .base import Map, Path, Regressor
 
+# Rows whose neighbors are searched before the clock is asked again.
+_TIMED_ROWS = 1000
 _COUNTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 
 
@@ -52,7 +54,11 @@ class NeighborsMap(Map):
         F = {(k, by): sample.empty() for k in counts for by in ("uniform", "distance")}
         for train, held, rows in sample.timed_folds():
             search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
-            distances, nearest = search.kneighbors(take(X, held))
+            blocks = []
+            for part in row_slices(len(held), _TIMED_ROWS):
+                sample.clock.check()
+                blocks.append(search.kneighbors(take(X, held[part])))
+            distances, nearest = map(np.concatenate, zip(*blocks, strict=True))
             for by in ("uniform", "distance"):
                 # of copies, which have no distance, the shares are so large that they count alone
                 shares = np.where(by == "uniform", 1.0, 1.0 / np.maximum(distances, 1e-200))

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
 
+from ..clock import Clock
 from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import SPLIT, Map, Path, Regressor
@@ -35,6 +36,8 @@ _TREE, _SMALL_TREE, _STAGE, _HISTOGRAM = 4e-4, 5e-4, 6e-4, 3e-9
 _BOOSTED, _MOST_BOOSTED = 8, 600
 # Rows from which boosting may go on for long, and from which histograms are faster.
 _LARGE, _HISTOGRAMS = 3000, 1000
+# Trees of a forest that are grown before the clock is asked again.
+_TIMED_TREES = 10
 # Numbers of boosted trees that are looked at.
 _STAGES = (25, 50, 100, 200, 400)
 
@@ -96,6 +99,9 @@ class _ForestMap(Map):
             n_jobs=n_threads(n_jobs),
         )
         return LeafForest(forest, random_state=seed)
+
+    def fit_params(self, clock: Clock) -> dict[str, Any]:
+        return {"clock": clock} if np.isfinite(clock.seconds) else {}
 
     def cost(self, profile: Profile, n: int) -> float:
         share, p = self.max_features, profile.p
@@ -201,6 +207,12 @@ class BoostingMap(Map):
         params |= {"max_iter": n_iter, "l2_regularization": self.l2, "early_stopping": False}
         return ensemble.HistGradientBoostingRegressor(**params)
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether more trees can be added to a fit, as if they had been there from the start:
+        scikit-learn draws features anew for those."""
+        return self.subsample is None and self.max_features == 1.0
+
     def path(self, sample: Sample) -> Path:
         """Boost each principal component, and look at its predictions after fewer trees too."""
         X, T, splits = sample.rows(self.scaling), sample.T, sample.folds.splits
@@ -214,8 +226,17 @@ class BoostingMap(Map):
             sample.clock.check()
             (train, held), (mean, vectors) = splits[k], axes[k]
             column = (T[train] - mean) @ vectors[:, j]
-            model = self._trees(sample.seed + k)
-            model.fit(take(X, train), column, **weighed(sample.weights(train)))
+            model, weights = self._trees(sample.seed + k), weighed(sample.weights(train))
+            if self.is_staged and np.isfinite(sample.clock.seconds):
+                values, new = [], take(X, held)
+                for stage in stages:  # the same trees, but the clock is asked
+                    sample.clock.check()
+                    model.set_params(warm_start=True, max_iter=stage)
+                    values.append(model.fit(take(X, train), column, **weights).predict(new))
+                return values
+            if self.subsample is not None:
+                weights["monitor"] = lambda *_: sample.clock.check()
+            model.fit(take(X, train), column, **weights)
             staged = enumerate(model.staged_predict(take(X, held)), start=1)
             return [values for stage, values in staged if stage in stages]
 
@@ -254,26 +275,48 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_projections = n_projections
         self.random_state = random_state
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LeafForest:
-        """Grow the trees, and note which leaves the rows lie in."""
+    def fit(
+        self,
+        X: Inputs,
+        y: Any,
+        sample_weight: np.ndarray | None = None,
+        clock: Clock | None = None,
+    ) -> LeafForest:
+        """Grow the trees, and note which leaves the rows lie in.
+
+        The clock, if there is one, is asked between some trees and the next.
+        """
         targets = np.reshape(y, (len(y), -1))
         p = targets.shape[1]
         self._is_plain = p <= self.n_projections
         weights = weighed(sample_weight)
         if self._is_plain:
             targets = targets[:, 0] if p == 1 else targets
-            self.forest_ = clone(self.forest).fit(X, targets, **weights)
+            self.forest_ = _grown(self.forest, X, targets, clock, weights)
             self.forest_.n_jobs = 1  # its threads add trees in any order: see `predict`
             return self
         rng = check_rng(self.random_state)
         mixed = targets @ rng.standard_normal((p, self.n_projections))
-        self.forest_ = clone(self.forest).fit(X, mixed, **weights)
+        self.forest_ = _grown(self.forest, X, mixed, clock, weights)
         self._leaves = _leaf_matrix(self.forest_, X)
         if sample_weight is not None:  # what a row counts in the mean of its leaf
             self._leaves = sparse.csr_matrix(sparse.diags(sample_weight) @ self._leaves)
         is_sparse = np.count_nonzero(targets) < _SPARSE * targets.size
         self._targets = sparse.csr_matrix(targets) if is_sparse else targets.astype(np.float32)
         return self
+
+    def leaf_means(self) -> np.ndarray | None:
+        """Return what each leaf adds to a prediction, (nodes of all trees, p).
+
+        None where the trees themselves have the outputs.
+        """
+        if self._is_plain:
+            return None
+        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
+        sizes = np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
+        sums = self._leaves.T @ self._targets
+        sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+        return sums / sizes[:, None]
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
@@ -292,6 +335,22 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weights = shares @ self._leaves.T  # (n, n_train): a kernel
         F = weights @ self._targets
         return F.toarray() if sparse.issparse(F) else np.asarray(F)
+
+
+def _grown(
+    forest: Any, X: Inputs, targets: np.ndarray, clock: Clock | None, weights: dict[str, Any]
+) -> Any:
+    """Return a forest of the same trees, whether the clock is asked between them or not."""
+    forest = clone(forest)
+    if clock is None:
+        return forest.fit(X, targets, **weights)
+    n_trees = forest.n_estimators
+    forest.warm_start = True
+    for n in (*range(_TIMED_TREES, n_trees, _TIMED_TREES), n_trees):
+        clock.check()
+        forest.set_params(n_estimators=n).fit(X, targets, **weights)
+    forest.warm_start = False
+    return forest
 
 
 def _leaf_matrix(forest: Any, X: Inputs) -> sparse.csr_matrix:

@@ -3,6 +3,9 @@
 
 const MOST_FIELDS = 30; // columns that have a field each
 const MOST_SHOWN = 25; // rows that are shown; the CSV has all
+const FEW = 3; // spectra that are shown without an overview
+const MOST_OPTIONS = 60; // values of a column that are in a list; of more, some are suggested
+const MOST_BARS = 12; // classes or labels whose probability is drawn
 const EXPLAINED = 3; // hits whose peaks are explained
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
@@ -108,6 +111,25 @@ function tableArea(open) {
   return el("details", {}, el("summary", {}, "Many rows"), area);
 }
 
+// A name that may be broken after _ and -, and not inside of words.
+function breakable(name) {
+  return name.split(/(?<=[_\-./])/).flatMap((part) => [part, el("wbr")]);
+}
+
+// What a column is entered with: a list of its values, a number, or text.
+function inputOf({ number, values, example }, id) {
+  if (number) {
+    return [el("input", { id, type: "number", step: "any", inputmode: "decimal", value: example })];
+  }
+  if (!values.length) return [el("input", { id, type: "text", value: example })];
+  if (values.length > MOST_OPTIONS) {
+    const list = el("datalist", { id: `${id}-values` }, ...values.map((value) => el("option", { value })));
+    return [el("input", { id, type: "text", list: `${id}-values`, value: example }), list];
+  }
+  const options = values.map((value) => el("option", { value, selected: value === example ? "" : null }, value));
+  return [el("select", { id }, el("option", { value: "" }, "(missing)"), ...options)];
+}
+
 function buildTableForm() {
   const { columns, text, image } = about.inputs;
   const fields = byId("fields");
@@ -118,11 +140,13 @@ function buildTableForm() {
     fields.append(label, el("textarea", { id: "text" }), tableArea(false));
   } else if (columns.length <= MOST_FIELDS) {
     const grid = el("div", { class: "grid" });
-    columns.forEach((name, j) => {
-      const input = el("input", { id: `x${j}`, type: "number", step: "any", inputmode: "decimal" });
-      grid.append(el("label", { for: `x${j}` }, name, input));
+    about.inputs.fields.forEach((field, j) => {
+      const name = el("span", { class: "column" }, ...breakable(field.name));
+      grid.append(el("label", { for: `x${j}` }, name, ...inputOf(field, `x${j}`)));
     });
-    fields.append(grid, tableArea(false));
+    const typical = about.inputs.fields.some((field) => field.example !== null);
+    const hint = "Filled with typical values of the training rows: change what you know.";
+    fields.append(...(typical ? [el("p", { class: "hint" }, hint)] : []), grid, tableArea(false));
   } else {
     fields.append(tableArea(true));
   }
@@ -134,14 +158,14 @@ function buildTableForm() {
 
 function buildSpectraForm() {
   byId("fields").append(
-    textArea("spectra", "Spectra", "MGF or MSP", ".mgf,.msp,.txt", "or a file, here or dropped"),
+    textArea("spectra", "Spectra", "MGF, MSP, MassBank, .ms or JSON of GNPS", ".mgf,.msp,.txt,.ms,.json", "or a file, here or dropped"),
   );
   const most = about.limits.candidates;
   byId("options").append(
     numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }),
     numberOption("ppm", "Mass error (ppm)", 10, { min: 0.1, max: 100, step: "any" }),
     el("label", { for: "adduct" }, "Adduct ", el("span", { class: "hint" }, "if not given"),
-      el("input", { id: "adduct", type: "text", placeholder: "[M+H]+" })),
+      el("input", { id: "adduct", type: "text", placeholder: "[M+H]+,[M-H]-" })),
   );
 }
 
@@ -212,9 +236,9 @@ function request() {
   if (image) {
     pixels(image).forEach((value, j) => { row[columns[j]] = value; });
   } else {
-    columns.forEach((name, j) => {
+    about.inputs.fields.forEach(({ name, number }, j) => {
       const value = byId(`x${j}`)?.value ?? "";
-      row[name] = value === "" ? null : Number(value);
+      row[name] = value === "" ? null : number ? Number(value) : value;
     });
   }
   return { rows: [row] };
@@ -222,12 +246,12 @@ function request() {
 
 // Results ----------------------------------------------------------------------------------------
 
-const short = (x) => (x === null ? "–" : Number(x.toPrecision(4)).toString());
+const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());
 
 function bar(value, low, high, name = null) {
   const share = value === null || high <= low ? 1 : (value - low) / (high - low);
   const fill = el("span", { class: "fill" });
-  fill.style.width = `${100 * Math.max(0.03, share)}%`;
+  fill.style.width = `${100 * Math.max(0.005, share)}%`;
   return el("div", { class: "bar" },
     name === null ? null : el("span", { class: "name" }, name),
     el("span", { class: "track", "aria-hidden": "true" }, fill),
@@ -279,14 +303,18 @@ function order(names) {
 }
 
 // A candidate, or a predicted cell, in the style of its kind.
-function shown(text, drawing, { style, separator } = about.outputs) {
+function shown(text, drawing, { kind, style, separator } = about.outputs) {
+  if (kind === "classes") return el("p", { class: "class" }, text);
   const words = text.split(separator).filter(Boolean);
   return style === "chips" ? chips(words) : style === "order" ? order(words) : molecule(text, drawing);
 }
 
 function prediction(row) {
   if (about.targets.length === 1) return predictionOf(about.targets[0], row);
-  return about.targets.flatMap((target) => [el("h3", {}, target.target), ...predictionOf(target, row)]);
+  return about.targets.flatMap((target) => [
+    el("h3", {}, target.target), ...predictionOf(target, row),
+    ...(target.probabilities ? probabilityBars(row.probabilities[target.target]) : []),
+  ]);
 }
 
 function predictionOf(target, row) {
@@ -296,6 +324,15 @@ function predictionOf(target, row) {
   if (style === "chips") return [chips(columns.filter((name) => row[name]))];
   if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
   return signedBars(columns.map((name) => [name, row[name]]));
+}
+
+// Probabilities, the greatest first; the axis is from 0 to 1.
+function probabilityBars(probabilities) {
+  const sorted = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
+  const bars = sorted.slice(0, MOST_BARS).map(([name, value]) => bar(value, 0, 1, name));
+  const more = sorted.length - bars.length;
+  return [el("h3", {}, "Probabilities"), ...bars,
+    ...(more ? [el("p", { class: "soft" }, `and ${more} more in the CSV`)] : [])];
 }
 
 function candidateList(candidates) {
@@ -319,9 +356,12 @@ function showRows(predicted, ranked) {
   const cards = predicted.rows.slice(0, MOST_SHOWN).map((row, i) => {
     const card = el("article", {}, el("h2", {}, total > 1 ? `Row ${i + 1}` : "Prediction"));
     card.append(...prediction(row));
+    if (row.probabilities && about.targets.length === 1) card.append(...probabilityBars(row.probabilities));
     if (ranked) card.append(el("h3", {}, "Best candidates"), candidateList(ranked.rows[i].candidates));
     return card;
   });
+  const notes = predicted.unseen.map((value) => el("li", {}, value.note));
+  if (notes.length) cards.unshift(el("ul", { class: "notes", role: "note" }, ...notes));
   byId("results").replaceChildren(...cards);
   say(total > MOST_SHOWN ? `${total} rows; the first ${MOST_SHOWN} are shown, the CSV has all.` : done(total, "row"));
 }
@@ -367,8 +407,9 @@ function peaksPlot({ peaks, share }, width) {
   const plot = svg("svg", {
     class: "peaks", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
   });
-  const line = (kind, { mz, intensity, formula, error_ppm: error }, way) => {
-    const name = formula ? `${formula}, ${error.toFixed(1)} ppm, ` : "";
+  const line = (kind, { mz, intensity, formula, error_ppm: error, fragment }, way) => {
+    const part = fragment ? `${fragment.smiles}, ` : "";
+    const name = formula ? `${formula}, ${error.toFixed(1)} ppm, ${part}` : "";
     const end = middle + way * tall(intensity);
     const ends = { x1: x(mz), x2: x(mz), y1: middle, y2: end };
     const title = svg("title", {}, `${name}m/z ${mz.toFixed(4)}`);
@@ -400,9 +441,42 @@ function labels(named, x, middle, width) {
   return made;
 }
 
-function spectrumCard(found) {
-  const title = /^\d+$/.test(found.query) ? `Spectrum ${found.query}` : found.query;
-  const card = el("article", {}, el("h2", {}, title));
+function titleOf(found) {
+  return /^\d+$/.test(found.query) ? `Spectrum ${found.query}` : found.query;
+}
+
+function best(found) {
+  const [hit] = found.hits;
+  return hit ? hit.name || hit.formula || hit.smiles : found.note;
+}
+
+// All spectra, the surest first, with links to those that are shown.
+function overview(all) {
+  const sure = (found) => (found.hits.length ? found.hits[0].confidence : -1);
+  const order = all.map((found, i) => [found, i]).sort((a, b) => sure(b[0]) - sure(a[0]));
+  const head = ["spectrum", "best candidate", "confidence", "candidates"];
+  const rows = order.map(([found, i]) => {
+    const link = el("a", { href: `#spectrum-${i}` }, titleOf(found));
+    link.addEventListener("click", () => { byId(`spectrum-${i}`).querySelector("details").open = true; });
+    return el("tr", {},
+      el("td", {}, i < MOST_SHOWN ? link : titleOf(found)),
+      el("td", {}, best(found)),
+      el("td", {}, found.hits.length ? bar(sure(found), 0, 1) : ""),
+      el("td", { class: "wide" }, String(found.n_candidates)));
+  });
+  const names = head.map((name) => el("th", { class: name === "candidates" ? "wide" : null }, name));
+  return el("article", {}, el("h2", {}, "Overview"),
+    el("table", { class: "overview" }, el("thead", {}, el("tr", {}, ...names)), el("tbody", {}, ...rows)));
+}
+
+// Among many spectra a card is folded up, and its peaks are drawn when it is opened.
+function spectrumCard(found, number, all) {
+  const card = all.length > FEW ? el("details", {},
+    el("summary", {}, el("h2", {}, titleOf(found)), el("span", { class: "soft" }, best(found)))) :
+    el("div", {}, el("h2", {}, titleOf(found)));
+  card.addEventListener("toggle", () => {
+    if (card.open && !place.hasChildNodes()) list.querySelector("button")?.click();
+  });
   const facts = [
     found.precursor_mz === null ? null : `m/z ${found.precursor_mz.toFixed(4)}`,
     found.adduct, `${found.n_candidates} candidates`,
@@ -424,13 +498,14 @@ function spectrumCard(found) {
     list.append(hitCard(hit, show));
   });
   card.append(place, list);
-  return card;
+  return el("article", { id: `spectrum-${number}` }, card);
 }
 
 function showSpectra(answer) {
   const all = answer.spectra;
-  byId("results").replaceChildren(...all.slice(0, MOST_SHOWN).map(spectrumCard));
-  for (const list of byId("results").querySelectorAll(".candidates")) {
+  const cards = all.slice(0, MOST_SHOWN).map((found, i) => spectrumCard(found, i, all));
+  byId("results").replaceChildren(...(all.length > FEW ? [overview(all)] : []), ...cards);
+  for (const list of all.length > FEW ? [] : byId("results").querySelectorAll(".candidates")) {
     list.querySelector("button")?.click(); // now that it has a width
   }
   say(all.length > MOST_SHOWN
@@ -455,8 +530,9 @@ async function predict(body) {
     showSpectra(found);
     return;
   }
-  const predicted = await ask("api/predict", body);
-  last = ["api/predict", body];
+  const wanted = about.targets.some((target) => target.probabilities) ? { ...body, proba: true } : body;
+  const predicted = await ask("api/predict", wanted);
+  last = ["api/predict", wanted];
   await follow(predicted);
   let ranked = null;
   if (about.candidates) {

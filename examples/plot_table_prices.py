@@ -1,0 +1,75 @@
+"""
+Prices in a table that was scraped
+==================================
+
+Furniture, scraped from a shop: an unnamed column that numbers the rows, an id, "No old price" where
+another row has "SR 1,145", and gaps in half of the measures. The file goes in as it is; what was
+understood is printed, and a report tells which columns the price depends on.
+"""
+
+# %%
+# What is understood
+# ------------------
+# The first column numbers the rows and is left out. ``depth``, ``height`` and ``width`` have gaps,
+# which models are told of.
+
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+data = (Path(__file__).parent if "__file__" in globals() else Path.cwd()) / "data"
+folder = Path(tempfile.mkdtemp())
+header, *rows = gzip.decompress((data / "ikea.csv.gz").read_bytes()).decode().splitlines()
+(folder / "train.csv").write_text("\n".join([header, *rows[:700]]) + "\n", encoding="utf-8")
+(folder / "test.csv").write_text("\n".join([header, *rows[700:]]) + "\n", encoding="utf-8")
+
+
+def run(*words):
+    """Run the command line; return what it prints and what it says beside that."""
+    command = [sys.executable, "-m", "skout", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    return done.stdout, done.stderr
+
+
+print(run("look", "train.csv", "--target", "price")[0])
+
+# %%
+# Fit, without the answer
+# -----------------------
+# ``old_price`` says the price again, so it is dropped. Notes say what was not used, and why.
+
+words = ["--target", "price", "--drop", "old_price", "--budget", "4 fits", "-o", "prices.skout"]
+summary, notes = run("fit", "train.csv", *words)
+print(notes)
+print(summary)
+
+# %%
+# A report
+# --------
+# ``--json`` prints the numbers of the page: what the score loses if a column is shuffled, and how
+# good the model is in each category.
+
+report = json.loads(
+    run("report", "prices.skout", "test.csv", "--by", "category", "-o", "report.html", "--json")[0]
+)
+print({name: round(value, 3) for name, value in report["metrics"].items()})
+
+run("predict", "prices.skout", "test.csv", "-o", "predicted.csv")
+predicted = pd.read_csv(folder / "predicted.csv")["price"]
+price = pd.read_csv(folder / "test.csv")["price"]
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
+left.loglog(predicted.clip(lower=5), price, ".", alpha=0.6)
+left.plot([5, 9000], [5, 9000], color="gray", linewidth=1)
+left.set(xlabel="predicted price", ylabel="price")
+losses = report["importance"]["losses"][:6][::-1]
+right.barh([one["column"] for one in losses], [one["loss"] for one in losses])
+right.set(xlabel="RMSE more, if shuffled", title="What matters")
+fig.tight_layout()
+plt.show()

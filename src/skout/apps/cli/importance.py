@@ -1,0 +1,108 @@
+"""Which columns of the inputs a model needs: what its score loses where one is shuffled."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skout.dev import n_rows, no_frames, take
+
+from ..tables.frames import is_frame, names_in
+from .using import Saved
+
+# Rows and columns that are shuffled, how often, and seconds after which no further one is.
+_ROWS, _COLUMNS, _REPEATS, _SECONDS = 1000, 50, 3, 60.0
+
+
+@dataclass(frozen=True)
+class ImportanceLoss:
+    """What the score loses where a column is shuffled, and the deviation over repeats."""
+
+    column: str
+    loss: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Importance:
+    """The columns, those that matter most first, of how many, on how many rows."""
+
+    rows: int
+    columns: int
+    losses: list[ImportanceLoss] = field(default_factory=list)
+
+
+def importances(
+    saved: Saved,
+    X: Any,
+    truth: Any,
+    predicted: Any,
+    candidates: Any = None,
+    seconds: float = _SECONDS,
+) -> Importance:
+    """Return what the main metric loses if a column of the inputs is shuffled."""
+    n = n_rows(truth)
+    some = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
+    X, truth = take(X, some), take(truth, some)
+    names = saved.inputs.columns
+    found = Importance(len(some), len(names))
+    if len(some) < 2:
+        return found
+    best = saved.scores(truth, take(predicted, some)).merit
+    rng, start = np.random.default_rng(0), time.perf_counter()
+    orders = [rng.permutation(len(some)) for _ in range(_REPEATS)]
+    for j in _chosen(X, len(names)):
+        scores = []
+        for order in orders:
+            with no_frames():
+                pred = saved.predict(_shuffled(X, j, order), candidates)
+            scores.append(best - saved.scores(truth, pred).merit)
+        found.losses.append(
+            ImportanceLoss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1)))
+        )
+        if time.perf_counter() - start > seconds:
+            break
+    found.losses.sort(key=lambda one: -one.loss)
+    return found
+
+
+def _chosen(X: Any, n_columns: int) -> list[int]:
+    """Return the columns to shuffle: of many those that vary most, or the first of a table."""
+    if n_columns <= _COLUMNS or is_frame(X):
+        return list(range(min(n_columns, _COLUMNS)))
+    values = X.astype(float)
+    if sparse.issparse(values):
+        mean = np.asarray(values.mean(axis=0)).ravel()
+        spread = np.asarray(values.multiply(values).mean(axis=0)).ravel() - mean**2
+    else:
+        spread = np.nanvar(values, axis=0)
+    return np.sort(np.argsort(-spread, kind="stable")[:_COLUMNS]).tolist()
+
+
+def _shuffled(X: Any, j: int, order: np.ndarray) -> Any:
+    """Return the inputs with another order of one column."""
+    if is_frame(X):
+        return _shuffled_frame(X, names_in(X)[j], order)
+    if len(getattr(X, "shape", ())) != 2:  # objects, which are one column
+        return take(X, order)
+    if sparse.issparse(X):
+        X = X.tocsc()
+        return sparse.hstack([X[:, :j], X[:, [j]][order], X[:, j + 1 :]], format="csr")
+    changed = np.array(X)
+    changed[:, j] = changed[order, j]
+    return changed
+
+
+def _shuffled_frame(X: Any, name: Any, order: np.ndarray) -> Any:
+    if isinstance(X, Mapping):
+        return {**X, name: take(X[name], order)}
+    if hasattr(X, "iloc"):  # pandas
+        changed = X.copy()
+        changed[name] = X[name].iloc[order].array
+        return changed
+    if hasattr(X, "with_columns"):  # polars
+        return X.with_columns(X[name][order])
+    return X.set_column(X.column_names.index(name), name, X[name].take(order))  # pyarrow

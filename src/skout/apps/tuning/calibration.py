@@ -1,0 +1,144 @@
+"""Probabilities that mean what they say: fitted on predictions of rows that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, logit, softmax
+from sklearn.base import BaseEstimator
+
+# What is added to each probability before its logarithm is taken: least squares predicts 0 and 1
+# where it is not certain. Held-out rows choose among these.
+_FLOORS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
+# Powers that probabilities may be raised to: below 1 they become less certain.
+_POWERS = (0.1, 10.0)
+_TINY = 1e-12
+# Bins of equal numbers of rows that the expected calibration error is the mean over.
+_BINS = 10
+
+
+class ProbabilityCalibration(BaseEstimator):
+    """Make calibrated probabilities of estimates, without another order of the classes of a row.
+
+    Of classes they are p_k ~ (q_k + floor) ** power, of sum 1: temperature scaling (Guo et al.,
+    2017) of estimates q that may be 0. Of labels, each of which is there or not, the log odds of
+    q + floor are multiplied by `power`, and `shift` is added.
+
+    Parameters
+    ----------
+    floor, power, shift : float
+        None of them changes anything by default, but for estimates of 0 and 1.
+    are_sets : bool, default False
+        Whether columns are labels of sets, not classes of which there is one.
+    """
+
+    def __init__(
+        self,
+        floor: float = _TINY,
+        power: float = 1.0,
+        shift: float = 0.0,
+        are_sets: bool = False,
+    ) -> None:
+        self.floor = floor
+        self.power = power
+        self.shift = shift
+        self.are_sets = are_sets
+
+    def apply(self, estimates: np.ndarray) -> np.ndarray:
+        """Return calibrated probabilities of estimates of shape (n, n_classes)."""
+        if self.are_sets:
+            return expit(self.power * _log_odds(estimates, self.floor) + self.shift)
+        if estimates.shape[1] < 2:
+            return np.ones_like(estimates)
+        return softmax(self.power * np.log(estimates + self.floor), axis=1)
+
+    @classmethod
+    def fitted(
+        cls,
+        estimates: np.ndarray,
+        truth: np.ndarray,
+        *,
+        are_sets: bool,
+        weights: np.ndarray | None = None,
+        quick: bool = False,
+    ) -> ProbabilityCalibration:
+        """Return the calibration of least log loss, of held-out estimates and truth (n, k), 0 or 1.
+
+        Weights are of the rows. `quick` compares fewer floors.
+        """
+        if not len(estimates) or estimates.shape[1] < 1 + (not are_sets):
+            return cls(are_sets=are_sets)
+        fit = _of_labels if are_sets else _of_classes
+        weights = np.ones(len(truth)) if weights is None else weights
+        floors = _FLOORS[2::2] if quick else _FLOORS
+        floor, power, shift = fit(estimates, truth.astype(float), weights / weights.sum(), floors)
+        return cls(floor, power, shift, are_sets)
+
+
+def _log_odds(estimates: np.ndarray, floor: float) -> np.ndarray:
+    return logit((np.clip(estimates, 0.0, 1.0) + floor) / (1.0 + 2.0 * floor))
+
+
+def _of_classes(
+    estimates: np.ndarray, truth: np.ndarray, weights: np.ndarray, floors: Sequence[float]
+) -> tuple[float, float, float]:
+    best = (np.inf, _TINY, 1.0)
+    for floor in floors:
+        logs = np.log(estimates + floor)
+        of_truth = (logs * truth).sum(axis=1)
+
+        def loss(
+            log_power: float, logs: np.ndarray = logs, of_truth: np.ndarray = of_truth
+        ) -> float:
+            scaled = np.exp(log_power) * logs
+            top = scaled.max(axis=1)
+            total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
+            return float(weights @ (total - np.exp(log_power) * of_truth))
+
+        found = minimize_scalar(
+            loss, bounds=tuple(np.log(_POWERS)), method="bounded", options={"xatol": 1e-2}
+        )
+        best = min(best, (float(found.fun), floor, float(np.exp(found.x))))
+    return best[1], best[2], 0.0
+
+
+def _of_labels(
+    estimates: np.ndarray, truth: np.ndarray, weights: np.ndarray, floors: Sequence[float]
+) -> tuple[float, float, float]:
+    best = (np.inf, _TINY, 1.0, 0.0)
+    for floor in floors[::2]:
+        odds = _log_odds(estimates, floor)
+
+        def loss(params: np.ndarray, odds: np.ndarray = odds) -> tuple[float, np.ndarray]:
+            margin = params[0] * odds + params[1]
+            value = (weights @ (np.logaddexp(0.0, margin) - truth * margin)).mean()
+            slope = weights[:, None] * (expit(margin) - truth) / truth.shape[1]
+            return float(value), np.array([np.vdot(slope, odds), slope.sum()])
+
+        start, bounds = np.array([1.0, 0.0]), [_POWERS, (-5.0, 5.0)]
+        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
+        power, shift = map(float, found.x)
+        best = min(best, (float(found.fun), floor, power, shift))
+    return best[1:]
+
+
+def expected_calibration_error(
+    probabilities: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None
+) -> float:
+    """Return the mean distance of probabilities from how often they come true.
+
+    Rows are in ten bins of equal numbers, by their probability: of classes by that of the likeliest
+    class, `probabilities` and `truth` of shape (n,) then; of labels by that of each label, (n, L).
+    """
+    p, y = np.ravel(probabilities), np.ravel(truth).astype(float)
+    w = (
+        np.ones(np.shape(truth))
+        if weights is None
+        else np.broadcast_to(weights.reshape(-1, *[1] * (np.ndim(truth) - 1)), np.shape(truth))
+    )
+    w = np.ravel(w)
+    bins = np.array_split(np.argsort(p, kind="stable"), min(_BINS, max(len(p), 1)))
+    gaps = [abs(np.sum(w[rows] * (p[rows] - y[rows]))) for rows in bins]
+    return float(np.sum(gaps) / w.sum())
