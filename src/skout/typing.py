@@ -42,6 +42,7 @@ from .decoding.base import DecoderLike
 from .decoding.pools import EmbeddedPool
 from .kernels.base import Block, KernelLike
 from .losses import LossLike
+from .predictor import OutputBasis, Regressor
 from .sketches import SketchLike
 from .solvers.folds import CV, Alphas
 
@@ -83,20 +84,6 @@ __all__ = [
     "Targets",
     "Weights",
 ]
-
-
-class Regressor(Protocol):
-    """What `StructuredPredictor` needs of a regressor: those of scikit-learn have it."""
-
-    def fit(self, X: Rows, y: Targets, /) -> object: ...
-    def predict(self, X: Rows, /) -> Array: ...
-
-
-class OutputBasis(Protocol):
-    """What `StructuredPredictor` needs of output coordinates: a transformer of scikit-learn."""
-
-    def fit_transform(self, Y: Targets, /) -> Array: ...
-    def transform(self, Y: Targets, /) -> Array: ...
 
 
 class Ranks(Protocol):

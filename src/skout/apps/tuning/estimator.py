@@ -314,7 +314,7 @@ class Tuned(PartsByName):
         def has_time(member: int) -> bool:
             return seconds[member] <= clock.left + _BEYOND * clock.seconds
 
-        timed = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
+        timed: dict[str, Any] = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights), **timed)
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
