@@ -73,7 +73,7 @@ $(VENV)-newest/.ready:
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 # They look at files of the repository, or at figures on real data: the same with every extra.
 STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
-CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/kernels/molecules.py $(STATIC) tests src docs/getting_started.md docs/coming_from
+CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/apps/spectra/shipped --ignore src/skout/kernels/molecules.py $(STATIC) tests src docs/getting_started.md docs/coming_from
 
 test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)

@@ -197,10 +197,10 @@ def speed_and_quality() -> str:
     return HEAD + lines(speed() + quality()) + FOOT
 
 
-def spectra() -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the rows of identification by formula, and that of candidates in random order."""
-    *models, random = read("experiments", "spectra_open")["parts"]["score"]["results"]["formula"]
-    return models, random
+def spectra() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the rows of identification by formula: the model, and random order."""
+    rows = read("experiments", "spectra_open")["parts"]["score"]["results"]["formula"]
+    return pick(rows, model="the model"), pick(rows, model="random order")
 
 
 def evidence() -> str:
@@ -229,7 +229,7 @@ def evidence() -> str:
             "[`experiments.ours.strangers`](docs/tables.md)",
         ]
     )
-    (by_formula, *_), random = spectra()
+    by_formula, random = spectra()
     rows.append(
         [
             f"`skout identify`, {by_formula['n']:,} spectra of laboratories held out",

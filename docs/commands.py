@@ -90,8 +90,8 @@ STEPS: list[Step] = [
     (
         "Predict",
         "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file. "
-        "`--proba` adds the probability of each class or label. Categories that the training "
-        "rows did not have are named.",
+        "`--proba` adds the probability of each class or label. Categories that the training rows "
+        "did not have are named.",
         [
             "skout predict tours.skout new.csv --keep minutes",
             "skout predict tours.skout new.csv --proba",

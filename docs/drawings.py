@@ -61,7 +61,7 @@ HOUSE = (
     (("apps.cli",), "the `skout` command and its pages", ()),
     (("apps.tuning", "apps.spectra"), "models that choose themselves;  spectra to molecules", ()),
     (("apps.tables",), "columns of all kinds, and files of tables", ()),
-    (("persistence",), "models in files", ("dev", "readers", "molecules")),
+    (("persistence",), "models in files", ("dev", "readers", "molecules", "typing")),
     (("predictors",), "what wraps a predictor: two ways, ensembles, sets", ()),
     (
         ("predictor",),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
 import numpy as np
 from sklearn.base import clone
@@ -30,9 +30,10 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.estimators import PartsByName, frames_out
-from ._numerics.types import (
+from ._numerics.typing import (
     Candidates,
     Estimator,
+    Inputs,
     Ints,
     Labels,
     Objects,
@@ -62,7 +63,7 @@ from .kernels.base import KernelLike
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
 from .losses import LOSSES, LossLike, Squared
 from .regressors import InducedMachine, KernelRidge
-from .rows import Source, check_pair, encoded_weights, is_lazy, unpacked
+from .rows import Blocks, Source, check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
 from .sketches import SketchLike, as_sketch, least_rows
 from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
@@ -295,10 +296,24 @@ class StructuredPredictor(ObjectPredictor):
         self.decoder = decoder
         self.scoring = scoring
 
+    @overload
+    def fit(
+        self, X: Blocks, Y: None = None, groups: Labels = None, candidates: Candidates = None
+    ) -> StructuredPredictor: ...
+    @overload
     def fit(
         self,
         X: Objects,
-        Y: Objects = None,
+        Y: Objects,
+        groups: Labels = None,
+        candidates: Candidates = None,
+        **fit_params: object,
+    ) -> StructuredPredictor: ...
+
+    def fit(
+        self,
+        X: Inputs,
+        Y: Objects | None = None,
         groups: Labels = None,
         candidates: Candidates = None,
         **fit_params: object,
@@ -352,7 +367,7 @@ class StructuredPredictor(ObjectPredictor):
             relate_coordinates(regressor, basis)
         splits = None
         if not isinstance(getattr(regressor, "alpha", None), Real):  # a single one needs no choice
-            splits = self._splits(fitted, inputs, fit_params.get("sample_weight"), groups)
+            splits = self._splits(fitted, inputs, fit_params.get("sample_weight"), groups)  # type: ignore[arg-type]
         if splits is None:
             regressor.fit(rows, targets, **fit_params)
             decoder = fitted.fitted(decoder)
@@ -399,8 +414,8 @@ class StructuredPredictor(ObjectPredictor):
         return self.regressor_.cv_results_
 
     def _opened(
-        self, X: Objects, Y: Objects, fit_params: State, basis: Estimator
-    ) -> tuple[Objects, Objects, State]:
+        self, X: Inputs, Y: Objects | None, fit_params: State, basis: Estimator
+    ) -> tuple[Any, Any, State]:
         """Return X, Y and the parameters of fit: those of Blocks, or the arguments."""
         sizes = [least_rows(getattr(part, "sketch", None)) for part in (basis, self.regressor)]
         seed = getattr(self.regressor, "random_state", None)

@@ -170,7 +170,7 @@ class SubSample(Sketch):
 
 
 def _as_probabilities(values: ArrayLike | None, n: int) -> np.ndarray:
-    """Return n probabilities in proportion to the numbers of a user."""
+    """Return sampling probabilities of n rows, in proportion to the given numbers."""
     with numbers_in(values, "probabilities"):
         p = np.asarray(values, dtype=np.float64)
     if p.shape != (n,) or not np.isfinite(p).all() or p.min() < 0 or p.max() <= 0:

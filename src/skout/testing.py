@@ -19,14 +19,18 @@ from sklearn.base import clone
 
 from ._numerics.arrays import float_dtype, is_tensor, n_rows, numpy_of, take
 from ._numerics.linalg import symmetric_eigenvalues
-from ._numerics.objects import Objects, Rows, to_device
+from ._numerics.objects import Rows as ObjectRows
+from ._numerics.objects import to_device
+from ._numerics.typing import Objects, RandomState, Rows
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
+from .decoding import Decoder
 from .kernels import Kernel, as_kernel
+from .kernels.base import KernelLike
 from .kinds import Kind
 from .kinds.base import Cells
-from .losses import Loss, MarginLoss, as_loss
-from .sketches import Sketch, as_sketch
+from .losses import Loss, LossLike, MarginLoss, as_loss
+from .sketches import Sketch, SketchLike, as_sketch
 
 __all__ = ["check_decoder", "check_kernel", "check_kind", "check_loss", "check_sketch"]
 
@@ -36,7 +40,7 @@ _NUDGE = 1e-5
 _NEAR = 1e-3
 
 
-def check_kernel(kernel: Any, objects: Any) -> None:
+def check_kernel(kernel: KernelLike, objects: Objects) -> None:
     """Check what the library relies on: symmetry, positive semi-definiteness, blocks, diagonal.
 
     Parameters
@@ -76,7 +80,7 @@ def check_kernel(kernel: Any, objects: Any) -> None:
     assert repr(clone(kernel).get_params()) == repr(params), "parameters must not change"
 
 
-def _check_rows(kernel: Kernel, rows: Any) -> None:
+def _check_rows(kernel: Kernel, rows: Rows) -> None:
     """Encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
     assert hasattr(rows, "ndim"), (
         f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which is no form of "
@@ -85,7 +89,7 @@ def _check_rows(kernel: Kernel, rows: Any) -> None:
     kernel._check_columns(rows, rows)
 
 
-def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None:
+def _check_blocks(kernel: Kernel, rows: Rows, K: np.ndarray, atol: float) -> None:
     """Blocks of K, computed alone or into a buffer, agree with K."""
     rows_of_A, others = slice(1, 3), slice(0, 4)
     block = kernel.against(take(rows, others))
@@ -98,7 +102,7 @@ def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None
     )
 
 
-def _check_tensors(kernel: Kernel, rows: Any, atol: float) -> None:
+def _check_tensors(kernel: Kernel, rows: Rows, atol: float) -> None:
     """Blocks and diagonals of rows in tensors agree with those of arrays."""
     there, first = to_device(rows, "cpu"), slice(1, 3)
     K, diag = kernel.against(there)(take(there, first)), kernel.diag(there)
@@ -111,7 +115,7 @@ def _check_tensors(kernel: Kernel, rows: Any, atol: float) -> None:
 
 def _check_idempotent(kernel: Kernel, rows: Any) -> None:
     again = kernel.encode(rows)
-    if isinstance(rows, Rows):
+    if isinstance(rows, ObjectRows):
         assert again.keys() == rows.keys(), "encode must be idempotent"
     elif sparse.issparse(rows):
         assert_array_equal(again.toarray(), rows.toarray(), err_msg="encode must be idempotent")
@@ -119,7 +123,7 @@ def _check_idempotent(kernel: Kernel, rows: Any) -> None:
         assert_array_equal(again, rows, err_msg="encode must be idempotent")
 
 
-def check_sketch(sketch: Any, n: int = 40, n_draws: int = 4000) -> None:
+def check_sketch(sketch: SketchLike, n: int = 40, n_draws: int = 4000) -> None:
     """Check shapes, determinism and, for data-independent sketches, E[R'R] = I.
 
     Parameters
@@ -185,7 +189,7 @@ def _check_data_dependent(sketch: Sketch, n: int) -> None:
     assert len(np.unique(first.landmarks_, axis=0)) == len(first.landmarks_)
 
 
-def check_loss(loss: Any, d: int = 1, random_state: Any = 0) -> None:
+def check_loss(loss: LossLike, d: int = 1, random_state: RandomState = 0) -> None:
     """Check a loss against what convexity says of its value, derivatives and conjugate.
 
     Parameters
@@ -256,7 +260,7 @@ def _check_convex(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Gener
         _above_tangent(loss, point, loss.gradient(point, Y), Y, rng, "gradient")
 
 
-def _moved_to(loss: Loss, s: Any, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _moved_to(loss: Loss, s: float, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Move F along the gradient of s(F, Y), which is a straight line, to a given value of s."""
     now = loss.variable(F, Y)
     return F + _columns(s - now) * loss.lift(np.ones_like(now), F, Y)
@@ -392,7 +396,7 @@ def _check_ramps(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
         assert_allclose(slope, _columns(expected).sum(axis=1), atol=1e-5, err_msg=f"slope at {s:g}")
 
 
-def check_decoder(decoder: Any, basis: KernelBasis, Y: Any, F: np.ndarray) -> None:
+def check_decoder(decoder: Decoder, basis: KernelBasis, Y: Objects, F: np.ndarray) -> None:
     """Check that a decoder finds objects that score as well as any of the training outputs.
 
     Parameters

@@ -26,9 +26,9 @@ from ._numerics.typing import (
     Array,
     ArrayLike,
     Candidates,
-    EncodedRows,
     Floats,
     Ints,
+    KernelRows,
     Labels,
     Objects,
     PathLike,
@@ -41,15 +41,19 @@ from ._numerics.typing import (
 from .decoding.base import DecoderLike
 from .decoding.pools import EmbeddedPool
 from .kernels.base import Block, KernelLike
-from .predictor import LossLike
+from .losses import LossLike
+from .predictor import OutputBasis, Regressor
 from .sketches import SketchLike
+from .solvers.folds import CV, Alphas
 
-#: Inputs of estimators: an array, a CSR matrix, a data frame, a list of objects, rows of a kernel.
+#: Inputs: an array, a CSR matrix, a data frame, a list of objects, rows of a kernel.
 Rows: TypeAlias = Objects
 #: Outputs: numbers, one or several columns of them, label sets, or objects of an output kernel.
 Targets: TypeAlias = Objects
 
 __all__ = [
+    "CV",
+    "Alphas",
     "Array",
     "ArrayLike",
     "Block",
@@ -57,10 +61,10 @@ __all__ = [
     "Candidates",
     "DecoderLike",
     "Embeds",
-    "EncodedRows",
     "Floats",
     "Ints",
     "KernelLike",
+    "KernelRows",
     "KnowsTruth",
     "Labels",
     "LeavesPool",
@@ -80,20 +84,6 @@ __all__ = [
     "Targets",
     "Weights",
 ]
-
-
-class Regressor(Protocol):
-    """What `StructuredPredictor` needs of a regressor: those of scikit-learn have it."""
-
-    def fit(self, X: Rows, y: Targets, /) -> object: ...
-    def predict(self, X: Rows, /) -> Array: ...
-
-
-class OutputBasis(Protocol):
-    """What `StructuredPredictor` needs of output coordinates: a transformer of scikit-learn."""
-
-    def fit_transform(self, Y: Targets, /) -> Array: ...
-    def transform(self, Y: Targets, /) -> Array: ...
 
 
 class Ranks(Protocol):

@@ -19,6 +19,7 @@ from extras import extra
 
 import skout
 from skout import Tuned
+from skout.kernels import Gaussian
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -195,7 +196,8 @@ def test_first_minutes(snippet, shell, folder):
             assert "Traceback" not in said
             assert_says(snippet.says, said)
         return
-    names = {**globals(), "spectrum": folder / "unknown.mgf"}
+    names = {name: getattr(skout, name) for name in ("KernelRidge", "KernelMachine", "iokr")}
+    names |= {**globals(), "Gaussian": Gaussian, "spectrum": folder / "unknown.mgf"}
     if "pandas" in snippet.needs:
         pandas = extra("pandas")
         names |= {

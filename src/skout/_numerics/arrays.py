@@ -38,7 +38,7 @@ _NO_ROWS = ("bsr", "coo", "dia")
 _HASHED = 2**20
 
 
-def is_tensor(array: Array) -> bool:
+def is_tensor(array: object) -> bool:
     """Return whether an array, or what encoded rows hold, is a tensor."""
     if isinstance(array, np.ndarray):  # the common case, without a look for torch
         return False
@@ -46,13 +46,13 @@ def is_tensor(array: Array) -> bool:
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_gpu_tensor(array: Array) -> bool:
+def is_gpu_tensor(array: object) -> bool:
     """Return whether an array is a tensor that is not in the memory of the host."""
-    held: Array = getattr(array, "held", array)
+    held: Any = getattr(array, "held", array)
     return is_tensor(array) and held.device.type != "cpu"
 
 
-def namespace(array: Array) -> Any:
+def namespace(array: object) -> Any:
     """Return `torch` for tensors and `numpy` for all else: a formula written once runs on both.
 
     Parameters
@@ -78,7 +78,7 @@ def numpy_of(array: Array) -> Array:
     return (array.float() if is_short else array).numpy()
 
 
-def special(array: Array) -> Any:
+def special(array: object) -> Any:
     """Return the module of special functions: `scipy.special` or `torch.special`."""
     return namespace(array).special if is_tensor(array) else scipy_special
 
@@ -88,22 +88,22 @@ def sqrt(array: Array) -> Array:
     return namespace(array).sqrt(array)
 
 
-def empty(shape: tuple[int, ...], like: Rows, dtype: DType) -> Array:
+def empty(shape: tuple[int, ...], like: object, dtype: DType) -> Array:
     """Return a new array of a NumPy dtype, where `like` is."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
-    like = getattr(like, "held", like)
-    return namespace(like).empty(shape, dtype=torch_dtype(dtype), device=like.device)
+    held: Array = getattr(like, "held", like)
+    return namespace(held).empty(shape, dtype=torch_dtype(dtype), device=held.device)
 
 
-def ones(n: int, like: Rows) -> Array:
+def ones(n: int, like: object) -> Array:
     """Return a vector of ones in float64, where `like` is."""
     out = empty((n,), like, np.float64)
     out[...] = 1.0
     return out
 
 
-def zeros(shape: tuple[int, ...], like: Rows) -> Array:
+def zeros(shape: tuple[int, ...], like: object) -> Array:
     """Return zeros in float64, where `like` is."""
     out = empty(shape, like, np.float64)
     out[...] = 0.0
@@ -228,7 +228,7 @@ def times(A: Array, B: Array) -> Array:
 # Rows of a data set ------------------------------------------------------------------------------
 
 
-def has_rows(objects: Objects) -> bool:
+def has_rows(objects: object) -> bool:
     """Whether `n_rows` can count the rows of these objects."""
     if hasattr(objects, "shape"):
         return len(objects.shape) > 0
@@ -272,14 +272,14 @@ def row_slices(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def float_dtype(rows: Rows) -> np.dtype:
+def float_dtype(rows: object) -> np.dtype:
     """Return float32 for float32 rows, else float64: the precision of kernel blocks."""
     dtype = getattr(rows, "dtype", None)
     single = dtype == _SINGLE if isinstance(dtype, np.dtype) else str(dtype) == "torch.float32"
     return _SINGLE if single else _DOUBLE
 
 
-def is_float(rows: Rows) -> bool:
+def is_float(rows: object) -> bool:
     """Return whether rows are numbers, and kernel blocks have their precision."""
     dtype = getattr(rows, "dtype", None)
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
+from .typing import Estimator
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -73,7 +74,7 @@ def all_at_once(fit: Fit) -> Fit:
     """
 
     @functools.wraps(fit)
-    def fitted(self: Any, *args: Any, **params: Any) -> Any:
+    def fitted(self: Estimator, *args: object, **params: object) -> Any:
         fresh = copy.copy(self)
         result = fit(fresh, *args, **params)
         self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
@@ -156,7 +157,7 @@ class PartsByName(BaseEstimator):
                 params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
         return params
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set parameters, those of parts by names such as `kernel__gamma`.
 
         Parameters
@@ -178,7 +179,7 @@ class PartsByName(BaseEstimator):
         self._check_have_parameters(nested)
         return super().set_params(**nested)
 
-    def _named_parts(self, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _named_parts(self, params: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
         """Yield the parts that are given by a known name, and the objects they stand for."""
         for name, make in self._by_name.items():
             value = params.get(name)
@@ -189,7 +190,7 @@ class PartsByName(BaseEstimator):
                     continue
                 yield name, part
 
-    def _check_have_parameters(self, nested: Mapping[str, Any]) -> None:
+    def _check_have_parameters(self, nested: Mapping[str, object]) -> None:
         """Raise where a parameter is meant for a part that has none, such as sketch=None."""
         params = super().get_params(deep=False)
         for key in nested:
@@ -249,7 +250,7 @@ def frames_out(cls: Class) -> Class:
     return cls
 
 
-def set_output(self: Any, *, transform: str | None = None, predict: str | None = None) -> Any:
+def set_output(self: Estimator, *, transform: str | None = None, predict: str | None = None) -> Any:
     """Choose what predictions are returned as.
 
     Parameters
@@ -281,7 +282,7 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
     fits = method.__name__ in ("fit", "partial_fit")
 
     @functools.wraps(method)
-    def wrapped(self: Any, *args: Any, **params: Any) -> Any:
+    def wrapped(self: Estimator, *args: object, **params: object) -> Any:
         with no_frames():
             result = method(self, *args, **params)
         if fits and not _inside.get():
@@ -303,7 +304,7 @@ def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method return frames, if they are asked for and nobody inside needs arrays."""
 
     @functools.wraps(method)
-    def wrapped(self: Any, X: Any, *args: Any, **params: Any) -> Any:
+    def wrapped(self: Estimator, X: object, *args: object, **params: object) -> Any:
         container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
         plain = container == "default" or _inside.get()
         with no_frames():
@@ -343,7 +344,12 @@ def column_names(Y: Any) -> list[str] | None:
 
 
 def _in_frames(
-    container: str, method: Callable[..., Any], model: Any, X: Any, *args: Any, **params: Any
+    container: str,
+    method: Callable[..., Any],
+    model: Estimator,
+    X: Any,
+    *args: object,
+    **params: object,
 ) -> Any:
     """Return what a method of a model predicts for X in frames, of pandas or of polars."""
     index = X.index if hasattr(X, "iloc") else None
@@ -358,7 +364,7 @@ def _in_frames(
     return _frame(_columns(model, result, method), container, index)
 
 
-def _columns(model: Any, result: Any, method: Callable[..., Any]) -> dict[str, Any]:
+def _columns(model: Estimator, result: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Return predictions as columns by their names."""
     if sparse.issparse(result):
         result = result.toarray()
@@ -377,7 +383,7 @@ def _objects(items: Any) -> np.ndarray:
     return out
 
 
-def _names(model: Any, width: int, method: Callable[..., Any]) -> list[str]:
+def _names(model: Estimator, width: int, method: Callable[..., Any]) -> list[str]:
     """Return names of columns: classes, those of the targets, levels of quantiles, or y0, y1."""
     if method.__name__ == "predict_proba" and hasattr(model, "classes_"):
         return [str(label) for label in model.classes_]
@@ -394,12 +400,12 @@ def _names(model: Any, width: int, method: Callable[..., Any]) -> list[str]:
 
 
 def _ranked(
-    model: Any,
+    model: Estimator,
     method: Callable[..., Any],
-    X: Any,
-    candidates: Any = None,
-    *args: Any,
-    **params: Any,
+    X: object,
+    candidates: object = None,
+    *args: object,
+    **params: object,
 ) -> dict[str, np.ndarray]:
     """Return one row for each candidate of each query: its row, rank, position, itself, score."""
     searcher = model if hasattr(model, "embed") else getattr(model, "searcher_", None)
@@ -419,7 +425,7 @@ def _ranked(
     return columns | {"score": scores[row, rank]}
 
 
-def _set_columns(model: Any, sets: Any) -> dict[str, np.ndarray]:
+def _set_columns(model: Estimator, sets: Any) -> dict[str, np.ndarray]:
     """Return one row for each member of each set: its row, rank, position in the pool, itself."""
     sizes, place = np.diff(sets.indptr), np.asarray(sets.indices)
     rank = np.arange(len(place)) - np.repeat(sets.indptr[:-1], sizes)
@@ -428,7 +434,7 @@ def _set_columns(model: Any, sets: Any) -> dict[str, np.ndarray]:
     return {"row": row, "rank": rank + 1, "position": place, **candidates}
 
 
-def _candidates(model: Any, objects: Any) -> dict[str, np.ndarray]:
+def _candidates(model: Estimator, objects: Any) -> dict[str, np.ndarray]:
     """Return candidates as a column, or as one for each column of theirs; {} if neither will do."""
     if isinstance(objects, list | tuple):
         return {"candidate": _objects(objects)}

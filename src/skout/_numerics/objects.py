@@ -13,7 +13,9 @@ from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
-from .types import Array, DType, Index, Matrix, Objects, State, TorchDevice
+from .types import DType, Index, Matrix, Objects, State, TorchDevice
+from .typing import Array
+from .typing import Objects as UserObjects
 
 
 class Rows(ABC):
@@ -221,7 +223,7 @@ def stack(parts: Sequence[Matrix]) -> Matrix:
     return np.concatenate(parts)
 
 
-def as_objects(objects: Objects) -> np.ndarray:
+def as_objects(objects: UserObjects) -> np.ndarray:
     """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
 
     Parameters
@@ -241,7 +243,7 @@ def as_objects(objects: Objects) -> np.ndarray:
             f"Expected a list or array of objects. Got {type(objects).__name__} instead."
         )
     out = np.empty(len(objects), dtype=object)
-    for i, item in enumerate(objects):
+    for i, item in enumerate(iter(objects)):
         out[i] = item
     return out
 

@@ -62,7 +62,7 @@ class Tabular(Protocol):
     def __array__(self) -> Array: ...
 
 
-class EncodedRows(Protocol):
+class KernelRows(Protocol):
     """What all encoded rows have: arrays, CSR matrices, tensors, and `skout.kernels.Rows`."""
 
     @property
@@ -73,6 +73,13 @@ class EncodedRows(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, index: Any, /) -> Any: ...
+
+
+class RowBlocks(Protocol):
+    """What is used of `skout.sources.Blocks`: rows, targets and weights, block by block."""
+
+    def merged(self, rows: int) -> Iterator[Any]: ...
+    def reread(self) -> Any: ...
 
 
 class CandidatesPerQuery(Protocol):
@@ -100,11 +107,15 @@ class EmbeddedCandidates(Protocol):
 #: A NumPy array or a CSR matrix, which SciPy leaves without types.
 Matrix: TypeAlias = NDArray[Any]
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
-Rows: TypeAlias = EncodedRows
+Rows: TypeAlias = KernelRows
+#: Rows of kernels on vectors: a dense or CSR matrix.
+VectorRows: TypeAlias = NDArray[Any] | SparseMatrix
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
 Weights: TypeAlias = NDArray[Any] | None
 #: Rows as users give them: an array, a matrix, a data frame, a list of objects.
-Objects: TypeAlias = Tabular | Sequence[Any] | EncodedRows
+Objects: TypeAlias = Tabular | Sequence[Any] | KernelRows
+#: What the `fit` of estimators takes as X.
+Inputs: TypeAlias = Objects | RowBlocks
 #: None, a pool of objects, `CandidateSets`, a list of lists, or what `embed` made of these.
 Candidates: TypeAlias = Objects | CandidatesPerQuery | EmbeddedCandidates | None
 #: An estimator of skout, of scikit-learn or of a user: it has the methods that are called on it.

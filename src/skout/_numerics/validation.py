@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .typing import RandomState
+
 
 class Registry(dict[str, Any]):
     """Classes by name, with underscores between words. Other spellings are found but not listed.
@@ -37,7 +39,7 @@ class Registry(dict[str, Any]):
         return self.aliases.get(name, name)
 
 
-def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
+def resolve(name: str, registry: Mapping[str, object], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
@@ -51,11 +53,11 @@ def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
 
 
-def _available(registry: Mapping[str, Any]) -> str:
+def _available(registry: Mapping[str, object]) -> str:
     return f"Available: {', '.join(sorted(registry))}."
 
 
-def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+def check_choice(value: object, name: str, choices: tuple[object, ...]) -> None:
     """Raise unless `value` is one of `choices`."""
     if value not in choices:
         near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
@@ -65,7 +67,7 @@ def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 
 def check_number(
-    value: Any, name: str, *, low: float = 0.0, strict: bool = False, integer: bool = False
+    value: object, name: str, *, low: float = 0.0, strict: bool = False, integer: bool = False
 ) -> Any:
     """Return `value` if it is a finite number above `low` (`strict`: not equal to it)."""
     kind: Any = numbers.Integral if integer else numbers.Real
@@ -82,17 +84,19 @@ def check_number(
     raise ValueError(message)
 
 
-def check_level(value: Any, name: str) -> float:
+def check_level(value: object, name: str) -> float:
     """Return `value` if it is a probability, strictly between 0 and 1."""
     if not isinstance(value, numbers.Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1. Got {value!r} instead.")
     return float(value)
 
 
-def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
+def check_alphas(alpha: object, *, strict: bool = False) -> list[float]:
     """Return one or several penalties as a list."""
-    many = isinstance(alpha, Iterable) and not isinstance(alpha, str)
-    alphas = list(alpha) if many else [alpha]
+    if isinstance(alpha, Iterable) and not isinstance(alpha, str):
+        alphas = list(alpha)
+    else:
+        alphas = [alpha]
     if not alphas:
         raise ValueError("alpha must be a number or a non-empty sequence of numbers. Got [].")
     return [float(check_number(value, "alpha", strict=strict)) for value in alphas]
@@ -106,15 +110,15 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def check_size(size: Any, n: int, name: str) -> int:
+def check_size(size: object, n: int, name: str) -> int:
     """Return a sketch size, or a number of folds, clipped to n with a warning."""
-    size = check_number(size, name, low=1, integer=True)
-    if size > n:
-        warn_user(f"{name}={size} is larger than the number of rows, {n}; using {n}.")
-    return min(int(size), n)
+    checked = int(check_number(size, name, low=1, integer=True))
+    if checked > n:
+        warn_user(f"{name}={checked} is larger than the number of rows, {n}; using {n}.")
+    return min(checked, n)
 
 
-def check_rng(random_state: Any) -> np.random.Generator:
+def check_rng(random_state: RandomState) -> np.random.Generator:
     """Turn None, an int, a Generator or a RandomState into a Generator."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
@@ -127,7 +131,7 @@ def check_rng(random_state: Any) -> np.random.Generator:
         ) from error
 
 
-def spawn_seed(random_state: Any) -> int | None:
+def spawn_seed(random_state: RandomState) -> int | None:
     """Return a seed of a stream of its own: what it draws has nothing to do with `random_state`'s.
 
     A Generator or RandomState moves on by one draw; None stays None.

@@ -29,7 +29,8 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.types import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
+from .._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows
+from .._numerics.typing import ArrayLike, Objects, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
@@ -525,7 +526,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.device = device
 
     @all_at_once
-    def fit(self, X: Objects, y: Objects = None) -> KernelBasis:
+    def fit(self, X: Objects, y: object = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
 
         Parameters
@@ -560,7 +561,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Objects, y: Objects = None) -> np.ndarray:
+    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -664,7 +665,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "engine_"}
 
-    def combine(self, values: Matrix) -> np.ndarray:
+    def combine(self, values: ArrayLike) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
 
         With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,

@@ -127,7 +127,7 @@ def _check(path: Path, file: File, entry: DatasetEntry, remedy: str) -> Path:
 
 @functools.cache
 def _sha256(path: Path, size: int, changed: int) -> str:
-    """Hash a file once for each state that it has been seen in."""
+    """Return the SHA-256 of a file; kept until its size or time changes."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -186,7 +186,7 @@ def tied_rankings_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def _places(text: str, labels: list[str]) -> list[int]:
-    """Return for each label the number of labels that are before it."""
+    """Return the rank of each label, from 0: how many labels come before it."""
     place: dict[str, int] = {}
     before = 0
     for tied in text.split(">"):

@@ -95,7 +95,7 @@ class LossDecoder(CandidateDecoder):
 
     def __init__(
         self,
-        loss: Any = "f_beta",
+        loss: str | ArrayLike | Callable[[Any, Any], ArrayLike] = "f_beta",
         *,
         beta: float = 1.0,
         on: str = "pairs",

@@ -7,6 +7,7 @@ find the label set of least expected loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import row_slices
 from .._numerics.linalg import low_rank, positive_solver
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Candidates, Objects
+from .._numerics.typing import Array, Candidates, Objects
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
@@ -103,7 +104,9 @@ class LabelSetDecoder(Decoder):
             self._f1_maps(labels, read_out, largest)
         return self
 
-    def _f1_maps(self, labels: sparse.csr_matrix, read_out: Any, largest: int) -> None:
+    def _f1_maps(
+        self, labels: sparse.csr_matrix, read_out: Callable[[Array], Array], largest: int
+    ) -> None:
         """Find the maps from f to the w of every size, and to P(Y is empty | x).
 
         w_j = E[2 Y_j / (s + |Y|)] = sum_t 2 / (s + t) E[Y_j, |Y| = t]: one read-out for each t.

@@ -14,7 +14,7 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
 from .._numerics.saving import arrays_of, require
-from .._numerics.typing import Candidates, EncodedRows, Estimator, Index, Matrix, Objects, State
+from .._numerics.typing import Candidates, Estimator, Index, KernelRows, Matrix, Objects, State
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -280,7 +280,7 @@ def single(objects: Any, j: int) -> Any:
     return objects[[j]] if sparse.issparse(objects) else objects[j]
 
 
-def kinds(rows: EncodedRows) -> set[type] | None:
+def kinds(rows: KernelRows) -> set[type] | None:
     """Return the types of a 1-D array of objects, as Python has them; None for rows of numbers."""
     if rows.ndim == 2:
         return None
@@ -292,7 +292,7 @@ def kinds(rows: EncodedRows) -> set[type] | None:
 
 
 def check_kinds(given: set[type] | None, expected: set[type] | None) -> None:
-    """Raise unless the kinds, of `kinds`, have a type in common, or are rows of numbers."""
+    """Raise unless candidates and training outputs, by their `kinds`, have a type in common."""
     if given is None or expected is None:
         alike = given == expected
     else:

@@ -259,7 +259,7 @@ def _search_subsets(W: np.ndarray) -> np.ndarray:
 
 
 def _follow(V: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Return the ranks that attain V of all items: at each place the lowest item that does."""
+    """Return the ranking of best total V, traced back place by place; ties go to the lower item."""
     b, d, _ = W.shape
     rows, bits = np.arange(b), 1 << np.arange(d)
     ranks = np.empty((b, d), dtype=np.int64)

@@ -110,7 +110,7 @@ class CandidateSets(PerQuery):
         pool, indices = _distinct(item for objects in filled for item in objects)
         return cls(pool, indptr, indices)
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: int) -> Any:
         """Return the candidates of query i; for a slice, the sets of some queries."""
         if isinstance(i, slice):
             return self.of_queries(range(len(self))[i])
@@ -153,7 +153,7 @@ def _integers(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def _check_list(objects: object) -> None:
-    """Raise unless this may be the candidates of a query."""
+    """Raise unless `objects` can be the list of candidates of a query."""
     is_list = hasattr(objects, "shape") or hasattr(objects, "__len__")
     if isinstance(objects, str | bytes) or not is_list:
         raise TypeError(

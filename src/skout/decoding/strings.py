@@ -261,7 +261,7 @@ def _graph(codes: np.ndarray, seen: tuple[list[int], list[int]], any_ends: bool)
 
 
 def _scales(kernel: Kernel, strings: list) -> list[float | None]:
-    """Return the norms to look for strings at; None is as predicted."""
+    """Return the norms that predictions are scaled to before the search; None keeps their own."""
     if not isinstance(kernel, Normalized):
         return [None]
     inner = _ngram(kernel)

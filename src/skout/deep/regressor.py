@@ -344,7 +344,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     def _checkpoint(
         self, trainer: Trainer, targets: np.ndarray, seed: int
     ) -> tuple[Path, str] | None:
-        """Load the checkpoint if there is one; return where to write, and what it is of."""
+        """Load a checkpoint of the same fit, if there is one; return its path and name."""
         if self.checkpoint is None:
             return None
         path = Path(self.checkpoint)

@@ -17,7 +17,7 @@ from .._numerics.objects import Rows as ObjectRows
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.types import Matrix, Rows
-from .._numerics.typing import Array, Objects
+from .._numerics.typing import Array, Objects, VectorRows
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import (
@@ -341,7 +341,7 @@ class _SetKernel(VectorKernel):
         packed = pack_matrix(rows) if _is_long(rows) else None
         return rows if packed is None else packed
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows | PackedBits) -> Block:
         return set_blocks(type(self)._parts, B, self._of_matrix)
 
     def _of_matrix(self, B: Rows) -> Block:
@@ -356,7 +356,7 @@ class _SetKernel(VectorKernel):
 
         return block
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows | PackedBits) -> Array:
         return arrays.ones(n_rows(A), A)
 
 
@@ -428,7 +428,7 @@ def _indicator(B: Rows, level: float) -> Matrix:
 
 
 def _share(A: Rows, low: float, high: float) -> Matrix:
-    """Return clip(a, low, high) - low in the format of A."""
+    """Return min(max(a, low), high) - low of each entry, dense or CSR as A is."""
     if not sparse.issparse(A):
         return namespace(A).clip(A, low, high) - low
     out = A.copy()
@@ -506,7 +506,7 @@ class GaussianTanimoto(_SetKernel, WithGamma):
         distances = 2.0 - 2.0 * Tanimoto().against(rows)(rows)  # squared, of the features
         return 2.0 * median_of_pairs(distances, weights)
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows | PackedBits) -> Block:
         gamma = self._width()
         tanimoto = super().against(B)
 
@@ -518,7 +518,7 @@ class GaussianTanimoto(_SetKernel, WithGamma):
 
         return block
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows | PackedBits) -> Array:
         self._width()
         return super().diag(A)
 
@@ -548,7 +548,7 @@ class Cosine(VectorKernel):
         packed = None if _is_matrix(objects) else pack_objects(objects)
         return super().encode(objects) if packed is None else packed
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows | PackedBits) -> Block:
         return set_blocks(_cosine, B, self._of_matrix)
 
     def _of_matrix(self, B: Rows) -> Block:
@@ -564,7 +564,7 @@ class Cosine(VectorKernel):
 
         return block
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows | PackedBits) -> Array:
         return arrays.ones(n_rows(A), A)
 
 

@@ -64,7 +64,7 @@ class Graphs:
 
     @cached_property
     def graph(self) -> np.ndarray:
-        """The graph that each node belongs to."""
+        """The number of the graph that each node belongs to."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.objects import Ragged, as_objects, pointers, ranges
-from .._numerics.types import Array, Objects
+from .._numerics.typing import Array, Objects
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
 from .bags import work_slices

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from .._numerics import arrays
 from .._numerics.arrays import float_dtype, is_tensor, n_rows, namespace, row_dots
 from .._numerics.types import Rows
-from .._numerics.typing import Array, Objects, Rng, Weights
+from .._numerics.typing import Array, Objects, Rng, VectorRows, Weights
 from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Place, Reduction, Survey
 from ..rows.encode import check_matrix
@@ -360,7 +360,7 @@ class DistanceKernel(WithGamma, VectorKernel):
     #: whether its distance adds up features, so that a rotation changes its nature
     adds_features = False
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows) -> Array:
         self._width()
         return arrays.ones(n_rows(A), A)
 
@@ -369,10 +369,10 @@ class RadialKernel(DistanceKernel):
     """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
 
     @abstractmethod
-    def slopes(self, B: Rows) -> RowFunction:
+    def slopes(self, B: VectorRows) -> RowFunction:
         """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
 
-    def gradients(self, B: Rows, coef: Array) -> RowFunction:
+    def gradients(self, B: VectorRows, coef: Array) -> RowFunction:
         """Return A -> gradients at rows A of the q functions f(x) = sum_j coef_j k(x, b_j).
 
         B has the shape (m, d), coef (m, q), rows A (b, d), and their gradients (b, q, d).
@@ -381,7 +381,7 @@ class RadialKernel(DistanceKernel):
         slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
         if sparse.issparse(B):
             return self._sparse_gradients(slopes, B, coef)
-        center = B.mean(axis=0)
+        center = B.mean(axis=0)  # type: ignore[union-attr]
         right = arrays.empty((m, q, d + 1), B, np.float64)
         right[:, :, :d] = coef[:, :, None] * arrays.cast(B - center, np.float64)[:, None, :]
         right[:, :, d] = coef
@@ -427,7 +427,7 @@ class Gaussian(RadialKernel):
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows) -> Block:
         # A -> -gamma ||a - b||^2
         exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
 
@@ -437,7 +437,7 @@ class Gaussian(RadialKernel):
 
         return block
 
-    def slopes(self, B: Rows) -> RowFunction:
+    def slopes(self, B: VectorRows) -> RowFunction:
         block = self.against(B)
         return lambda A: -2.0 * self._width() * block(A)
 
@@ -504,10 +504,10 @@ class Linear(VectorKernel):
     runs_on_device = True
     is_linear = True
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows) -> Block:
         return arrays.RightOperand(B).product
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows) -> Array:
         return arrays.cast(squared_norms(A), np.float64)
 
 
@@ -544,7 +544,7 @@ class Polynomial(WithGamma, VectorKernel):
         K **= int(self.degree)
         return K
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows) -> Block:
         linear = Linear().against(B)
 
         def block(A: Rows, out: Array | None = None) -> Array:
@@ -552,7 +552,7 @@ class Polynomial(WithGamma, VectorKernel):
 
         return block
 
-    def diag(self, A: Rows) -> Array:
+    def diag(self, A: VectorRows) -> Array:
         return self._power(Linear().diag(A))
 
 
@@ -578,7 +578,7 @@ class Laplacian(DistanceKernel):
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows) -> Block:
         gamma = self._width()
 
         def block(A: Rows, out: Array | None = None) -> Array:
@@ -594,7 +594,7 @@ class Laplacian(DistanceKernel):
         """Return draws of its spectral measure: independent Cauchy numbers times gamma."""
         return self._width() * normal / rng.standard_normal(normal.shape)
 
-    def gradients(self, B: Rows, coef: Array) -> RowFunction:
+    def gradients(self, B: VectorRows, coef: Array) -> RowFunction:
         """Return A -> gradients at rows A of the q functions sum_j coef_j k(., b_j), (b, q, d)."""
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
         block, gamma, dense = self.against(B), self._width(), _dense(B)
@@ -650,7 +650,7 @@ class Matern(RadialKernel):
         width = min(self._width(), 1e153)  # whose square is finite
         return SquaredDistances(B, factor=2.0 * self.nu * width**2, snap=True, saturates=True)
 
-    def against(self, B: Rows) -> Block:
+    def against(self, B: VectorRows) -> Block:
         squared = self._distances(B)
 
         def block(A: Rows, out: Array | None = None) -> Array:
@@ -677,7 +677,7 @@ class Matern(RadialKernel):
             * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
         )
 
-    def slopes(self, B: Rows) -> RowFunction:
+    def slopes(self, B: VectorRows) -> RowFunction:
         # k'(r)/r = -2 nu gamma^2 exp(-u) times 1/u, 1 and (1 + u)/3
         squared, factor = self._distances(B), -2.0 * self.nu * self._width() ** 2
 

@@ -96,7 +96,10 @@ class Loss(PartsByName, ABC):
 
     @property
     def limit(self) -> tuple[Loss, float] | None:
-        """A loss l and a factor a: for large residuals this loss is like a l: a start."""
+        """A loss l and a factor a such that this loss nears a l far from the target; None if none.
+
+        A solver starts from the minimizer of l.
+        """
         return None
 
     # What follows --------------------------------------------------------------------------
@@ -136,5 +139,8 @@ class Loss(PartsByName, ABC):
 
 
 def inside(slack: Array, value: Array) -> Array:
-    """Return value where slack <= 0 but for rounding (1e-12, of numbers about 1), inf elsewhere."""
+    """Return `value` where slack <= 1e-12, and inf elsewhere: a conjugate outside of its domain.
+
+    The tolerance is that of rounding, for numbers about 1.
+    """
     return namespace(value).where(slack <= 1e-12, value, np.inf)

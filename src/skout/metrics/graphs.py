@@ -171,7 +171,7 @@ def _some_distances(graphs: Graphs, edge_labels: bool, limit: float) -> list[tup
 
 
 def _distance(pair: Graphs, edge_labels: bool, limit: float) -> tuple[int, bool]:
-    """Return the least cost of a pair so far, and whether nothing is left to search."""
+    """Return the least edit cost of two graphs, and whether the search was completed."""
     end = time.perf_counter() + limit
     (a, A), (b, B) = sorted(_matrices(pair, edge_labels), key=lambda graph: len(graph[0]))
     state = _start(a, A, b, B)

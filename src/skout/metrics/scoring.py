@@ -71,7 +71,7 @@ def curve_r2(
     return r_squared(true, pred, sample_weight)
 
 
-def _of_curves(kernel: Any) -> Any:
+def _of_curves(kernel: Kernel) -> Any:
     """Return the kernel on curves that a kernel is made of, None if there is none."""
     if hasattr(kernel, "points"):
         return kernel

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._numerics.typing import Estimator, PathLike
 from ..kinds import KINDS
 from . import describe, save
 
@@ -21,12 +22,12 @@ _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "`": "'", "[":
 
 
 def model_card(
-    model: Any,
+    model: Estimator | PathLike,
     *,
     name: str | None = None,
     data: str | None = None,
     license: str | None = None,
-    evaluation: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, object] | None = None,
 ) -> str:
     """Return a card of a model: a header in YAML that hubs read, and text for people.
 
@@ -202,11 +203,11 @@ class _Card:
         yield f"\nSaved {_plain(self.about.get('saved'))}."
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else dict(value) if isinstance(value, Mapping) else {}
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list) else []
 
 
@@ -218,15 +219,15 @@ def _listed(names: list[str]) -> str:
     return ": " + ", ".join([*map(_plain, names[:_MOST_NAMES]), *more])
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return _short(value) if isinstance(value, int | float) else ""
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """Return text of a file on one line, without what Markdown or HTML would take for theirs."""
     text = " ".join(str(value).split())
     text = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"

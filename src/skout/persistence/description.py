@@ -75,7 +75,7 @@ def _leaf(name: str, what: str) -> Node:
 
 
 def _what(node: Node) -> str:
-    """Return a line about a node."""
+    """Return one line that describes a node of a file: its class and its size."""
     kind = node["kind"]
     if kind == "array":
         shape = " x ".join(map(str, node["shape"])) or "one"

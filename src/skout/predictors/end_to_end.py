@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.estimators import frames_out
-from .._numerics.typing import Candidates, Estimator, Labels, Objects
+from .._numerics.typing import Candidates, Estimator, Inputs, Labels, Objects
 from .._numerics.validation import check_rng
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -97,7 +97,7 @@ class EndToEnd(StructuredPredictor):
 
     def fit(
         self,
-        X: Objects,
+        X: Inputs,
         Y: Objects | None = None,
         groups: Labels = None,
         candidates: Candidates = None,

@@ -173,7 +173,7 @@ class Ranker:
         return _name_of(self.last)
 
     def matched(self, Y: Objects, pool: EmbeddedPool, n: int) -> np.ndarray:
-        """Return the distinct candidate that the true object of each of n queries is, or -1."""
+        """Return which distinct candidate is the true object of each query, -1 if none is."""
         if n_rows(Y) != n:
             raise ValueError(f"X and Y must be of equal length. Got {n} and {n_rows(Y)}.")
         return _matched(self.last, Y, pool, n, self.who)

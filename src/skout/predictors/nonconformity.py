@@ -204,7 +204,7 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScor
 def drawn(
     unit: np.ndarray, share: float, pool: Candidates, rng: Rng
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows to learn from, whole units in random order, and the place of each unit.
+    """Return the rows to learn from, drawn by whole groups, and the place of each group.
 
     At least two units are on either side; the larger the pool, the fewer rows are taken.
     """

@@ -159,7 +159,7 @@ def choose_weight(
 
 
 def best_option(results: dict[str, np.ndarray]) -> int:
-    """Return the best option; a single direction unless both are better by a standard error.
+    """Return the best option: one direction alone, unless both together win by a standard error.
 
     That is the standard error of the difference over the folds.
     """

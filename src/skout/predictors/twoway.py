@@ -10,7 +10,16 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import frames_out
-from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Scoring, State
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Inputs,
+    Labels,
+    Objects,
+    RandomState,
+    Scoring,
+    State,
+)
 from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
@@ -112,7 +121,7 @@ class TwoWay(StructuredPredictor):
 
     def fit(
         self,
-        X: Objects,
+        X: Inputs,
         Y: Objects | None = None,
         groups: Labels = None,
         candidates: Candidates = None,
@@ -145,15 +154,15 @@ class TwoWay(StructuredPredictor):
             fit_params = process_routing(self, "fit", **fit_params).backward.fit
         self._check()
         basis = as_basis(self.backward.output_basis)
-        X, Y, fit_params = self.backward._opened(X, Y, fit_params, basis)
-        check_pair(X, plain_outputs(Y))
-        ways = self._ways(X, Y, groups, fit_params)
+        inputs, outputs, params = self.backward._opened(X, Y, fit_params, basis)
+        check_pair(inputs, plain_outputs(outputs))
+        ways = self._ways(inputs, outputs, groups, params)
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
         if weight == "cv":
             name = self.normalisation
             results = choose_weight(
                 ways,
-                OutOfFold(self.backward, X, Y, groups, candidates),
+                OutOfFold(self.backward, inputs, outputs, groups, candidates),
                 normalisations=NORMALISATIONS if name is None else (name,),
                 scoring=self.scoring,
                 cv=self.cv,
@@ -161,7 +170,7 @@ class TwoWay(StructuredPredictor):
             )
             best = best_option(results)
             weight, normalisation = (results[name][best] for name in ("weight", "normalisation"))
-        parts = ways.fitted(X, Y, float(weight), normalisation == "cosine")
+        parts = ways.fitted(inputs, outputs, float(weight), normalisation == "cosine")
         # together, once all are fitted: a fit that fails changes nothing
         self.regressor_, self.output_basis_, self.decoder_ = parts
         self.weight_, self.normalisation_ = float(weight), str(normalisation)

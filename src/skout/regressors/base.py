@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import PartsByName, all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
-from .._numerics.types import Array, Floats, Ints, Labels, Objects, RandomState, Weights
+from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -172,7 +172,7 @@ class KernelMachineBase(PartsByName):
     # Fitting --------------------------------------------------------------------------------------
 
     def _read(
-        self, X: Objects, y: Objects, sample_weight: Weights
+        self, X: Inputs, y: Objects | None, sample_weight: Weights
     ) -> tuple[Source, Objects, Weights]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
@@ -446,7 +446,7 @@ class PenalizedRegressor(RegressorMixin):
         return self._fit(X, y, sample_weight, scorer=scorer, **options)
 
     def choice_splits(
-        self, n: int, y: Objects = None, weights: Weights = None, groups: Labels = None
+        self, n: int, y: Objects | None = None, weights: Weights = None, groups: Labels = None
     ) -> Splits:
         """Return the splits of n rows that alpha is chosen on; none where there is a single one.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from scipy.special import expit
@@ -15,10 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.types import Objects, RandomState, Weights
+from .._numerics.typing import Inputs, Objects, RandomState, Weights
 from ..kernels.base import KernelLike
 from ..losses import Logistic, LossLike, MarginLoss, as_loss
-from ..rows import beside
+from ..rows import Blocks, beside
 from ..rows.encode import named
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas
@@ -111,8 +112,15 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @overload
+    def fit(self, X: Blocks, y: None = None) -> KernelClassifier: ...
+    @overload
+    def fit(self, X: Objects, y: Objects, sample_weight: Weights = None) -> KernelClassifier: ...
+
     @all_at_once
-    def fit(self, X: Objects, y: Objects = None, sample_weight: Weights = None) -> KernelClassifier:
+    def fit(
+        self, X: Inputs, y: Objects | None = None, sample_weight: Weights = None
+    ) -> KernelClassifier:
         """Fit the model.
 
         Parameters
@@ -177,7 +185,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "X and y must have the same number of rows: inconsistent numbers of samples, "
                 f"{n} and {len(y)}."
             )
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes. Got one class only: {self.classes_[0]}."

@@ -10,14 +10,15 @@ the norm on the targets [z(y), sqrt(residual)] with a last prediction that is al
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from .._numerics.arrays import namespace, row_dots, sqrt
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.types import Array, Objects, Weights
+from .._numerics.typing import Array, Inputs, Objects, Weights
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
+from ..rows import Blocks
 from ..solvers.folds import Scorer
 from .machine import KernelMachine
 from .tasks import check_task_matrix
@@ -70,11 +71,23 @@ class InducedMachine(KernelMachine):
 
     uses_residual = True
 
-    @all_at_once
+    @overload
+    def fit(self, X: Blocks, y: None = None) -> InducedMachine: ...
+    @overload
     def fit(
         self,
         X: Objects,
-        y: Objects = None,
+        y: Objects,
+        sample_weight: Weights = None,
+        *,
+        residual: Weights = None,
+    ) -> InducedMachine: ...
+
+    @all_at_once
+    def fit(
+        self,
+        X: Inputs,
+        y: Objects | None = None,
         sample_weight: Weights = None,
         *,
         residual: Weights = None,
@@ -98,8 +111,8 @@ class InducedMachine(KernelMachine):
 
     def _fit(
         self,
-        X: Objects,
-        y: Objects,
+        X: Inputs,
+        y: Objects | None,
         sample_weight: Weights,
         scorer: Scorer | None = None,
         residual: Weights = None,

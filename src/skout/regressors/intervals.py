@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows, numpy_of
-from .._numerics.types import Floats, Objects
+from .._numerics.typing import Floats, Objects
 from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample

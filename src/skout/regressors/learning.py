@@ -14,7 +14,7 @@ from tqdm import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.types import Array, Floats, Ints, Rows, Table
+from .._numerics.typing import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments, TrainingSample
@@ -310,7 +310,7 @@ class GradientProducts(Reduction):
         return GradientProducts(self.kernel, landmarks, coef, diagonal=self.diagonal)
 
     def __call__(
-        self, rows: Rows, weights: Array = None, held: Array = None
+        self, rows: Rows, weights: Array | None = None, held: Array | None = None
     ) -> tuple[Array, float]:
         G = self._gradients(cast(rows, float_dtype(self.landmarks)))  # (b, q, d)
         b, q, d = G.shape

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.types import Objects, RandomState, Weights
+from .._numerics.typing import Inputs, Objects, RandomState, Weights
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
 from ..kernels.base import KernelLike
 from ..losses import LossLike, MarginLoss, RadialLoss, as_loss
-from ..rows import Memory, Source
+from ..rows import Blocks, Memory, Source
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas, Scorer
 from .base import KernelMachineBase, PenalizedRegressor
@@ -135,8 +137,15 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @overload
+    def fit(self, X: Blocks, y: None = None) -> KernelMachine: ...
+    @overload
+    def fit(self, X: Objects, y: Objects, sample_weight: Weights = None) -> KernelMachine: ...
+
     @all_at_once
-    def fit(self, X: Objects, y: Objects = None, sample_weight: Weights = None) -> KernelMachine:
+    def fit(
+        self, X: Inputs, y: Objects | None = None, sample_weight: Weights = None
+    ) -> KernelMachine:
         """Fit the model.
 
         Parameters
@@ -157,7 +166,7 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         return self._fit(X, y, sample_weight)
 
     def _fit(
-        self, X: Objects, y: Objects, sample_weight: Weights, scorer: Scorer | None = None
+        self, X: Inputs, y: Objects | None, sample_weight: Weights, scorer: Scorer | None = None
     ) -> KernelMachine:
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.types import Objects, RandomState, Weights
+from .._numerics.typing import Inputs, Objects, RandomState, Weights
 from .._numerics.validation import check_number
 from ..basis.moments import check_outputs_observed
 from ..kernels.base import KernelLike
 from ..losses import Pinball
 from ..metrics import pinball_loss
+from ..rows import Blocks
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase
@@ -124,9 +125,16 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @overload
+    def fit(self, X: Blocks, y: None = None) -> JointQuantileRegressor: ...
+    @overload
+    def fit(
+        self, X: Objects, y: Objects, sample_weight: Weights = None
+    ) -> JointQuantileRegressor: ...
+
     @all_at_once
     def fit(
-        self, X: Objects, y: Objects = None, sample_weight: Weights = None
+        self, X: Inputs, y: Objects | None = None, sample_weight: Weights = None
     ) -> JointQuantileRegressor:
         """Fit the model.
 

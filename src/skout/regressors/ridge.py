@@ -7,7 +7,7 @@ import functools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
-from .._numerics.types import Floats, Labels, Objects, PathLike, RandomState, Table, Weights
+from .._numerics.typing import (
+    Floats,
+    Inputs,
+    Labels,
+    Objects,
+    PathLike,
+    RandomState,
+    Table,
+    Weights,
+)
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -33,6 +42,7 @@ from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
+    Blocks,
     Memory,
     Source,
     columns,
@@ -237,13 +247,25 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    @all_at_once
+    @overload
+    def fit(self, X: Blocks, *, landmarks: Objects | None = None) -> KernelRidge: ...
+    @overload
     def fit(
         self,
         X: Objects,
-        y: Objects = None,
+        y: Objects,
         sample_weight: Weights = None,
-        landmarks: Objects = None,
+        landmarks: Objects | None = None,
+        groups: Labels = None,
+    ) -> KernelRidge: ...
+
+    @all_at_once
+    def fit(
+        self,
+        X: Inputs,
+        y: Objects | None = None,
+        sample_weight: Weights = None,
+        landmarks: Objects | None = None,
         groups: Labels = None,
     ) -> KernelRidge:
         """Fit the model.
@@ -274,10 +296,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit(
         self,
-        X: Objects,
-        y: Objects,
+        X: Inputs,
+        y: Objects | None,
         sample_weight: Weights = None,
-        landmarks: Objects = None,
+        landmarks: Objects | None = None,
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
@@ -285,7 +307,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if self.checkpoint is not None:
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
-            return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)
+            return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
         kernel, metric = as_kernel(self.kernel), None
         sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
         options = self._options(kernel, sample, checkpoint, has_missing=sample.has_missing)
@@ -307,7 +329,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             sample.warn_of_far_mean(self.projection_, self.n_jobs, far_from=_FAR)
         return self
 
-    def _check(self, landmarks: Objects, X: Objects) -> list[float]:
+    def _check(self, landmarks: Objects | None, X: Inputs) -> list[float]:
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
@@ -331,8 +353,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     def _read(
         self,
         kernel: Kernel,
-        X: Objects,
-        y: Objects,
+        X: Inputs,
+        y: Objects | None,
         weights: Weights,
         *,
         adds: bool = False,
@@ -406,7 +428,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
         return AlphaSearch(alphas, splits), None
 
-    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects) -> Span:
+    def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects | None) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
@@ -462,7 +484,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @available_if(_has_sketch)
     @all_at_once
     def partial_fit(
-        self, X: Objects, y: Objects, sample_weight: Weights = None, landmarks: Objects = None
+        self,
+        X: Objects,
+        y: Objects,
+        sample_weight: Weights = None,
+        landmarks: Objects | None = None,
     ) -> KernelRidge:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
 
@@ -502,8 +528,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _fit_parts(
         self,
-        parts: Iterable[tuple[Objects, ...]],
-        landmarks: Objects,
+        parts: Iterable[tuple[Objects, Objects, Weights]],
+        landmarks: Objects | None,
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""

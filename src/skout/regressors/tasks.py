@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
-from .._numerics.types import Floats, Matrix
+from .._numerics.typing import Floats, Matrix
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
 

@@ -30,7 +30,7 @@ import numpy as np
 from .._numerics.arrays import astype, numpy_of, take
 from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, triangular_inverse
-from .._numerics.types import Array, Floats, Ints, Rows
+from .._numerics.typing import Array, Floats, Ints, Rows
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ..basis.moments import MaskedMoments, Moments, TrainingSample
 from ..rows import Reduction, RowMap

@@ -17,7 +17,8 @@ import numpy as np
 from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
-from .._numerics.types import Array, DType, Estimator, Index, Objects, Rows, Shape, TorchDevice
+from .._numerics.types import Array, DType, Index, Objects, Rows, Shape, TorchDevice
+from .._numerics.typing import Estimator
 from .local import Local, Memory, in_file
 from .source import Place, Progress, Reduction, RowMap, Source, limits
 
@@ -232,9 +233,7 @@ class Device(Source):
         tensors = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
             return tensors
-        return [
-            None if t is None else moved(t, lambda tensor: tensor.pin_memory()) for t in tensors
-        ]
+        return [None if t is None else moved(t, _pinned) for t in tensors]
 
     def _streamed(
         self, slices: list[slice], columns: list[Rows]
@@ -283,6 +282,11 @@ class _MappedDevice(Device):
         for part, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
             yield part, [self.mapped(rows), *columns]
         self.mapped.finish()
+
+
+def _pinned(tensor: Any) -> Any:
+    """Return a tensor in pinned memory, from which copies to a GPU run beside its work."""
+    return tensor.pin_memory()
 
 
 def _empty(shape: Shape, dtype: DType, device: TorchDevice) -> Array:

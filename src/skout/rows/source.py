@@ -27,7 +27,6 @@ from .._numerics.objects import to_device
 from .._numerics.types import (
     Array,
     DType,
-    Estimator,
     Index,
     Objects,
     Rows,
@@ -35,6 +34,7 @@ from .._numerics.types import (
     TorchDevice,
     Weights,
 )
+from .._numerics.typing import Estimator
 from .._numerics.validation import check_number
 
 #: Of a `Survey`: positions of rows, or a reduction and what lies beside the rows.

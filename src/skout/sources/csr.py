@@ -39,7 +39,7 @@ class DiskCSR:
         return self._block(ranges(starts, lengths), pointers(lengths))
 
     def _block(self, entries: Index, indptr: np.ndarray) -> sparse.csr_matrix:
-        """Return the rows with these entries, which files that were damaged may not have."""
+        """Return the rows with these entries, or raise where a damaged file lacks them."""
         data, indices = np.asarray(self.data[entries]), np.asarray(self.indices[entries])
         outside = len(indices) and not 0 <= indices.min() <= indices.max() < self.shape[1]
         if outside or np.any(np.diff(indptr) < 0) or len(indices) != indptr[-1]:

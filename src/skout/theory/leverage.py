@@ -128,8 +128,10 @@ def coordinates(basis: KernelBasis, rows: Rows) -> Iterator[np.ndarray]:
 
 
 def _recursive(kernel: Kernel, rows: Rows, shift: float, m: int, rng: Rng) -> np.ndarray:
-    """Return m rows, drawn by the scores that samples of m of the first m, 2 m, 4 m ... rows give
-    to twice as many, in a random order.
+    """Return m rows, drawn in proportion to approximate ridge leverage scores.
+
+    In a random order, m of the first m, 2 m, 4 m ... rows score twice as many rows, of which the
+    next m are drawn.
     """
     n = n_rows(rows)
     order = rng.permutation(n)

@@ -28,7 +28,7 @@ from ..kernels.base import KernelLike
 from ..kinds.scoring import metrics, score_objects
 from ..metrics import mean_reciprocal_rank
 from ..sketches import PivotedCholesky, Sketch, SketchLike, as_sketch
-from ..solvers.folds import deal
+from ..solvers.folds import CV, deal
 from .leverage import coordinates
 from .spectra import Axes, encoded
 
@@ -327,7 +327,7 @@ def sketch_size_search(
     *,
     fit_seconds: float | None = None,
     predict_seconds: float | None = None,
-    cv: Any = None,
+    cv: CV = None,
     scoring: str | Callable[..., float] | None = None,
     random_state: RandomState = None,
     verbose: bool = False,
@@ -413,7 +413,7 @@ def _measured(result: dict[str, np.ndarray], budgets: dict[str, float]) -> dict[
 
 
 def _best(table: dict[str, np.ndarray], budgets: dict[str, float]) -> int:
-    """Return the trial of the best score within the budgets; if none is, warn: the fastest."""
+    """Return the trial of best score within the budgets, or, with a warning, the fastest of all."""
     if table["within_budget"].any():
         return int(np.argmax(np.where(table["within_budget"], table["mean_score"], -np.inf)))
     limits = ", ".join(f"{name}={s:g}" for name, s in budgets.items() if np.isfinite(s))

@@ -612,7 +612,8 @@ def test_probabilities_of_labels():
     assert P.min() >= 0.0
     assert P.max() <= 1.0
     assert roc_auc_score(Y, P) > 0.95
-    assert_array_equal(P, np.clip(model.decision_function(X), 0.0, 1.0))
+    estimates = np.clip(model.decision_function(X), 0.0, 1.0)
+    assert_array_equal(P, model.calibration_.apply(estimates))
     framed = model.set_output(predict="pandas").predict_proba(X)
     assert list(framed.columns) == list("pqrs")
     assert not hasattr(model, "classes_")

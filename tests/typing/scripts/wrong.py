@@ -18,7 +18,7 @@ KernelRidge().fit(X)  # wrong
 KernelRidge().fit(3, y)  # wrong
 KernelRidge().predict()  # wrong
 KernelClassifier(loss=3)  # wrong
-KernelMachine(loss=KernelRidge())  # wrong
+KernelMachine(loss=(1, 2))  # wrong
 Tuned(budget=[1, 2])  # wrong
 Tuned(random_state="seed")  # wrong
 Gaussian(gamma=[1.0, 2.0])  # wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -203,13 +204,13 @@ class Tuned(PartsByName):
         self,
         kind: str | None = None,
         scoring: Any = None,
-        budget: Any = 60,
-        random_state: Any = None,
+        budget: float | str = 60,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         *,
         cv: Any = None,
         outer_cv: Any = None,
         ensemble: bool = True,
-        checkpoint: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
@@ -305,7 +306,7 @@ class Tuned(PartsByName):
         def has_time(member: int) -> bool:
             return seconds[member] <= clock.left + _BEYOND * clock.seconds
 
-        timed = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
+        timed: dict[str, Any] = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights), **timed)
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]

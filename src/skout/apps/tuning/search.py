@@ -49,7 +49,7 @@ _OVERRUN, _LEAST_LIMIT, _FIRST_LIMIT = 3.0, 0.125, 0.5
 _WHOLE, _PART = 0.3, 0.2
 # Rows of the first round, and its share of the seconds for trials; there is none where all settings
 # to begin with take at most this many times the seconds for trials on all rows.
-_FIRST_ROWS, _FIRST_SHARE, _WITHOUT = (2000, 1000, 500), 0.5, 1.5
+_FIRST_ROWS, _FIRST_SHARE, _WITHOUT = (2000, 1000), 0.5, 1.5
 # Five folds become three, or two, where all settings to begin with take more than so many times the
 # seconds for trials; one that takes more than this share of them is tried after the others.
 _FAR_TOO_MANY, _LONG = 2.0, 0.2

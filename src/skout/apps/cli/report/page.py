@@ -239,9 +239,7 @@ def _card(example: Example, report: Report) -> str:
     else:
         said, chance = f", {_name(report.main)} {number(example.score)}", ""
     inputs = ", ".join(f"{name} {_short(value, 60)}" for name, value in example.cells)
-    because = (
-        f'<div class="what">where</div><div class="text">{escape(inputs)}</div>' if inputs else ""
-    )
+    because = f'<div class="what">where</div>{_text(inputs)}' if inputs else ""
     return (
         f'<li><p class="dim">row {example.row:,}{said}</p>'
         f'<div class="what">predicted{chance}</div>{predicted}<div class="what">true</div>{true}'

@@ -66,7 +66,7 @@ class BondKinds(NamedTuple):
         return None if found is None else found.of(np.argsort(found.code, kind="stable"))
 
 
-class Models(NamedTuple):
+class CandidateModels(NamedTuple):
     """What scores candidates."""
 
     masses: BothWays  # by the m/z of peaks
@@ -83,7 +83,9 @@ def scale_groups(kinds: BondKinds | None) -> np.ndarray:
     return np.concatenate([own, len(own) + np.repeat(np.arange(len(sizes)), sizes)])
 
 
-def candidate_columns(models: Models, ions: Ions, pairs: Pairs, candidates: Any) -> np.ndarray:
+def candidate_columns(
+    models: CandidateModels, ions: Ions, pairs: Pairs, candidates: Any
+) -> np.ndarray:
     """Return all columns of the candidates of spectra, shape (d, pairs).
 
     Scores by both ways of masses; by both ways of formulas, parts of the candidate's; and how well
@@ -206,7 +208,7 @@ def fragment_columns(
     return out
 
 
-class Peaks(NamedTuple):
+class AnnotatedPeaks(NamedTuple):
     """The peaks of a spectrum that have a formula."""
 
     number: np.ndarray  # among all peaks
@@ -216,16 +218,20 @@ class Peaks(NamedTuple):
     share: float  # of the weights of all peaks
 
 
-def _peaks(spectra: AnnotatedSpectra, i: int) -> Peaks:
+def _peaks(spectra: AnnotatedSpectra, i: int) -> AnnotatedPeaks:
     own = slice(spectra.indptr[i], spectra.indptr[i + 1])
     mz, height, code = spectra.mz[own], spectra.intensity[own], spectra.fragment[own]
     weight, kept = (height / height.max() * mz) ** 0.25, np.flatnonzero(code)
     total = weight[kept].sum()
     part = weight[kept] / total if len(kept) else weight[kept]
-    return Peaks(kept, code[kept], spectra.hydrogens[own][kept], part, total / weight.sum())
+    return AnnotatedPeaks(
+        kept, code[kept], spectra.hydrogens[own][kept], part, total / weight.sum()
+    )
 
 
-def explained(peaks: Peaks, fragments: Fragments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def explained(
+    peaks: AnnotatedPeaks, fragments: Fragments
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the peaks that a fragment explains, the best one of each, and its hydrogens.
 
     Places among `peaks` and `fragments`, which are sorted by code; hydrogens are how many the
@@ -244,7 +250,7 @@ def explained(peaks: Peaks, fragments: Fragments) -> tuple[np.ndarray, np.ndarra
 
 
 def _columns(
-    peaks: Peaks, fragments: Fragments, bonds: Bonds, kinds: np.ndarray, n_kinds: int
+    peaks: AnnotatedPeaks, fragments: Fragments, bonds: Bonds, kinds: np.ndarray, n_kinds: int
 ) -> np.ndarray:
     """Return the columns of one spectrum and one candidate."""
     peak, part, shift = explained(peaks, fragments)

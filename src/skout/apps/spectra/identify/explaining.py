@@ -10,7 +10,7 @@ from skout.dev import check_number, chemistry
 from skout.molecules import parse_smiles
 
 from .annotation import MOST_PARTS, Annotation, annotate, is_negative
-from .columns import LOST, Peaks, explained
+from .columns import LOST, AnnotatedPeaks, explained
 from .fragments import bonds_of, fragments_of, in_fragment
 from .results import Explanation, Fragment
 
@@ -51,7 +51,7 @@ def _fragments(molecule: Any, found: Annotation, n: int) -> tuple[Fragment | Non
     if fragments is None:
         return tuple(parts)
     fragments = fragments.of(np.argsort(fragments.code, kind="stable"))
-    peaks = Peaks(found.peak, found.code, found.hydrogens, np.ones(len(found.peak)), 1.0)
+    peaks = AnnotatedPeaks(found.peak, found.code, found.hydrogens, np.ones(len(found.peak)), 1.0)
     for peak, part, shift in zip(*explained(peaks, fragments), strict=True):
         inside = in_fragment(fragments.masks[part], len(bonds.code))
         atoms = [int(atom) for atom in np.flatnonzero(inside)]

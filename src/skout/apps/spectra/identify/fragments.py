@@ -232,6 +232,14 @@ def _atom_classes(
 
 # Machine code ------------------------------------------------------------------------------------
 
+# Plain functions of arrays, which numba compiles; masks have two words, low and high.
+_ZERO, _WORD_END = np.uint64(0), np.uint64(58)
+# A sequence in which each six bits differ numbers the lowest bit of a word.
+_SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
+_PLACE = np.argsort([(0x03F79D71B4CB0A89 << i) % 2**64 >> 58 for i in range(64)])
+_MIX, _MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_HALF_WORD = np.uint64(32)
+
 
 @functools.cache
 def _compiled() -> Any:
@@ -242,172 +250,169 @@ def _compiled() -> Any:
     """
     try:
         import numba
+        from numba.extending import register_jitable
     except ImportError:
         return None
-    zero, one, shift = np.uint64(0), np.uint64(1), np.uint64(58)
-    # a sequence in which each six bits differ numbers the lowest bit of a word
-    sequence = np.uint64(0x03F79D71B4CB0A89)
-    place = np.zeros(64, dtype=np.int64)
-    for i in range(64):
-        place[(0x03F79D71B4CB0A89 << i) % 2**64 >> 58] = i
-
-    @numba.njit(nogil=True, inline="always")
-    def reach(near, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
-        # all atoms of `in` that can be reached from those of (lo, hi)
-        todo_lo, todo_hi = lo, hi
-        while todo_lo != zero or todo_hi != zero:
-            if todo_lo != zero:
-                bit = todo_lo & (~todo_lo + one)
-                todo_lo ^= bit
-                atom = place[(bit * sequence) >> shift]
-            else:
-                bit = todo_hi & (~todo_hi + one)
-                todo_hi ^= bit
-                atom = 64 + place[(bit * sequence) >> shift]
-            new_lo = near[atom, 0] & in_lo & ~lo
-            new_hi = near[atom, 1] & in_hi & ~hi
-            lo |= new_lo
-            hi |= new_hi
-            todo_lo |= new_lo
-            todo_hi |= new_hi
-        return lo, hi
-
-    @numba.njit(nogil=True, inline="always")
-    def is_new(table, keys, lo, hi, number):  # type: ignore[no-untyped-def]
-        # put a mask into a table of numbers of masks, unless it is there
-        size = np.uint64(len(table) - 1)
-        h = (lo ^ (hi * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
-        at = (h ^ (h >> np.uint64(32))) & size
-        while table[at] >= 0:
-            if keys[table[at], 0] == lo and keys[table[at], 1] == hi:
-                return False
-            at = (at + one) & size
-        table[at] = number
-        keys[number, 0], keys[number, 1] = lo, hi
-        return True
-
-    def break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore[no-untyped-def]
-        n = len(codes)
-        near = np.zeros((n, 2), dtype=np.uint64)
-        bit = np.zeros((n, 2), dtype=np.uint64)
-        all_lo, all_hi = zero, zero
-        for i in range(n):
-            bit[i, i // 64] = one << np.uint64(i % 64)
-            all_lo |= bit[i, 0]
-            all_hi |= bit[i, 1]
-        for k in range(len(ends)):
-            a, b = ends[k, 0], ends[k, 1]
-            for w in range(2):
-                near[a, w] |= bit[b, w]
-                near[b, w] |= bit[a, w]
-        size = 16
-        while size < 4 * most:
-            size *= 2
-        table = np.full(size, -1, dtype=np.int32)
-        found = np.empty((most + 1, 2), dtype=np.uint64)
-        whole = np.ones(most + 1, dtype=np.bool_)
-        count = 0
-        if is_new(table, found, all_lo, all_hi, count):
-            count += 1
-        in_ring = np.empty(len(ends), dtype=np.int64)
-        n_ring = 0
-        for k in range(len(ends)):
-            a, b = ends[k, 0], ends[k, 1]
-            for w in range(2):
-                near[a, w] &= ~bit[b, w]
-                near[b, w] &= ~bit[a, w]
-            lo, hi = reach(near, bit[a, 0], bit[a, 1], all_lo, all_hi)
-            if (lo & bit[b, 0]) | (hi & bit[b, 1]) == zero:
-                if count < most and is_new(table, found, lo, hi, count):
-                    count += 1
-                if count < most and is_new(table, found, all_lo & ~lo, all_hi & ~hi, count):
-                    count += 1
-            else:
-                in_ring[n_ring] = k
-                n_ring += 1
-            for w in range(2):
-                near[a, w] |= bit[b, w]
-                near[b, w] |= bit[a, w]
-        for first in range(n_ring):
-            a, b = ends[in_ring[first], 0], ends[in_ring[first], 1]
-            for second in range(first + 1, n_ring):
-                c, d = ends[in_ring[second], 0], ends[in_ring[second], 1]
-                for w in range(2):
-                    near[a, w] &= ~bit[b, w]
-                    near[b, w] &= ~bit[a, w]
-                    near[c, w] &= ~bit[d, w]
-                    near[d, w] &= ~bit[c, w]
-                lo, hi = reach(near, bit[a, 0], bit[a, 1], all_lo, all_hi)
-                if (lo & bit[b, 0]) | (hi & bit[b, 1]) == zero:
-                    if count < most and is_new(table, found, lo, hi, count):
-                        count += 1
-                    if count < most and is_new(table, found, all_lo & ~lo, all_hi & ~hi, count):
-                        count += 1
-                for w in range(2):
-                    near[a, w] |= bit[b, w]
-                    near[b, w] |= bit[a, w]
-                    near[c, w] |= bit[d, w]
-                    near[d, w] |= bit[c, w]
-        n_sides = count - 1
-        side_cost = np.zeros(n_sides)
-        for i in range(n_sides):
-            lo, hi = found[i + 1, 0], found[i + 1, 1]
-            for k in range(len(ends)):
-                a, b = ends[k, 0], ends[k, 1]
-                in_a = (lo & bit[a, 0]) | (hi & bit[a, 1]) != zero
-                in_b = (lo & bit[b, 0]) | (hi & bit[b, 1]) != zero
-                if in_a != in_b:
-                    side_cost[i] += cost[k]
-        order = np.argsort(side_cost)[:most_sides] + 1
-        for i in range(len(order)):
-            for j in range(i):
-                lo = found[order[i], 0] & found[order[j], 0]
-                hi = found[order[i], 1] & found[order[j], 1]
-                if (lo | hi) == zero or count >= most:
-                    continue
-                if not is_new(table, found, lo, hi, count):
-                    continue
-                # the lowest atom
-                start_lo = lo & (~lo + one)
-                start_hi = zero
-                if lo == zero:
-                    start_hi = hi & (~hi + one)
-                got_lo, got_hi = reach(near, start_lo, start_hi, lo, hi)
-                # what is in pieces stays in the table, so that it is looked at once
-                whole[count] = got_lo == lo and got_hi == hi
-                count += 1
-        kept = np.empty((count, 2), dtype=np.uint64)
-        code = np.zeros(count, dtype=np.uint64)
-        sums = np.zeros(count, dtype=np.int64)
-        total = np.zeros(count)
-        cuts = np.empty(count, dtype=np.int64)
-        k = 0
-        for row in range(count):
-            if not whole[row]:
-                continue
-            lo, hi = found[row, 0], found[row, 1]
-            size = 0
-            code[k], sums[k], total[k] = zero, 0, 0.0
-            for i in range(n):
-                if (lo & bit[i, 0]) | (hi & bit[i, 1]) != zero:
-                    size += 1
-                    code[k] += codes[i]
-                    sums[k] += hydrogens[i]
-            n_broken = 0
-            for b in range(len(ends)):
-                in_a = (lo & bit[ends[b, 0], 0]) | (hi & bit[ends[b, 0], 1]) != zero
-                in_b = (lo & bit[ends[b, 1], 0]) | (hi & bit[ends[b, 1], 1]) != zero
-                if in_a != in_b:
-                    n_broken += 1
-                    total[k] += cost[b]
-            if size > 1:
-                kept[k] = found[row]
-                cuts[k] = min(n_broken, 2) if row <= n_sides else 3
-                k += 1
-        return kept[:k], code[:k], sums[:k], total[:k], cuts[:k]
-
+    for part in (_reach, _is_new, _toggle, _add_sides, _one_cut, _costs, _two_cuts, _described):
+        register_jitable(part)
     signature = (
         "Tuple((u8[:, ::1], u8[::1], i8[::1], f8[::1], i8[::1]))"
         "(i8[:, ::1], f8[::1], u8[::1], i8[::1], i8, i8)"
     )
-    return numba.njit(signature, nogil=True)(break_down)
+    return numba.njit(signature, nogil=True)(_break_down)
+
+
+def _break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore[no-untyped-def]
+    n = len(codes)
+    near, bit = np.zeros((n, 2), dtype=np.uint64), np.zeros((n, 2), dtype=np.uint64)
+    every = np.zeros(2, dtype=np.uint64)
+    for i in range(n):
+        bit[i, i // 64] = _ONE << np.uint64(i % 64)
+        every |= bit[i]
+    for k in range(len(ends)):
+        _toggle(near, bit, ends[k])
+    size = 16
+    while size < 4 * most:
+        size *= 2
+    table = np.full(size, -1, dtype=np.int32)
+    found = np.empty((most + 1, 2), dtype=np.uint64)
+    whole = np.ones(most + 1, dtype=np.bool_)  # in one piece
+    _is_new(table, found, every[0], every[1], 0)
+    count = _one_cut(near, bit, every, ends, table, found, most)
+    n_sides = count - 1
+    order = np.argsort(_costs(found[1:count], bit, ends, cost))[:most_sides] + 1
+    count = _two_cuts(near, order, table, found, whole, count, most)
+    return _described(found[:count], whole, n_sides, bit, ends, cost, codes, hydrogens)
+
+
+def _reach(near, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
+    """Return all atoms among (in_lo, in_hi) that can be reached from (lo, hi)."""
+    todo_lo, todo_hi = lo, hi
+    while todo_lo != _ZERO or todo_hi != _ZERO:
+        if todo_lo != _ZERO:
+            lowest = todo_lo & (~todo_lo + _ONE)
+            todo_lo ^= lowest
+            atom = _PLACE[(lowest * _SEQUENCE) >> _WORD_END]
+        else:
+            lowest = todo_hi & (~todo_hi + _ONE)
+            todo_hi ^= lowest
+            atom = 64 + _PLACE[(lowest * _SEQUENCE) >> _WORD_END]
+        new_lo = near[atom, 0] & in_lo & ~lo
+        new_hi = near[atom, 1] & in_hi & ~hi
+        lo |= new_lo
+        hi |= new_hi
+        todo_lo |= new_lo
+        todo_hi |= new_hi
+    return lo, hi
+
+
+def _is_new(table, found, lo, hi, number):  # type: ignore[no-untyped-def]
+    """Put a mask into a table of masks under a number, unless it is there."""
+    last = np.uint64(len(table) - 1)
+    h = (lo ^ (hi * _MIX)) * _MIX_AGAIN
+    at = (h ^ (h >> _HALF_WORD)) & last
+    while table[at] >= 0:
+        if found[table[at], 0] == lo and found[table[at], 1] == hi:
+            return False
+        at = (at + _ONE) & last
+    table[at] = number
+    found[number, 0], found[number, 1] = lo, hi
+    return True
+
+
+def _toggle(near, bit, bond):  # type: ignore[no-untyped-def]
+    """Break a bond, or mend it."""
+    a, b = bond[0], bond[1]
+    for w in range(2):
+        near[a, w] ^= bit[b, w]
+        near[b, w] ^= bit[a, w]
+
+
+def _add_sides(near, bit, every, bond, table, found, count, most):  # type: ignore[no-untyped-def]
+    """Return how many masks there are with the sides of a cut, as many as before without one."""
+    a, b = bond[0], bond[1]
+    lo, hi = _reach(near, bit[a, 0], bit[a, 1], every[0], every[1])
+    if (lo & bit[b, 0]) | (hi & bit[b, 1]) != _ZERO:
+        return count, False
+    if count < most and _is_new(table, found, lo, hi, count):
+        count += 1
+    if count < most and _is_new(table, found, every[0] & ~lo, every[1] & ~hi, count):
+        count += 1
+    return count, True
+
+
+def _one_cut(near, bit, every, ends, table, found, most):  # type: ignore[no-untyped-def]
+    """Add the sides of all cuts, by a bond or two of a ring; return how many masks there are."""
+    in_ring = np.empty(len(ends), dtype=np.int64)
+    count, n_ring = 1, 0
+    for k in range(len(ends)):
+        _toggle(near, bit, ends[k])
+        count, parted = _add_sides(near, bit, every, ends[k], table, found, count, most)
+        _toggle(near, bit, ends[k])
+        if not parted:
+            in_ring[n_ring] = k
+            n_ring += 1
+    for i in range(n_ring):
+        first = ends[in_ring[i]]
+        _toggle(near, bit, first)
+        for j in range(i + 1, n_ring):
+            _toggle(near, bit, ends[in_ring[j]])
+            count, _ = _add_sides(near, bit, every, first, table, found, count, most)
+            _toggle(near, bit, ends[in_ring[j]])
+        _toggle(near, bit, first)
+    return count
+
+
+def _costs(found, bit, ends, cost):  # type: ignore[no-untyped-def]
+    """Return what breaking the bonds that lead out of each mask costs."""
+    total = np.zeros(len(found))
+    for i in range(len(found)):
+        for k in range(len(ends)):
+            a, b = ends[k, 0], ends[k, 1]
+            in_a = (found[i, 0] & bit[a, 0]) | (found[i, 1] & bit[a, 1]) != _ZERO
+            in_b = (found[i, 0] & bit[b, 0]) | (found[i, 1] & bit[b, 1]) != _ZERO
+            if in_a != in_b:
+                total[i] += cost[k]
+    return total
+
+
+def _two_cuts(near, order, table, found, whole, count, most):  # type: ignore[no-untyped-def]
+    """Add what two sides share, and mark what is in pieces; return how many masks there are."""
+    for i in range(len(order)):
+        for j in range(i):
+            lo = found[order[i], 0] & found[order[j], 0]
+            hi = found[order[i], 1] & found[order[j], 1]
+            if (lo | hi) == _ZERO or count >= most:
+                continue
+            if not _is_new(table, found, lo, hi, count):
+                continue
+            start_lo, start_hi = lo & (~lo + _ONE), _ZERO  # the lowest atom
+            if lo == _ZERO:
+                start_hi = hi & (~hi + _ONE)
+            got_lo, got_hi = _reach(near, start_lo, start_hi, lo, hi)
+            # what is in pieces stays in the table, so that it is looked at once
+            whole[count] = got_lo == lo and got_hi == hi
+            count += 1
+    return count
+
+
+def _described(found, whole, n_sides, bit, ends, cost, codes, hydrogens):  # type: ignore[no-untyped-def]
+    """Return the columns of fragments of at least two atoms."""
+    count = len(found)
+    total, n_broken = (
+        _costs(found, bit, ends, cost),
+        _costs(found[: n_sides + 1], bit, ends, np.ones(len(ends))),
+    )
+    code, sums = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.int64)
+    cuts, kept = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    for row in range(count):
+        size = 0
+        for i in range(len(codes)):
+            if (found[row, 0] & bit[i, 0]) | (found[row, 1] & bit[i, 1]) != _ZERO:
+                size += 1
+                code[row] += codes[i]
+                sums[row] += hydrogens[i]
+        cuts[row] = min(np.int64(n_broken[row]), 2) if row <= n_sides else 3
+        kept[row] = whole[row] and size > 1
+    rows = np.flatnonzero(kept)
+    return found[rows], code[rows], sums[rows], total[rows], cuts[rows]

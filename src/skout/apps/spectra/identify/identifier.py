@@ -18,7 +18,7 @@ from ..pools.building import SETTINGS
 from ..pools.priors import check_prior, prior_column
 from ..readers import spectra_table
 from .calibration import Cuts
-from .columns import BondKinds, Models, bond_kinds, candidate_columns, scale_groups
+from .columns import BondKinds, CandidateModels, bond_kinds, candidate_columns, scale_groups
 from .design import Design, combined_kernel, few_a_group
 from .explaining import explain_peaks
 from .inputs import formula_of, read_library
@@ -318,12 +318,12 @@ class SpectrumIdentifier(PartsByName):
         return found
 
     @property
-    def models(self) -> Models:
+    def models(self) -> CandidateModels:
         """What scores candidates: both ways by masses and by formulas, and kinds of bonds."""
         kinds = None
         if self.bond_classes_ is not None and self.bond_costs_ is not None:
             kinds = BondKinds(self.bond_classes_, self.bond_costs_)
-        return Models(self.ways_, self.formula_ways_, kinds)
+        return CandidateModels(self.ways_, self.formula_ways_, kinds)
 
     def _check_pool(self, pool: Any) -> None:
         if not hasattr(pool, "by_mass"):

@@ -16,7 +16,7 @@ import numpy as np
 from skout.dev import deal, stack
 
 from .annotated import AnnotatedSpectra
-from .columns import BondKinds, Models, candidate_columns, scale_groups
+from .columns import BondKinds, CandidateModels, candidate_columns, scale_groups
 from .design import Design, few_a_group
 from .inputs import Library
 from .ranking import HeldOut
@@ -144,7 +144,7 @@ def held_out(
             raise ValueError("cv leaves fewer than two molecules to learn from: give more folds.")
         ways = design.ways(X[train], candidates.bits[molecule], molecule)
         pairs = Pairs.of([own for own, f in zip(lists, fold, strict=True) if f == k])
-        models = Models(*ways, kinds)
+        models = CandidateModels(*ways, kinds)
         columns.append(candidate_columns(models, library.ions.take(held), pairs, candidates))
         tell()
     pairs = Pairs.of(lists)

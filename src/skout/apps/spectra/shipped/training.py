@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +13,6 @@ import numpy as np
 from skout import SpectrumIdentifier, save
 from skout.datasets import Dataset, load
 
-from ..identify import BothWays, KernelMap
 from ..pools import MoleculePool
 from ..readers import SpectraTable, spectra_table
 
@@ -73,7 +71,7 @@ def build_massbank_model(
     )
     model.fit(open_library(data, rows), pool=pool, prior=pool.prior() or None, on_error="skip")
     facts = {**model.validation_, **_attribution(data, rows)}
-    save(in_half_precision(model), path, metadata={"fit_spectra": facts})
+    save(model, path, metadata={"fit_spectra": facts})
     return facts
 
 
@@ -87,21 +85,6 @@ def open_library(data: Dataset, rows: np.ndarray) -> SpectraTable:
         polarity=extra["polarity"],
         identifier=extra["accession"],
         laboratory=extra["contributor"],
-    )
-
-
-def in_half_precision(model: SpectrumIdentifier) -> SpectrumIdentifier:
-    """Return a model whose matrices take half of the bytes; it computes as precisely as before."""
-    small = copy.copy(model)
-    small.ways_ = _halved(model.ways_)
-    small.formula_ways_ = _halved(model.formula_ways_) if model.formula_ways_ else None
-    return small
-
-
-def _halved(ways: BothWays) -> BothWays:
-    maps = (ways.spectra, ways.backward, ways.forward)
-    return BothWays(
-        *(KernelMap(one.kernel, one.landmarks, one.matrix.astype(np.float16)) for one in maps)
     )
 
 
