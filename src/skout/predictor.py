@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -71,22 +71,7 @@ if TYPE_CHECKING:  # PyTorch is optional
     from numpy.typing import ArrayLike
 
     from .deep.regressor import Metric, ModuleLike, Training
-
-
-class Regressor(Protocol):
-    """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
-
-    def fit(self, X: Objects, y: Objects, /) -> object: ...
-
-    def predict(self, X: Objects, /) -> Objects: ...
-
-
-class OutputBasis(Protocol):
-    """What is asked of a basis: objects in, coordinates out."""
-
-    def fit_transform(self, Y: Objects, /) -> Objects: ...
-
-    def transform(self, Y: Objects, /) -> Objects: ...
+    from .typing import OutputBasis, Regressor
 
 
 def as_basis(spec: KernelLike | OutputBasis) -> Estimator:
