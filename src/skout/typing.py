@@ -41,7 +41,7 @@ from ._numerics.typing import (
 from .decoding.base import DecoderLike
 from .decoding.pools import EmbeddedPool
 from .kernels.base import Block, KernelLike
-from .predictor import LossLike
+from .losses import LossLike
 from .sketches import SketchLike
 
 #: Inputs of estimators: an array, a CSR matrix, a data frame, a list of objects, rows of a kernel.
