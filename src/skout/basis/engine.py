@@ -140,8 +140,7 @@ class Engine:
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Array:
         """Return z(x) of each row, shape (n, p)."""
         rows = rows if self.device is None else on_device(rows, self.device)
-        tail = (self.rank,)
-        return rows.map(self.projection, tail, rows.precision, n_jobs=self.n_jobs, out=out)
+        return rows.map(self.projection, (self.rank,), rows.precision, n_jobs=self.n_jobs, out=out)
 
     def training_coordinates(self, rows: Source) -> Array:
         """Return the coordinates of the rows of the fit; those of equal rows are computed once."""
@@ -426,9 +425,6 @@ def _drawn(
     return landmarks, W, indices, number
 
 
-# The estimator ------------------------------------------------------------------------------------
-
-
 class Computed:
     """An attribute that is computed when it is first read, and then is like any other.
 
@@ -444,8 +440,7 @@ class Computed:
     def __get__(self, basis: KernelBasis | None, owner: type | None = None) -> Any:
         if basis is None:
             return self
-        value = self.compute(basis)
-        basis.__dict__[self.name] = value
+        value = basis.__dict__[self.name] = self.compute(basis)
         return value
 
 
