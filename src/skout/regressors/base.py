@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -152,7 +152,8 @@ class KernelMachineBase(PartsByName):
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
-    __new__ = new_regressor
+    if not TYPE_CHECKING:  # by which a checker would take each call for anything
+        __new__ = new_regressor
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
@@ -415,7 +416,8 @@ class KernelMachineBase(PartsByName):
 class PenalizedRegressor(RegressorMixin):
     """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
 
-    __new__ = new_regressor
+    if not TYPE_CHECKING:  # by which a checker would take each call for anything
+        __new__ = new_regressor
     alpha: Alphas
     cv: CV
     random_state: RandomState
