@@ -79,6 +79,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         }
         for model, pair in zip(models, pairs, strict=True)
     ]
+    encoder = getattr(models[0], "encoder_", None)
     record = {
         **targets[0],
         "inputs": asdict(inputs),
@@ -87,7 +88,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
-        **({"columns": models[0].encoder_.kinds_} if getattr(models[0], "encoder_", None) else {}),
+        **({"columns": encoder.kinds_} if encoder is not None else {}),
     }
     save(fitted, out, metadata={"command_line": record})
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}

@@ -172,11 +172,10 @@ def _escaped(signs: str) -> str:
 # Texts: n-grams are hashed as scikit-learn does it, by operators of ONNX Runtime ------------------
 
 
-def _tokens(graph: OnnxGraph, cells: str, **how: object) -> str:
+def _tokens(graph: OnnxGraph, cells: str, **how: str | list[str]) -> str:
     """Add the tokens of texts (n,), padded to (n, k)."""
-    return graph.node(
-        *("Tokenizer", cells), domain=_RUNTIME, mark=0, pad_value=_PAD, mincharnum=1, **how
-    )
+    attributes = {"domain": _RUNTIME, "mark": 0, "pad_value": _PAD, "mincharnum": 1, **how}
+    return graph.node("Tokenizer", cells, **attributes)
 
 
 @cache

@@ -70,7 +70,8 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
         n, weights = len(self.members), self._all_weights
-        self.members_, self.used_ = [], []
+        self.members_ = []
+        self.used_: list[int] = []
         for k, (member, most) in enumerate(zip(self.members, rows, strict=True)):
             each = weights[[*self.used_, *range(k + 1, n)]].sum(axis=0)  # without this member
             if has_time is not None and np.all(each > 0.0) and not has_time(k):

@@ -75,20 +75,25 @@ def rows_of(search: ModelSearch, metric: str, constant: float) -> list[dict[str,
 
 
 def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
-    settings, is_cut = trial.settings.settings(), isinstance(trial, CutTrial)
+    settings = trial.settings.settings()
+    if isinstance(trial, CutTrial):
+        score, error, cut, decoder = np.nan, np.nan, trial.reason, {}
+    else:
+        score, error, cut = trial.score, trial.error, ""
+        decoder = {"decoder": trial.decoder}
     return {
         "metric": metric,
-        "score": np.nan if is_cut else trial.score,
-        "standard_error": np.nan if is_cut else trial.error,
+        "score": score,
+        "standard_error": error,
         "seconds": trial.seconds,
         "rows": settings.pop("rows") or n,
         "stage": trial.stage,
-        "cut": trial.reason if is_cut else "",
+        "cut": cut,
         **{
             name: value if isinstance(value, str | int | float | None) else repr(value)
             for name, value in settings.items()
         },
-        **({} if is_cut else {"decoder": trial.decoder}),
+        **decoder,
     }
 
 

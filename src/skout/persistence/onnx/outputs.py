@@ -30,7 +30,8 @@ def add_outputs(
 
     Estimates of probabilities are calibrated, where something does that.
     """
-    basis, name = getattr(decoder, "basis_", None), type(decoder).__name__
+    name = type(decoder).__name__
+    basis: Estimator = getattr(decoder, "basis_", None)  # decoders without one do not ask for it
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
         _add_classes(graph, F, basis.classes_, calibration)
     elif name == "CodeDecoder":

@@ -412,7 +412,10 @@ def _described(found, whole, n_sides, bit, ends, cost, codes, hydrogens):  # typ
                 size += 1
                 code[row] += codes[i]
                 sums[row] += hydrogens[i]
-        cuts[row] = 3 if row > n_sides else (2 if n_broken[row] > 1.0 else np.int64(n_broken[row]))
+        if row > n_sides:
+            cuts[row] = 3
+        else:
+            cuts[row] = 2 if n_broken[row] > 1.0 else int(n_broken[row])
         kept[row] = whole[row] and size > 1
     rows = np.flatnonzero(kept)
     return found[rows], code[rows], sums[rows], total[rows], cuts[rows]
