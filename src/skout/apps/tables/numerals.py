@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dates import parse_dates
+from .dates import is_date_range, parse_dates
 
 #: Cells that stand for a missing value in any column, in lower case.
-MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "n.a.", "n.a", "<na>", "nat")
+MISSING = (
+    *("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "n.a.", "n.a", "<na>", "nat"),
+    "\\n",  # \N, as databases write NULL
+)
 # Cells that do so among numbers or dates only; elsewhere they may be a category.
 _UNKNOWN = {
     *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "n.a.", "n.a"),
@@ -315,7 +318,8 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
         days = (years - years.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         values = np.where(gaps, np.nan, years.astype("datetime64[Y]").astype(int) + 1970)
         unread = [i for i in np.flatnonzero(gaps).tolist() if not is_missing(cells[i])]
-        return Read(values + days / 365.25, unread, [])
+        ranges = [i for i, cell in enumerate(cells) if is_date_range(cell)]
+        return Read(values + days / 365.25, unread, ranges)
     plain = _plain_numbers(cells) if writing.decimal == "." else None
     if plain is not None:
         return Read(plain, [], [])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .dates import day_order, parse_dates
+from .dates import day_order, is_date_range, parse_dates
 from .numerals import Writing, is_missing, read_numbers
 
 
@@ -18,7 +18,7 @@ class OddCells:
     what: str = "numbers"
     rows: int = 0
     unread: int = 0
-    bounds: int = 0
+    bounds: int = 0  # bounds and estimates of numbers, or ranges of dates
     first_unread: tuple[int, str] | None = None  # row, from 1, and cell
     first_bound: tuple[int, str] | None = None
     ambiguous: str = ""  # a date that could be read in two ways
@@ -50,10 +50,11 @@ class OddCells:
             parts.append(f"{self.unread:,} {of_all} {are} taken as missing, {first}")
         if self.first_bound is not None:
             row, cell = self.first_bound
-            parts.append(
-                f"{self.bounds:,} {of_all} {'is' if self.bounds == 1 else 'are'} a bound or an "
-                f"estimate, of which the number is taken, the first {cell!r} in row {row}"
-            )
+            are = "is" if self.bounds == 1 else "are"
+            taken = "a bound or an estimate, of which the number is taken"
+            if self.what == "dates":
+                taken = "a range of dates, of which the first date is taken"
+            parts.append(f"{self.bounds:,} {of_all} {are} {taken}, the first {cell!r} in row {row}")
         if self.ambiguous:
             parts.append(
                 f"dates such as {self.ambiguous!r} do not tell whether the day or the month comes "
@@ -109,7 +110,7 @@ def as_dates(
     unread = [i for i, cell in enumerate(cells) if np.isnat(moments[i]) and not is_missing(cell)]
     if values.dtype.kind == "f" and unread and np.isnat(moments).all():
         raise ValueError(f"X: column {name!r} must hold dates. Got numbers.")
-    odd.add(cells, start, unread)
+    odd.add(cells, start, unread, [i for i, cell in enumerate(cells) if is_date_range(cell)])
     return moments, odd, order
 
 

@@ -147,14 +147,16 @@ class Table:
         reading, start = reading or Reading(), 1
         if self.filled_up and reading.strict:
             raise ValueError(f"{self.filled_up}. Mend these rows, or read without --strict.")
-        gaps, odd = set(reading.gaps), {name: OddCells("numbers") for name in numbers}
+        writings, gaps = reading.writings, set(reading.gaps)
+        are_dates = {name for name in numbers if writings.get(name, PLAIN).are_dates}
+        odd = {name: OddCells("dates" if name in are_dates else "numbers") for name in numbers}
         rows = int(_PART_CELLS / (1 + len(texts) + len(numbers) / 8))  # a number takes 8 bytes
         rows, pa = max(_LEAST_ROWS, min(_PART_ROWS, rows)), load_pyarrow()
         for batch in self._slices(columns or self.names[:1], rows):
             cells = dict(zip(columns, batch.columns, strict=False))
             matrix = np.empty((batch.num_rows, len(numbers)))
             for j, name in enumerate(numbers):
-                read, seen = self._numbers(cells[name], reading.writings.get(name, PLAIN), pa)
+                read, seen = self._numbers(cells[name], writings.get(name, PLAIN), pa)
                 refused = [] if name in gaps and not reading.strict else [*read.unread]
                 refused += read.bounds if reading.strict else []
                 if refused:
