@@ -133,6 +133,14 @@ def test_null_of_databases_is_missing(tmp_path):
     assert kinds == {"size": ("number", 8), "kind": ("category", 8)}
 
 
+def test_texts_of_few_words_make_no_columns_of_rounding_errors():
+    colors = ["red", "blue", "green"]
+    notes = [f"said well, then {colors[i % 3]}, and left {i}" for i in range(40)]
+    encoder = TableEncoder().fit({"note": column(notes, 1)})
+    assert encoder.kinds_ == {"note": "text"}
+    assert encoder.transform({"note": column(notes, 1)}).std(axis=0).min() > 1e-4
+
+
 # name: (cells, kind, separator)
 WORDS = {
     "yes, no, not available": (["Yes", "No", "N.A.", "yes"], "category", ""),

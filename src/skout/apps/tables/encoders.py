@@ -187,8 +187,10 @@ class HashedText(BaseEstimator):
             drawn = np.random.default_rng(_SEED).choice(rows.shape[0], _MOST_CELLS, replace=False)
             rows = rows[np.sort(drawn)]
         size = max(min(self.dimensions, min(rows.shape) - 1), 1)
-        vectors = randomized_svd(rows, size, n_iter=5, random_state=_SEED)[2]
-        self.vectors_ = vectors.astype(np.float32)
+        _, singular, vectors = randomized_svd(rows, size, n_iter=5, random_state=_SEED)
+        # beyond the rank, coordinates are rounding errors: the tolerance of np.linalg.matrix_rank
+        least = max(rows.shape) * np.finfo(np.float32).eps * singular[0]
+        self.vectors_ = vectors[: max(1, int((singular > least).sum()))].astype(np.float32)
         Z = rows @ self.vectors_.T
         self.mean_ = Z.mean(axis=0)
         self.scale_ = float(np.sqrt(Z.var(axis=0).sum())) or 1.0
