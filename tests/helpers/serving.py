@@ -207,4 +207,4 @@ class Odd:
         class outputs:
             kind = Numbers()
 
-    saved.targets = [saved]
+    saved.targets = (saved,)

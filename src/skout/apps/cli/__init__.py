@@ -62,7 +62,7 @@ def build_app() -> "typer.Typer":
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
 
-    from .about import card, datasets, demo, inspect
+    from .about import datasets, demo, inspect, model_card
     from .exporting import export
     from .models import embed, evaluate, fit, look, predict, rank
     from .pools import pools
@@ -87,8 +87,9 @@ def build_app() -> "typer.Typer":
             typer.echo(context.get_help())
 
     of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
-    for command in (demo, inspect, card, *of_models):
+    for command in (demo, inspect, *of_models):
         app.command()(command)
+    app.command("card")(model_card)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
     app.add_typer(datasets, name="datasets")

@@ -14,7 +14,7 @@ from .columns import Outputs
 
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
-# Columns that are read together, and rows that are looked at.
+# Columns that are read together, and rows that are read.
 _TOGETHER, _MOST_ROWS = 100, 100_000
 
 
@@ -26,7 +26,7 @@ def look_at_table(
     Columns of `outputs` are targets; `kinds` are those that somebody said.
     """
     kinds = kinds or {}
-    targets = {name: one for one in outputs for name in one.columns}
+    targets = {name: target for target in outputs for name in target.columns}
     looks = []
     for name, texts in _columns(table):
         cells = np.empty(len(texts), dtype=object)
