@@ -86,10 +86,11 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
-    for command in (demo, inspect, *of_models):
-        app.command()(command)
+    app.command()(demo)
+    app.command()(inspect)
     app.command("card")(model_card)
+    for command in (look, fit, predict, rank, embed, evaluate, report, serve, export):
+        app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
     app.add_typer(datasets, name="datasets")
