@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: fitted on predictions of rows that were held out."""
+"""Calibration of probabilities, fitted on predictions of held-out rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINS = 10
 
 
 class ProbabilityCalibration(BaseEstimator):
-    """Make calibrated probabilities of estimates, without another order of the classes of a row.
+    """Calibrate estimated probabilities, which keeps the order of the classes of a row.
 
     Of classes they are p_k ~ (q_k + floor) ** power, of sum 1: temperature scaling (Guo et al.,
     2017) of estimates q that may be 0. Of labels, each of which is there or not, the log odds of
@@ -97,10 +97,10 @@ def _of_classes(
             total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
             return float(weights @ (total - np.exp(log_power) * of_truth))
 
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             loss, bounds=tuple(np.log(_POWERS)), method="bounded", options={"xatol": 1e-2}
         )
-        best = min(best, (float(found.fun), floor, float(np.exp(found.x))))
+        best = min(best, (float(optimum.fun), floor, float(np.exp(optimum.x))))
     return best[1], best[2], 0.0
 
 
@@ -118,9 +118,9 @@ def _of_labels(
             return float(value), np.array([np.vdot(slope, odds), slope.sum()])
 
         start, bounds = np.array([1.0, 0.0]), [_POWERS, (-5.0, 5.0)]
-        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-        power, shift = map(float, found.x)
-        best = min(best, (float(found.fun), floor, power, shift))
+        optimum = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
+        power, shift = map(float, optimum.x)
+        best = min(best, (float(optimum.fun), floor, power, shift))
     return best[1:]
 
 
