@@ -32,5 +32,4 @@ __all__ = [
     "Tuned",
     "TunedTargets",
     "TuningProgress",
-    "TuningProgress",
 ]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator
+
+from skout.dev import PartsByName
 
 # What is added to each probability before its logarithm is taken: least squares predicts 0 and 1
 # where it is not certain. Held-out rows choose among these.
@@ -19,7 +20,7 @@ _TINY = 1e-12
 _BINS = 10
 
 
-class ProbabilityCalibration(BaseEstimator):
+class ProbabilityCalibration(PartsByName):
     """Calibrate estimated probabilities, which keeps the order of the classes of a row.
 
     Of classes they are p_k ~ (q_k + floor) ** power, of sum 1: temperature scaling (Guo et al.,
