@@ -191,7 +191,7 @@ def numeral(cell: str) -> Numeral | None:
     --------
     >>> from skout.apps.tables.numerals import numeral
     >>> numeral("< 1,234.5 mg")
-    Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<')
+    Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<', amount=None)
     >>> numeral("A12"), numeral("3 to 4")
     (None, None)
     """
