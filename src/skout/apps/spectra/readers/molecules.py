@@ -274,7 +274,7 @@ def stream_molecules(
 
     Names of fields are in lower case.
 
-    A name that ends in .sdf is read as SDF, all else as in `read_smiles`.
+    A name that ends in .sdf or .sd is read as SDF, all else as in `read_smiles`.
     """
     path = as_path(path)
     faults = Faults(path, on_error)
