@@ -47,11 +47,11 @@ ORDINARY = {
 }
 ALLOWED = re.compile("|".join(f"(?:{phrase})" for phrase in ORDINARY), re.IGNORECASE)
 
-LEFT = {"src/skout/apps": 28, "src/skout/kinds": 0, "src/skout/solvers": 2, "src/skout": 1}
-LEFT |= {"docs": 63, "README.md": 0}
+LEFT = {"src/skout/apps": 21, "src/skout/kinds": 0, "src/skout/solvers": 2, "src/skout": 0}
+LEFT |= {"docs": 62, "README.md": 0}
 # Functions that give results names which say nothing; the aim of all together is 30.
 VAGUE = {"found", "one", "own", "some"}
-MOST_VAGUE = {"src/skout/apps": 162, "src/skout/kinds": 0, "src/skout": 3}
+MOST_VAGUE = {"src/skout/apps": 80, "src/skout/kinds": 0, "src/skout": 0}
 
 
 def words_in(text):
