@@ -48,12 +48,11 @@ ORDINARY = {
 }
 ALLOWED = re.compile("|".join(f"(?:{phrase})" for phrase in ORDINARY), re.IGNORECASE)
 
-LEFT = {"src/skout/apps/cli": 0}  # the first folder that has a file counts it
-LEFT |= {"src/skout/apps": 19, "src/skout/kinds": 3, "src/skout/solvers": 2, "src/skout": 1}
-LEFT |= {"docs": 63, "README.md": 0}
-# Functions that give results names which say nothing; the aim of all together is 30.
+LEFT = {"src/skout/apps": 0, "src/skout/kinds": 0, "src/skout/solvers": 2, "src/skout": 0}
+LEFT |= {"docs": 62, "README.md": 0}
+# Functions that give results names which say nothing.
 VAGUE = {"found", "one", "own", "some"}
-MOST_VAGUE = {"src/skout/apps/cli": 0, "src/skout/apps": 132, "src/skout/kinds": 14, "src/skout": 3}
+MOST_VAGUE = {"src/skout/apps": 0, "src/skout/kinds": 0, "src/skout": 0}
 
 
 def words_in(text):

@@ -106,14 +106,14 @@ def _dates(cell: str) -> list[dict[str, str]]:
 
 
 def day_order(
-    cells: Sequence[str], known: Mapping[str, bool], default: bool | None = None
+    cells: Sequence[str], earlier: Mapping[str, bool], default: bool | None = None
 ) -> tuple[dict[str, bool], str]:
-    """Return in which of 1/2/2024, 1-2-2024 and 1.2.2024 the day is first, by the sign.
+    """Return for each of the signs / - and . between numbers whether the day is before the month.
 
-    All cells of a column have one reading; what is `known` of an earlier look stands. A day above
-    12 shows it. Points mean day first unless days show another. Where nothing shows it, cells with
-    other signs do, or else it is the `default`; None is month first, and then the first cell that
-    could be read in both ways is returned, too.
+    All cells of a column are read alike: what `earlier` cells decided for a sign holds. A number
+    above 12 must be the day. Points mean day first unless such a number says otherwise. Where no
+    cell of a sign decides, cells with other signs do, or else the `default`. None is month first,
+    and then the first cell that could be read both ways is returned, too.
     """
     days = dict.fromkeys("/-.", 0)  # how many more cells show the day first than second
     cell_of: dict[str, str] = {}
@@ -121,7 +121,7 @@ def day_order(
         if "first" in parts:
             days[parts["sign"]] += (int(parts["first"]) > 12) - (int(parts["other"]) > 12)
             cell_of.setdefault(parts["sign"], text.strip())
-    order, ambiguous = dict(known), ""
+    order, ambiguous = dict(earlier), ""
     met = sorted(cell_of.keys() - order.keys(), key="./-".index)
     shown = sum(days[sign] for sign in met if sign != ".")
     for sign in met:
@@ -138,10 +138,10 @@ def day_order(
 
 
 def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = None) -> np.ndarray:
-    """Return the moments that texts name, in seconds and in UTC; NaT for what is no date.
+    """Return dates in texts as datetime64[s] in UTC; NaT where a text is no date.
 
-    `day_first` has the reading of 1/2/2024 by the sign, as `day_order` has it; None is told from
-    all cells. A cell that does not fit this reading is no date. A range of dates is its first one.
+    `day_first` says for each sign whether the day is first, as `day_order` returns it; None infers
+    it from all cells. A cell that cannot be read so is no date; a range of dates is its first one.
 
     Examples
     --------

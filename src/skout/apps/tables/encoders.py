@@ -1,7 +1,8 @@
-"""From one column to numbers: each kind of column once, without a look at the target.
+"""Encoders of columns into numbers, one for each kind of column; none uses the target.
 
-What different values are apart is alike for all kinds: two different categories are at the squared
-distance 2, so are two numbers on average, two texts without a common word, and two disjoint sets.
+Distances of different values are comparable between kinds: two different categories are at the
+squared distance 2, so are two numbers on average, two texts without a common word, and two disjoint
+sets.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Cells = np.ndarray  # of texts, and None where one is missing
 
 
 class NumberColumns(BaseEstimator):
-    """Numbers: centred at the median, scaled by the quartiles, bent beyond three deviations.
+    """Numbers: centered at the median, scaled by the quartiles, bent beyond three deviations.
 
     z = (x - median) / (quartile range / 1.349), then z / sqrt(1 + (z/3)^2), of variance 1. What is
     missing becomes the median; a column of 0 and 1 says where, if there was some in `fit`.
@@ -46,7 +47,7 @@ class NumberColumns(BaseEstimator):
     bend = _BEND
 
     def fit(self, values: np.ndarray) -> NumberColumns:
-        """Learn centres and scales of an array of shape (n, d), NaN where missing."""
+        """Learn centers and scales of an array of shape (n, d), NaN where missing."""
         finite = np.where(np.isinf(values), np.nan, values)
         finite[:, np.isnan(finite).all(axis=0)] = 0.0
         odd, shares = np.isnan(finite).any(axis=0), (0.25, 0.5, 0.75)
@@ -342,10 +343,10 @@ def _counted(cells: Cells) -> Any:
 
 
 def _valid(cells: Cells) -> np.ndarray:
-    """Return which cells are molecules, from 0."""
+    """Return the positions of the cells that are valid SMILES."""
     molecules = parse_smiles([cell or "" for cell in cells], on_error="none")
-    found = zip(cells, molecules, strict=True)
-    return np.flatnonzero([bool(cell) and one is not None for cell, one in found])
+    pairs = zip(cells, molecules, strict=True)
+    return np.flatnonzero([bool(cell) and molecule is not None for cell, molecule in pairs])
 
 
 def _descriptors(cells: Cells) -> list[dict[str, float]]:
