@@ -219,7 +219,7 @@ def _number(value: float | None) -> str:
 
 
 def large_m() -> str:
-    """Return the table of many landmarks on a card, nothing before there is a record."""
+    """Return the table of many landmarks on a GPU, nothing before there is a record."""
     if not (RECORDS / "large_m.json").exists():
         return ""
     found = [row for s in read("large_m")["sections"] for row in s["results"] if "seconds" in row]
@@ -286,9 +286,9 @@ def draw() -> None:
 
 
 PRECISION = """
-A card multiplies fastest in TF32, which keeps 10 bits of a number. F'F of 5,000 features of 200,000
-rows, on that card, in four precisions; "of two parts" is TF32 of F = high + low without low'low.
-On this card float64 takes no longer than float32, and TF32, in two parts too, loses so much in the
+A GPU multiplies fastest in TF32, which keeps 10 bits of a number. F'F of 5,000 features of 200,000
+rows, on that GPU, in four precisions; "of two parts" is TF32 of F = high + low without low'low.
+On this GPU float64 takes no longer than float32, and TF32, in two parts too, loses so much in the
 sums that there is no solution. So skout sums in float64:
 """
 
@@ -305,7 +305,7 @@ $$
 
 for n rows of d columns, m landmarks and q outputs. The rate is a good part of the rate at which the
 machine multiplies matrices. The parameters of the first line below come from a run of 500,000 rows.
-Those of the second come from fits of 1,000,000 and 10,000,000 rows on the card; they are compared
+Those of the second come from fits of 1,000,000 and 10,000,000 rows on the GPU; they are compared
 with a fit of the same rows from the host, which is a check of the streaming, not of the model.
 
 {CHECK}
@@ -319,7 +319,7 @@ By that model; nobody has run the last two lines here.
 {COSTS}
 
 The rows must come from somewhere: 10^9 rows of 50 float32 columns are 200 GB, which a disk of
-2 GB/s reads in under two minutes. On two cores that is little beside the arithmetic; a card waits
+2 GB/s reads in under two minutes. On two cores that is little beside the arithmetic; a GPU waits
 for the disk.
 
 ## One machine, or several?
@@ -328,8 +328,8 @@ for the disk.
 - **Larger than memory, one machine:** give a memory map, an HDF5 or zarr array, a parquet file or
   `skout.sources.Blocks`. {DISK}. Set `checkpoint="fit.npz"`: a fit that is killed goes on from
   there and ends with the same numbers.
-- **A card:** `device="cuda"`, or tensors that lie there; `device="auto"` takes a card if there is
-  one. Rows on the host are streamed: they need not fit the card. Kernels on graphs, strings and
+- **A GPU:** `device="cuda"`, or tensors that lie there; `device="auto"` takes a GPU if there is
+  one. Rows on the host are streamed: they need not fit the GPU. Kernels on graphs, strings and
   spectra stay on the CPU; your own run there if they take tensors.
 - **Several machines:** dask arrays, when the rows lie on several machines already, or when the
   model above says days. It adds the machines' rates, no more. Moments are m x m numbers whatever
@@ -347,7 +347,7 @@ each.
 From a few thousand landmarks on, n m^2 need not be paid. `KernelRidge(solver=...)` has two ways;
 `solver_report_` says which was taken, and by which costs:
 
-- **"direct"** sums the moments in one pass and factorises them, $n m (2 d + v + m + 2 q) + 2 c\\,
+- **"direct"** sums the moments in one pass and factorizes them, $n m (2 d + v + m + 2 q) + 2 c\\,
   m^3$ operations;
 - **"cg"** solves by preconditioned conjugate gradients, for all outputs at once. Each step is a
   product with the kernel values of all rows, $3 n m (2 d + 1.5 v + 4 q) + \\text{setup} +
@@ -355,9 +355,9 @@ From a few thousand landmarks on, n m^2 need not be paid. `KernelRidge(solver=..
   residual in double: what it reports is true.
 
 In round numbers, v is what a kernel value costs beside its product, in operations of a float32
-product (130 on a core, 400 on a card), k what one costs that was kept (50 and 100; 2 d + v where
+product (130 on a core, 400 on a GPU), k what one costs that was kept (50 and 100; 2 d + v where
 memory does not allow it), and c is 2 on a CPU, where double precision takes twice as long, and 1
-on a card. The preconditioner is the one that makes the whole cheapest:
+on a GPU. The preconditioner is the one that makes the whole cheapest:
 
 | preconditioner | setup | steps to 1e-3 |
 |---|---|---:|
@@ -368,20 +368,20 @@ on a card. The preconditioner is the one that makes the whole cheapest:
 
 `solver="auto"` takes "cg" where it promises to be 1.5 times cheaper; "direct" is used below 2,500
 landmarks in any case, and for a sequence of alphas, of which one pass serves all. The cheaper one
-need not be the same on a laptop and on a card: with "direct" their predictions agree to ten digits,
+need not be the same on a laptop and on a GPU: with "direct" their predictions agree to ten digits,
 with "cg" on either to `tol`. That is the root mean square by which predictions of training rows may
 still change, in standard deviations of each output (1e-3 by default, far below the error of the
 model; a bound without a sketch, else an estimate): what a mean far from zero adds to the targets
 does not count. Where "auto" took "cg" and it does not get there, "direct" takes over if there is
 memory for its matrices, and `solver_report_["fell_back_from"]` says so; if not, a warning says what
 is left. So does an explicit "cg". Kernel values are kept in float32 as far as memory goes: a
-quarter of the machine's unless `memory_limits(coordinates_mb=...)` is set, on a card what is free.
+quarter of the machine's unless `memory_limits(coordinates_mb=...)` is set, on a GPU what is free.
 Without a sketch (`sketch=None`) the same holds of the n x n kernel matrix, in tiles on and below
-its diagonal, and the preconditioner is a sketch of 10 (on a card 15) sqrt(n) rows: "cg" never forms
+its diagonal, and the preconditioner is a sketch of 10 (on a GPU 15) sqrt(n) rows: "cg" never forms
 n x n numbers.
 There "auto" takes "cg" from 8,000 rows on.
 
-A card works on the m^3 part too: kernel matrix, factors, moments and solution stay there. If it
+A GPU works on the m^3 part too: kernel matrix, factors, moments and solution stay there. If it
 has too little memory, an error says so before the work begins.
 {LARGE}
 Coming from Falkon? See [the translation](coming_from/falkon.md).
@@ -390,9 +390,9 @@ Coming from Falkon? See [the translation](coming_from/falkon.md).
 
 A machine with another loss than the squared one is solved by Newton steps, of n m^2 operations
 each, and by a few passes over the coordinates, n x m numbers. These are held: here up to
-`memory_limits(coordinates_mb=2048)`, on a card as far as there is room. Beyond that they are
+`memory_limits(coordinates_mb=2048)`, on a GPU as far as there is room. Beyond that they are
 computed again in each pass, which costs about two steps. With `device="cuda"` the whole solver runs
-on the card, its certificate included. Besides coordinates it holds about 24 numbers for each row
+on the GPU, its certificate included. Besides coordinates it holds about 24 numbers for each row
 and output there, and says so before it starts if they do not fit.
 
 {MACHINES}

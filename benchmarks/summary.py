@@ -155,7 +155,7 @@ def quality() -> list[list[str]]:
         what = f"properties of molecules, L+M-24, F1 over {unit} in %"
         numbers = f"{ours[key]:.1f}", f"{near[key]:.1f}"
         made = source("experiments/ours/lpm24.py", "lpm24_sisokr", "lpm24_neighbours")
-        rows.append([what, *numbers, "nearest neighbours", *made])
+        rows.append([what, *numbers, "nearest neighbors", *made])
     deep = pick(results("experiments", "smi2mol"), method="DSOKR")
     edits = deep["GED with edge labels"][0]
     rows.append(

@@ -122,7 +122,7 @@ STEPS: list[Step] = [
     ),
     (
         "Molecules",
-        "A folder of molecules on disk ([how](pools.md)): standardised, each once, with "
+        "A folder of molecules on disk ([how](pools.md)): standardized, each once, with "
         "fingerprints that are computed once, and found by mass, formula or InChIKey.",
         [
             "head -3 molecules.smi",
@@ -158,7 +158,7 @@ STEPS: list[Step] = [
     ),
     (
         "Choose",
-        "Options name kernels, sketches and penalties of a kernel ridge; where one is given, "
+        "Options name kernels, sketches and penalties of a kernel ridge; where an option is set, "
         "nothing else is tuned. Of several penalties the best in cross-validation is taken. "
         "`--config` reads the same names from a TOML file.",
         [

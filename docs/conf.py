@@ -60,7 +60,7 @@ intersphinx_mapping = (
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # is not copied, nor is what a command prints
 copybutton_prompt_is_regexp = True
 
-mathjax_path = "mathjax/tex-svg.js"  # in _static, with its licence: pages need no network
+mathjax_path = "mathjax/tex-svg.js"  # in _static, with its license: pages need no network
 mathjax3_config = {"options": {"enableMenu": False}}
 
 autosummary_generate = True

@@ -39,7 +39,7 @@ def broken(folder: Path) -> list[str]:
 def _leads_somewhere(link: str, path: Path, pages: dict[Path, Page]) -> bool:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
-        return True  # outside: not looked at
+        return True  # outside: not checked
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
     if target.is_dir():
         target /= "index.html"

@@ -11,7 +11,7 @@ answers with an image that somebody did write, and knows the second and third be
 # Halves
 # ------
 # The digits of scikit-learn have 8 by 8 pixels: 32 above, 32 below. No class label is used for
-# learning; we keep them only to judge whether the completed digit is the right one.
+# learning; we keep them only to check whether the completed digit is the right one.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -72,7 +72,7 @@ for m in sizes:
 # ----------------------
 # Ours, with the training images as candidates; a copy of the lower half of the digit whose upper
 # half is nearest; and a regression of the pixels. A classifier of whole digits reads the results.
-# The mean of many halves is near to all of them, which similarity rewards, but it is grey.
+# The mean of many halves is near to all of them, which similarity rewards, but it is gray.
 
 found, _ = model.rank(upper[test], lower[train], k=3)
 near = NearestNeighbors().fit(upper[train]).kneighbors(upper[test], 1, return_distance=False)

@@ -1,8 +1,8 @@
 """
-Which ice cream parlour first?
+Which ice cream parlor first?
 ==============================
 
-Six parlours sell ice cream in a town. Everyone ranks all six, by the walk from home and, the less
+Six parlors sell ice cream in a town. Everyone ranks all six, by the walk from home and, the less
 money they have, by the price, and everyone is a little moody. From the rankings of some people we
 predict those of others: a ranking of six items is one of 720 objects.
 """
@@ -11,7 +11,7 @@ predict those of others: a ranking of six items is one of 720 objects.
 # A town
 # ------
 # A person is a home in the unit square and a budget between 0 and 1. A ranking is a row of ranks:
-# entry j is the place of parlour j, 0 the best.
+# entry j is the place of parlor j, 0 the best.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,7 +46,7 @@ print(f"knowing everything but moods gives tau {ceiling:.3f}")
 # Three kernels, two decoders
 # ---------------------------
 # When are two rankings alike? ``"kendall"`` counts the pairs in the same order, ``"rank_hamming"``
-# the parlours of the same rank, ``"lehmer"`` compares the codes by which the ranking is built up.
+# the parlors of the same rank, ``"lehmer"`` compares the codes by which the ranking is built up.
 # ``"rankings"`` searches all 720 rankings, ``"candidates"`` those that someone gave in training.
 
 models = {}
@@ -62,7 +62,7 @@ for kernel in ("kendall", "rank_hamming", "lehmer"):
 # pairwise votes. The best k is found on the training people, each left out in turn.
 
 
-def neighbours(people, R, new):
+def neighbors(people, R, new):
     before = R[:, :, None] < R[:, None, :]  # (n, 6, 6)
     search = NearestNeighbors().fit(people)
     taus = {}
@@ -75,14 +75,14 @@ def neighbours(people, R, new):
 
 
 sizes, n_towns = [25, 50, 100, 200, 400], 2
-taus = {name: np.zeros(len(sizes)) for name in [*models, "neighbours, kemeny"]}
+taus = {name: np.zeros(len(sizes)) for name in [*models, "neighbors, kemeny"]}
 for i, n in enumerate(sizes):
     for _ in range(n_towns):
         people = rng.uniform(size=(n, 3))
         R = rank(people, mood=0.15)
         for name, model in models.items():
             taus[name][i] += kendall_tau(R_new, model.fit(people, R).predict(new)) / n_towns
-        taus["neighbours, kemeny"][i] += kendall_tau(R_new, neighbours(people, R, new)) / n_towns
+        taus["neighbors, kemeny"][i] += kendall_tau(R_new, neighbors(people, R, new)) / n_towns
 print(" " * 24 + "".join(f"{n:8d}" for n in sizes) + " people")
 for name, row in taus.items():
     print(f"{name:24s}" + "".join(f"{tau:8.3f}" for tau in row))
@@ -91,8 +91,8 @@ for name, row in taus.items():
 # Pictures
 # --------
 # Left: Kendall's kernel learns from the fewest people, and with it the search over all rankings
-# helps most while few are known. Right: the town as seen by the model of 400 people, in the colours
-# of the favourite parlour; each tile is a region of one ranking. Without money people walk to Bella
+# helps most while few are known. Right: the town as seen by the model of 400 people, in the colors
+# of the favorite parlor; each tile is a region of one ranking. Without money people walk to Bella
 # or Dolce, which are cheap; with money to the nearest.
 
 fig = plt.figure(figsize=(12, 5.5), layout="constrained")
@@ -120,8 +120,8 @@ for row, (budget, wealth) in zip(axes, ((0.05, "no money"), (0.95, "money")), st
         tile = (ranks @ 6 ** np.arange(6)).reshape(x.shape)  # a number for each ranking
         edge = np.diff(tile, axis=0, append=tile[-1:]) != 0
         edge |= np.diff(tile, axis=1, append=tile[:, -1:]) != 0
-        favourite = np.ma.masked_where(edge, ranks.argmin(axis=1).reshape(x.shape))
-        ax.pcolormesh(x, y, favourite, cmap=palette, vmin=-0.5, vmax=5.5, rasterized=True)
+        favorite = np.ma.masked_where(edge, ranks.argmin(axis=1).reshape(x.shape))
+        ax.pcolormesh(x, y, favorite, cmap=palette, vmin=-0.5, vmax=5.5, rasterized=True)
         for name, place in zip(names, places, strict=True):
             ax.text(*place, name, ha="center", va="center", fontsize="small")
         ax.set(title=f"{what}, {wealth}", xticks=[], yticks=[], aspect="equal")

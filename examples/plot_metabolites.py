@@ -4,8 +4,8 @@ From a spectrum to molecules
 
 A mass spectrometer has broken an unknown molecule and weighed the pieces. Its formula is known, the
 molecule is not. This page goes all the way: spectra of MassBank, kernels that compare them, both
-ways between spectra and molecules, a last word over the candidates of the right formula, and for
-each spectrum a short list that holds the truth nine times in ten. The last part is about your own
+ways between spectra and molecules, a re-ranking of the candidates of the right formula, and for
+each spectrum a small set that holds the truth nine times in ten. The last part is about your own
 spectra.
 
 It needs ``pip install skout[chem,disk,plot]``. The spectra come with skout: 2,298 records of
@@ -73,7 +73,7 @@ X_learn, Y_learn = data.X[learn], fingerprints(data.Y[learn])
 X_held, Y_held = data.X[held], fingerprints(data.Y[held])
 X_test, Y_test = data.X[test], fingerprints(data.Y[test])
 sizes = test_sets.sizes
-print(f"{len(learn)} for a last word, {len(held)} to calibrate, {len(test)} to test")
+print(f"{len(learn)} to learn re-ranking, {len(held)} to calibrate, {len(test)} to test")
 print(f"candidates of a test spectrum: median {np.median(sizes):.0f}, most {sizes.max()}")
 
 # %%
@@ -82,7 +82,7 @@ print(f"candidates of a test spectrum: median {np.median(sizes):.0f}, most {size
 # When pieces weigh the same (``ProbabilityProduct``), when what was *lost* weighs the same
 # (``neutral_loss``), or when their strong peaks agree (``PeakCosine``). Which of them should count,
 # and how much? ``align`` (ALIGNF) gives weights such that spectra are alike when their molecules
-# are; it looks at training data only. Kernels that add nothing get no weight: here, the coarse one.
+# are; it uses training data only. Kernels that add nothing get no weight: here, the coarse one.
 
 likeness = GaussianTanimoto(0.5)
 fragments = Normalized(ProbabilityProduct())
@@ -119,21 +119,21 @@ guess = [np.mean(np.minimum(1, k / sizes)) for k in (1, 5, 10)]
 print(f"{'a guess':20s}" + "".join(f"{share:7.0%}" for share in guess))
 
 # %%
-# Both ways, and a last word
+# Both ways, and re-ranking
 # --------------------------
 # So far a spectrum asked for a molecule. One may also ask each candidate: would it have made this
 # spectrum? ``TwoWay`` learns that map too, from molecules to spectra, and adds both scores. How
-# much each should count is learnt by ``Reranker`` on molecules that the models have not seen: a
+# much each should count is learned by ``Reranker`` on molecules that the models have not seen: a
 # softmax over the candidates of each spectrum. It says which features count, and takes columns of
 # yours: what else you know of a molecule, or of how long it took to come out of the column.
 
 back = models["combined"]
 back = back.set_params(regressor__alpha=back.regressor_.alpha_)
 both = TwoWay(back, weight=1.0).fit(X, Y)
-word = Reranker(both, cv="prefit", random_state=0).fit(X_learn, Y_learn, candidates=learn_sets)
+reranker = Reranker(both, cv="prefit", random_state=0).fit(X_learn, Y_learn, candidates=learn_sets)
 show("both ways", both.truth_ranks(X_test, Y_test, test_sets))
-show("a last word", word.truth_ranks(X_test, Y_test, test_sets))
-count = dict(zip(word.feature_names_, word.importances_, strict=True))
+show("re-ranked", reranker.truth_ranks(X_test, Y_test, test_sets))
+count = dict(zip(reranker.feature_names_, reranker.importances_, strict=True))
 for name in sorted(count, key=count.get, reverse=True)[:3]:
     print(f"{name:20s}{count[name]:7.2f}")
 
@@ -143,7 +143,7 @@ for name in sorted(count, key=count.get, reverse=True)[:3]:
 # Three test spectra and their first candidates, the truth in a green frame. One is found, one comes
 # second, one is far down the list, and its place is shown.
 
-model = word
+model = reranker
 pool = model.embed(test_sets)  # encoded once, for all calls below
 ranks = model.truth_ranks(X_test, Y_test, pool)
 first, _ = model.rank(X_test, pool, k=3)

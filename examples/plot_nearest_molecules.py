@@ -49,7 +49,7 @@ print(f"{len(graphs)} molecules of {graphs.sizes.min()} to {graphs.sizes.max()} 
 # The vertex histogram counts atoms, no more. Shortest paths count pairs of atoms with their
 # distance. Weisfeiler-Lehman counts atoms with their surroundings, wider from iteration to
 # iteration. The core kernel does so again for what is left when all open ends are cut off, the
-# rings. The last one counts pairs of neighbourhoods at a distance, and it alone sees the bonds.
+# rings. The last one counts pairs of neighborhoods at a distance, and it alone sees the bonds.
 # ``Normalized`` makes every molecule as like to itself as any other, k = 1.
 
 kernels = {
@@ -57,7 +57,7 @@ kernels = {
     "shortest paths": ShortestPath(),
     "Weisfeiler-Lehman": WeisfeilerLehman(n_iter=3),
     "its cores": Core(WeisfeilerLehman(n_iter=3)),
-    "neighbourhoods": NeighborhoodSubgraph(radius=2, distance=3),
+    "neighborhoods": NeighborhoodSubgraph(radius=2, distance=3),
 }
 queries = ["Cc1ccccc1", "O=C1CCCC1", "NCC(=O)O"]
 places = [smiles.index(query) for query in queries]

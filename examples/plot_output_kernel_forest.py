@@ -4,7 +4,7 @@ Name that chord: any regressor serves
 
 A chord is a set of notes. We hear a spectrum, in which each note brings its overtones, and want the
 name of the chord. The output kernel turns chords into coordinates; from spectra to coordinates is a
-plain regression with many outputs, for which scikit-learn has forests, neighbours, networks and
+plain regression with many outputs, for which scikit-learn has forests, neighbors, networks and
 more. ``StructuredPredictor`` takes any of them.
 """
 
@@ -74,7 +74,7 @@ regressors = {
     "network": MLPRegressor(hidden_layer_sizes=(200,), early_stopping=True, random_state=0),
     "extra trees": ExtraTreesRegressor(60, max_features=0.3, random_state=0),
     "random forest": RandomForestRegressor(60, max_features=0.3, random_state=0),
-    "8 neighbours": KNeighborsRegressor(8, weights="distance"),
+    "8 neighbors": KNeighborsRegressor(8, weights="distance"),
 }
 print(f"{'':15s}  score  hits@3  right if heard before, if not")
 models, right = {}, {}
@@ -88,7 +88,7 @@ for name, regressor in regressors.items():
 # %%
 # All six name most chords that they have heard. A chord never heard lies partly outside the span of
 # the others, and the decoder counts that part as distance, whatever the regressor. A linear map,
-# which adds up notes, still gets there most often; trees and neighbours, which answer with means of
+# which adds up notes, still gets there most often; trees and neighbors, which answer with means of
 # what they heard, seldom do. To try another regressor is one line.
 
 # %%
@@ -114,8 +114,8 @@ ax.set(xlim=(-0.5, 11.5), ylim=(len(models) - 0.5, -0.5), xticks=[], frame_on=Fa
 ax.set_yticks(range(len(models)), list(models))
 for line, model in enumerate(models.values()):
     best = model.rank(sound, chords, k=1)[0][:, 0]
-    for i, colour in enumerate(np.where(best == played, "black", "tab:red")):
-        ax.text(i, line, names[best[i]], color=colour, ha="center", va="center")
+    for i, color in enumerate(np.where(best == played, "black", "tab:red")):
+        ax.text(i, line, names[best[i]], color=color, ha="center", va="center")
 
 axes[0, 1].axis("off")
 ax, place = axes[1, 1], np.arange(len(right))

@@ -3,8 +3,8 @@ Postcodes in the rain
 =====================
 
 A letter bears a handwritten postcode, and it rained. Where the ink has run, one answer is a guess;
-a short list that holds the truth nine times in ten is a promise. ``ConformalSets`` makes the lists
-as long as they must be: one town for a dry letter, many for a soaked one.
+a small set that holds the truth nine times in ten is a promise. ``ConformalSets`` makes the sets
+as large as they must be: one town for a dry letter, many for a soaked one.
 """
 
 # %%

@@ -111,7 +111,7 @@ print(f"80% bands cover {np.mean(covered):.0%} of new patients, {min(covered):.0
 # Pictures
 # --------
 # Above, the bands over the data, and over new patients; below, five levels learned one by one, each
-# in its colour, as learned and sorted.
+# in its color, as learned and sorted.
 
 grid = np.linspace(0.0, 3.0, 400)[:, None]
 fig, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
@@ -130,15 +130,15 @@ ax.plot(rank, middle[order], color="tab:blue")
 ax.plot(rank, t_test[order], ".", color="0.3", markersize=3)
 ax.set(title="Diabetes: 80% bands", xlabel="new patients, by median", ylabel="progression / 100")
 
-colours = plt.colormaps["viridis"](np.linspace(0.0, 0.9, len(close)))
+colors = plt.colormaps["viridis"](np.linspace(0.0, 0.9, len(close)))
 for ax, title, non_crossing in (
     (axes[1, 0], "As learned", False),
     (axes[1, 1], "Sorted", True),
 ):
     F = alone.set_params(non_crossing=non_crossing).predict(grid)
     ax.plot(few_X[:, 0], few_y, ".", color="0.5", markersize=4)
-    for level, curve, colour in zip(close, F.T, colours, strict=True):
-        ax.plot(grid[:, 0], curve, color=colour, linewidth=1.2, label=f"{level}")
+    for level, curve, color in zip(close, F.T, colors, strict=True):
+        ax.plot(grid[:, 0], curve, color=color, linewidth=1.2, label=f"{level}")
     ax.set(title=title, xlabel="x", ylabel="y", xlim=(1.5, 2.8), ylim=(-3.0, 2.5))
     ax.legend(title="level", frameon=False, fontsize="small", loc="upper left")
 plt.show()

@@ -4,14 +4,14 @@ Many outputs, some rows corrupted
 
 Ten stations along a river report a level at each time. Now and then a transmission fails and the
 whole report, all ten numbers, is garbage. Three things help: a loss of the norm of the residual,
-which judges a report as a whole; a bound on what one report may cost; and a matrix that says which
-stations are neighbours.
+which counts a report as a whole; a bound on what one report may cost; and a matrix that says which
+stations are neighbors.
 """
 
 # %%
 # Data
 # ----
-# A wave travels down the river, so neighbouring stations are alike. Of the reports used for
+# A wave travels down the river, so neighboring stations are alike. Of the reports used for
 # learning one in six is garbage.
 
 import matplotlib.pyplot as plt
@@ -43,10 +43,10 @@ Y[garbage] = 8.0 * rng.standard_normal((garbage.sum(), 10)) + 4.0
 X = times[:, None]
 
 # %%
-# Neighbours
+# Neighbors
 # ----------
 # The stations form a chain. ``graph_task_matrix`` turns the chain into the matrix M of the kernel
-# k M: the penalty then also charges differences between neighbours. We scale M to a mean diagonal
+# k M: the penalty then also charges differences between neighbors. We scale M to a mean diagonal
 # of one, so that alpha means the same with and without it.
 
 chain = np.diag(np.ones(9), 1) + np.diag(np.ones(9), -1)
@@ -57,7 +57,7 @@ M *= 10 / np.trace(M)
 # Models
 # ------
 # scikit-learn's ``MultiOutputRegressor`` fits each station by itself with a squared loss; ours is
-# the Huber loss of the norm of a whole report. The penalty of each is the best of a few, judged
+# the Huber loss of the norm of a whole report. The penalty of each is the best of a few, scored
 # against the true river: the comparison is of what the models can do, not of how alpha is found.
 
 kernel, kappa = Gaussian(1.5), 2.0
@@ -76,9 +76,9 @@ def joint(alpha, task_matrix=None, loss=None):
 
 candidates = {
     "each station alone, squared loss": separate,
-    "squared loss, neighbours": lambda alpha: joint(alpha, M, "squared"),
+    "squared loss, neighbors": lambda alpha: joint(alpha, M, "squared"),
     "Huber loss of the norm": joint,
-    "Huber loss of the norm, neighbours": lambda alpha: joint(alpha, M),
+    "Huber loss of the norm, neighbors": lambda alpha: joint(alpha, M),
 }
 
 grid = np.linspace(0.0, 6.0, 200)
@@ -101,7 +101,7 @@ for name, make in candidates.items():
 # A report whose residual is longer than ``kappa`` pulls with a constant force, in the direction of
 # its residual. The length of the residual also tells which reports to distrust.
 
-robust = best["Huber loss of the norm, neighbours"]
+robust = best["Huber loss of the norm, neighbors"]
 length = np.linalg.norm(robust.predict(X) - Y, axis=1)
 flagged = length > 3 * np.median(length)
 print(f"{garbage.sum()} reports are garbage, {flagged.sum()} are flagged,", end=" ")
@@ -116,7 +116,7 @@ ax = axes[0]
 station = 4
 ax.plot(times, Y[:, station], ".", color="0.75", markersize=4, label="reports")
 ax.plot(grid, clean[:, station], color="black", linewidth=3, alpha=0.4, label="true level")
-for name in ("each station alone, squared loss", "Huber loss of the norm, neighbours"):
+for name in ("each station alone, squared loss", "Huber loss of the norm, neighbors"):
     ax.plot(grid, best[name].predict(grid[:, None])[:, station], label=name)
 ax.set(title=f"station {station}", xlabel="time", ylabel="level", ylim=(-4, 7))
 ax.legend(frameon=False, fontsize="small")

@@ -120,7 +120,7 @@ upper, lower = fig.subfigures(2, 1, height_ratios=[4, 5])
 
 
 def mirror(ax, left, right, mass, tolerance=0.01):
-    """Draw one spectrum up, the other down, and in colour the masses that both have."""
+    """Draw one spectrum up, the other down, and in color the masses that both have."""
     drawn = [(mass(*molecules[name][::2]), np.array(molecules[name][1])) for name in (left, right)]
     for (m, height), (other, _), sign in zip(drawn, drawn[::-1], (1, -1), strict=True):
         shared = np.abs(m[:, None] - other).min(axis=1) < tolerance

@@ -100,7 +100,7 @@ for (name, curve), style in zip(curves.items(), ("C0--", "C0-", "C1--", "C1-"), 
     left.plot(sizes, curve, style, marker="o", label=name)
 left.set(xlabel="words to learn from", ylabel="share of mended words", ylim=(-0.03, 1.03))
 left.legend(frameon=False)
-bars.bar(range(len(top)), scores[top], color=np.where(taken, "C0", "lightgrey"))
+bars.bar(range(len(top)), scores[top], color=np.where(taken, "C0", "lightgray"))
 bars.set_xticks(range(len(top)), [builder.ngrams_[j] for j in top], family="monospace")
 bars.axhline(0.5, color="black", linewidth=0.8, linestyle=":")
 bars.set(title=f"{X_new[i]}  becomes  {built[i]}", ylabel="expected count")

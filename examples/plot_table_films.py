@@ -49,7 +49,7 @@ print(run("look", "train.csv", *targets))
 # Rows that lack one of the targets are left out of its model only. The last lines say how good the
 # model is, which columns it needs most, and what to do next.
 
-print(run("fit", "train.csv", *targets, "--budget", "9 fits", "-o", "films.skout"))
+print(run("fit", "train.csv", *targets, "--budget", "6 fits", "-o", "films.skout"))
 
 # %%
 # On films that it has not seen
@@ -58,9 +58,9 @@ print(run("fit", "train.csv", *targets, "--budget", "9 fits", "-o", "films.skout
 # worst and the best predictions.
 
 scores = json.loads(run("evaluate", "films.skout", "test.csv", "--json"))["targets"]
-for name, one in scores.items():
-    metric, value = next(iter(one["metrics"].items()))
-    print(f"{name:12} {one['output']:11} {metric} {value:.3f} on {one['rows']} films")
+for name, target in scores.items():
+    metric, value = next(iter(target["metrics"].items()))
+    print(f"{name:12} {target['output']:11} {metric} {value:.3f} on {target['rows']} films")
 print(run("report", "films.skout", "test.csv", "-o", "report.html").splitlines()[0])
 
 # %%
@@ -79,7 +79,8 @@ left.scatter(predicted["imdb_rating"], test["imdb_rating"], s=12, alpha=0.6)
 left.plot([3, 9], [3, 9], color="gray", linewidth=1)
 left.set(xlabel="predicted rating", ylabel="rating")
 genres = test["genre"].str.get_dummies(", ")
-hits = predicted["genre"].fillna("").str.get_dummies(", ").reindex(columns=genres, fill_value=0)
+hits = predicted["genre"].fillna("").str.get_dummies(", ")
+hits = hits.reindex(columns=genres.columns, fill_value=0)
 common = genres.sum().nlargest(8).index[::-1]
 right.barh(common, genres[common].sum(), color="lightgray", label="films")
 right.barh(common, (genres[common] * hits[common]).sum(), height=0.4, label="predicted, too")

@@ -10,8 +10,8 @@ understood is printed, and a report tells which columns the price depends on.
 # %%
 # What is understood
 # ------------------
-# The first column numbers the rows and is left out. ``depth``, ``height`` and ``width`` have gaps,
-# which models are told of.
+# The first column numbers the rows and is left out. ``depth``, ``height`` and ``width`` have gaps:
+# each becomes the median, with a column that says where.
 
 import gzip
 import json
@@ -71,7 +71,7 @@ left.loglog(predicted.clip(lower=5), price, ".", alpha=0.6)
 left.plot([5, 9000], [5, 9000], color="gray", linewidth=1)
 left.set(xlabel="predicted price", ylabel="price")
 losses = report["importance"]["losses"][:6][::-1]
-right.barh([one["column"] for one in losses], [one["loss"] for one in losses])
+right.barh([row["column"] for row in losses], [row["loss"] for row in losses])
 right.set(xlabel="RMSE more, if shuffled", title="What matters")
 fig.tight_layout()
 plt.show()

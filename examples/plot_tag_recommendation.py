@@ -33,16 +33,16 @@ words = {
     "language": "word sentence tree sequence translation token meaning",
     "speech": "voice sound noise filter sequence token frequency",
     "bayes": "prior posterior sample noise belief chain model",
-    "optimisation": "gradient step norm bound rate function path",
+    "optimization": "gradient step norm bound rate function path",
     "privacy": "secret noise record budget bound attack release",
     "medicine": "patient dose scan record risk trial sample",
     "genomics": "gene cell sequence path chain variant protein",
     "robotics": "arm camera motion path reward step control",
     "climate": "rain ocean model risk season rate station",
 }
-pairs = """kernels optimisation, vision robotics, language speech, medicine genomics, bayes climate,
-medicine privacy, graphs genomics, vision medicine, kernels graphs, optimisation privacy,
-bayes medicine, language graphs, kernels bayes, robotics optimisation, speech privacy"""
+pairs = """kernels optimization, vision robotics, language speech, medicine genomics, bayes climate,
+medicine privacy, graphs genomics, vision medicine, kernels graphs, optimization privacy,
+bayes medicine, language graphs, kernels bayes, robotics optimization, speech privacy"""
 filler = "we propose show that new method improves results on large data for this problem"
 rng = np.random.default_rng(0)
 

@@ -3,9 +3,9 @@ What theory promises of sketches, and what happens
 ==================================================
 
 The papers prove that sketches of a certain size lose little. Four of their statements can be
-looked at on data: when a sketch keeps a kernel matrix (definition 3.4), which sizes the theorems
+tried on data: when a sketch keeps a kernel matrix (definition 3.4), which sizes the theorems
 ask for and which are enough, how fast the part that a sketch does not see gets small (theorem 4.9),
-and when a sketch makes predictions better, because it regularises.
+and when a sketch makes predictions better, because it regularizes.
 """
 
 # %%
@@ -90,7 +90,7 @@ axes[1].set(xlabel="training objects n", ylabel="squared reconstruction error")
 axes[1].legend()
 
 # %%
-# **When does a sketch regularise?** Noisy targets, and a penalty that is far too small, just right
+# **When does a sketch regularize?** Noisy targets, and a penalty that is far too small, just right
 # or too large. Where alpha is too small, a small sketch is better than all rows: it cannot follow
 # the noise. With the right alpha it has nothing to gain.
 

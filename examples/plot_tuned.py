@@ -4,9 +4,9 @@ From a table to a model that chose itself
 
 A bakery has written down for 500 days what each day was like and which of its products were gone
 by noon. What will be gone tomorrow is a set of products, not a number. ``Tuned`` takes the table,
-compares kernels, forests, boosting, neighbours and averages of them by the score that counts, and
+compares kernels, forests, boosting, neighbors and averages of them by the score that counts, and
 says what it found. Put your own file in the place of this one: label sets, rankings and numbers are
-recognised.
+recognized.
 """
 
 # %%

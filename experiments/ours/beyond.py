@@ -96,14 +96,14 @@ OTHERS = {
     "digits": "digits, lower halves, MRR",
     "captions of molecules": "captions of molecules, MRR",
 }
-#: Kinds of candidates and rows of the table of the last word.
+#: Kinds of candidates and rows of the table of re-ranking.
 PROTOCOLS = ("formula", "formula and MOSES", "10 ppm")
 LAST_WORD = {
     "backward": "spectrum -> molecule",
     "forward": "molecule -> spectrum",
     "both": "both ways",
-    "last word": "last word",
-    "last word and prior": "last word with a prior",
+    "last word": "re-ranking",
+    "last word and prior": "re-ranking with a prior",
 }
 
 
@@ -144,7 +144,7 @@ def look(steps: list[str], data: str, n_draws: int) -> None:
 
 
 def labels(data: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Return the official parts; numbers are standardised."""
+    """Return the official parts; numbers are standardized."""
     X, Y, X_test, Y_test = load_labels(data)
     if data == "yeast":
         scaler = Scaler(X.toarray())
@@ -423,7 +423,7 @@ TEXT = """# Beyond the papers
 
 The library makes choices that the papers do not: an output kernel that is the metric, landmarks
 that look at the data, decoding without candidates, several draws together. What is each of them
-worth? Here they stand beside the papers' settings, on data at hand. Some do not pay, and that is
+worth? Here they stand beside the papers' settings. Some do not pay, and that is
 shown too. After ± stands one standard deviation over ten draws of the sketches.
 
 ![F1 after each step, and errors of three sketches](images/beyond.png)
@@ -439,7 +439,7 @@ their 2,250, so that a run takes minutes, and signs instead of Gaussian numbers 
 {LADDER}
 
 - **The output kernel is what matters.** With the kernel that is the metric, F1 gains more than
-  from all else together. It has a price, the Hamming loss: whoever is judged by that should keep
+  from all else together. It has a price, the Hamming loss: whoever is scored by that should keep
   another kernel.
 - **Nothing set by hand** costs F1 on bibtex as long as the output kernel is Gaussian and alpha is
   chosen by the error in output coordinates, which asks for more of it than F1 does: that is
@@ -520,38 +520,38 @@ of the training rows:
 Draws: 3; after each mean stands the standard deviation over them. The standard error is that of the
 best single way over test rows.
 
-## A last word
+## Re-ranking
 
 `Reranker` learns which of a query's best candidates is the true one ([how](objects.md)). MassBank
 as above, with ALIGNF on both sides, 3,000 landmarks among spectra and 1,500 among molecules, and
 three kinds of candidates: molecules of the formula; the same with those of MOSES; and all molecules
 within 10 ppm of the mass, formulas not being known, of a pool of 2,029,282. Two thirds of the test
 molecules have fewer than 50 even there, so that the others have rows of their own. Weight,
-normalisation and last word were learnt on validation molecules. The prior, a column of the user, is
-how plausible a candidate is as a molecule of MassBank, by a ridge regression on fingerprints of
-training molecules and others of their formulas, never on the molecule that it judges. So it also
+normalization and re-ranking were learned on validation molecules. The prior, a column of the user,
+is how plausible a candidate is as a molecule of MassBank, by a ridge regression on fingerprints
+of training molecules and others of their formulas, never on the molecule that it scores. So it also
 tells molecules of MOSES from those that people measure.
 
 {LAST WORD}
 
-The last word was learnt from about 300 validation molecules. The number of landmarks and the prior
-were chosen there, too, by one draw, after a draw with fewer landmarks and another prior had shown
-test molecules. That the last word starts from the weight of both ways, not from a weight of 1, was
-decided after a short trial that also showed 300 test spectra.
+The re-ranking was learned from about 300 validation molecules. The number of landmarks and the
+prior were chosen there, too, by one draw, after a draw with fewer landmarks and another prior had
+shown test molecules. That the re-ranking starts from the weight of both ways, not from a weight of
+1, was decided after a short trial that also showed 300 test spectra.
 
-Seconds of one core: {FIT} to fit both ways, at most {LEARN} to learn weight and last words, and at
+Seconds of one core: {FIT} to fit both ways, at most {LEARN} to learn weight and re-ranking, and at
 most {ASK} for 1,000 queries with all their candidates.
 
-## Short lists
+## Prediction sets
 
-`ConformalSets` promises that a list holds the truth nine times in ten; how long is it
+`ConformalSets` promises that a set holds the truth nine times in ten; how large is it
 ([how](objects.md))? Label sets: half of the rows train, a quarter calibrates, a quarter tests, and
 candidates are all label sets of the data. Before: the F1 kernel, and all that scores within a gap
-of the best. After: kernels chosen on training rows, and probabilities learnt on three tenths of the
-calibration rows from the score and the counts of training label sets. Folds: the same with
+of the best. After: kernels chosen on training rows, and probabilities learned on three tenths of
+the calibration rows from the score and the counts of training label sets. Folds: the same with
 `calibrate(..., cv=10)`, by which the first three quarters all train and all calibrate; kernels and
 alpha are chosen on a third of these. Folds promise less, 60, 80 and 90 % where 80, 90 and 95 stand
-below, and for scores that are learnt there is no proof. Mean and standard deviation over 20 splits.
+below, and for scores that are learned there is no proof. Means and deviations are over 20 splits.
 
 {LABEL LISTS}
 

@@ -254,7 +254,7 @@ TEXT = """# Tuned beside scikit-learn
 
 `Tuned` with its defaults beside scikit-learn's best: on every set of labels, rankings and several
 targets available, with one protocol, fixed before the first look at a test row. What `Tuned`
-does is on the page [A model that chooses itself](tuning.md).
+does is on the page [How a model is chosen](tuning.md).
 
 - *Splits.* {FOLDS} outer folds of sets of fewer than {SMALL} rows; of larger ones the official
   split, else a random third held out. Missing inputs are filled with training medians, for all.

@@ -188,7 +188,7 @@ def figure_3_1(loss: str) -> None:
         for row in results
         if row["what"] == "adam" and row["loss"] == loss
     ]
-    head = ["sketch, m", "optimiser", "seconds", "objective", "above ours", "test error"]
+    head = ["sketch, m", "optimizer", "seconds", "objective", "above ours", "test error"]
     print(markdown(head, rows))
 
 
@@ -343,7 +343,7 @@ CAPTION_METHODS = {
 def text2mol(columns: Sequence[str]) -> None:
     """Ranks of the molecule that a caption is of."""
     record = read_record("text2mol")
-    names = {"sisokr": "SISOKR, n-grams", "iokr": "IOKR, n-grams, learnt kernel", "dsokr": "DSOKR",
+    names = {"sisokr": "SISOKR, n-grams", "iokr": "IOKR, n-grams, learned kernel", "dsokr": "DSOKR",
              "dsokr-gaussian": "DSOKR, Gaussian sketch", "end-to-end": "DSOKR, then end to end",
              "ensemble": "{} DSOKR, mean of scores",
              "ensemble-gaussian": "{} DSOKR, Gaussian sketch, mean of scores",

@@ -347,7 +347,7 @@ def _targets(found: dict[str, dict[str, Any]], why: str = "") -> list[Row]:
 
 
 REGULARISES = (
-    "the sketch is ahead where alpha is too small and it regularises (1e-4, shown); at the alpha "
+    "the sketch is ahead where alpha is too small and it regularizes (1e-4, shown); at the alpha "
     "that validation chooses IOKR has nothing to gain, and the sketch is as good but not better"
 )
 
@@ -677,7 +677,7 @@ def table_5_1() -> list[Row]:
         for name in paper
         for column in columns
     }
-    why = "the Gromov-Wasserstein barycentre is not in this library"
+    why = "the Gromov-Wasserstein barycenter is not in this library"
     other = "another output kernel (a sum), two splits, 36 epochs"
     rows = [absent(name, why=why) for name in ("NNBary-FGW", "Sketched ILE-FGW")]
     rows += [

@@ -70,18 +70,18 @@ ESTIMATORS = {
     "KernelRidge, alphas": (lambda: ridge(alpha=[1e-4, 1e-2]), Y_NUMBERS, True),
     "KernelRidge, cg": (lambda: ridge(solver="cg", tol=1e-10), Y_NUMBERS, True),
     "KernelRidge, exact": (lambda: KernelRidge(Gaussian(0.3), random_state=0), Y_NUMBERS, True),
-    "KernelRidge, holes in y": (lambda: ridge(alpha=[1e-4, 1e-2]), Y_HOLES, True),
-    "KernelRidge, exact, holes in y": (
+    "KernelRidge, missing targets": (lambda: ridge(alpha=[1e-4, 1e-2]), Y_HOLES, True),
+    "KernelRidge, exact, missing targets": (
         lambda: KernelRidge(Gaussian(0.3), random_state=0),
         Y_HOLES,
         True,
     ),
-    "KernelMachine, holes in y": (
+    "KernelMachine, missing targets": (
         lambda: KernelMachine("gaussian", SKETCH, alpha=1e-3, random_state=0),
         Y_HOLES,
         True,
     ),
-    "JointQuantileRegressor, holes in y": (
+    "JointQuantileRegressor, missing targets": (
         lambda: JointQuantileRegressor([0.2, 0.7], "gaussian", SKETCH, random_state=0),
         Y_HOLES[:, 0],
         True,
@@ -249,15 +249,15 @@ SOURCES = {
     "Blocks, read once": blocks_of(once=True, known=False),
     "dask array": chunked,
     "delayed blocks": delayed,
-    "tensor on a card": on_card,
+    "tensor on a GPU": on_card,
     'device="cuda"': lambda folder, X, y, weights: (X, y, weights),
 }
 # The cells that mathematics forbids: an exact model keeps every row in one place.
 FORBIDDEN = {
     ("KernelRidge, exact", "dask array"): "give a sketch",
     ("KernelRidge, exact", "delayed blocks"): "give a sketch",
-    ("KernelRidge, exact, holes in y", "dask array"): "give a sketch",
-    ("KernelRidge, exact, holes in y", "delayed blocks"): "give a sketch",
+    ("KernelRidge, exact, missing targets", "dask array"): "give a sketch",
+    ("KernelRidge, exact, missing targets", "delayed blocks"): "give a sketch",
 }
 
 

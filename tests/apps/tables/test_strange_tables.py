@@ -238,6 +238,10 @@ FILES = {
         ("shape,,sale,\nsize,kind,price,tax\n" + body([(*row, "1") for row in ROWS])).encode(),
         "csv", "first two lines", {**KINDS, "tax": "constant"},
     ),
+    "a single column of sets": (
+        b"tags\nrun;road\nrun;trail\nride;road\nride;trail\nwalk;road\n", "csv", "",
+        {"tags": "category"},
+    ),
     "compressed": (gzip.compress(PLAIN.encode()), "csv.gz", "", KINDS),
     "JSON lines": (
         "".join(f'{{"size": {a}, "kind": "{b}", "price": {c}}}\n' for a, b, c in ROWS).encode(),

@@ -368,7 +368,8 @@ def for_people(done: dict[str, Any]) -> dict[str, Any]:
         if not shown.get(name):
             shown.pop(name, None)
     if not tuned:
-        return shown
+        details = shown.pop("details", "")
+        return shown | ({"output": f"{shown['output']}{details}"} if details else {})
     for target in tuned:
         before = f"{listed(target['target'], 3)}: " if len(tuned) > 1 else ""
         shown[f"{before}output"] = f"{target['output']}{target.get('details', '')}"

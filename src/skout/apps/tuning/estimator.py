@@ -102,7 +102,7 @@ class Tuned(PartsByName):
         accuracy of classes, the mean over columns of R2 for numbers. Names are those of
         `skout.kinds.metrics`, and of scikit-learn's scorers: "balanced_accuracy", "log_loss",
         "auc", "f1_macro", "f1_micro" of classes, "mae" and "rmse" of numbers, with or without
-        "neg_"; the greater the better, so that errors are negative. AUC and log loss are those of
+        ``neg_``; the greater the better, so that errors are negative. AUC and log loss are those of
         calibrated probabilities. With weights, a function gets those of its rows as
         `sample_weight`, as scikit-learn's metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60

@@ -215,7 +215,11 @@ def _first_records(text: str, delimiter: str, quote: str) -> _Start:
 
 
 def preamble(records: list[list[str]]) -> int:
-    """Return how many records stand before the header: comments, and titles of one cell."""
+    """Return how many records stand before the header: comments, and titles of one cell.
+
+    Where all cells below a title occur again below themselves they are values: the title is the
+    name of a single column, whose cells have the separator in them ("run;road").
+    """
     widths = Counter(len(record) for record in records)
     usual = widths.most_common(1)[0][0] if widths else 0
     if usual < 2:
@@ -226,7 +230,12 @@ def preamble(records: list[list[str]]) -> int:
         is_title = usual > 2 and len(filled) == 1 and bool(record[0].strip())
         is_blank = not filled
         if not (is_comment or is_title or is_blank or (len(record) == 1 and usual > 1)):
-            return number
+            below = records[number + 1 :]
+            is_value = [
+                any(cell in other[j : j + 1] for other in below) for j, cell in enumerate(record)
+            ]
+            is_column = number == 1 and len(records[0]) == 1 and all(is_value)
+            return 0 if is_column and not records[0][0].startswith(("#", "//")) else number
     return 0
 
 
