@@ -86,7 +86,7 @@ PREDICTORS = {
 }
 # those that are no predictors of rows of their own, and where they are tested
 OTHERS = {"ConformalSets", "ConformalSelection", "KernelBasis", "TableEncoder", "CandidateSets"}
-OTHERS |= {"SpectrumIdentifier", "memory_limits"}
+OTHERS |= {"SpectrumIdentifier", "TunedTargets", "memory_limits"}
 
 
 def frames(library, targets, names):
