@@ -206,3 +206,5 @@ class Odd:
     class saved:
         class outputs:
             kind = Numbers()
+
+    saved.targets = (saved,)

@@ -36,6 +36,7 @@ PATTERN = re.compile("|".join(f"(?<![a-z])(?:{word})(?![a-z])" for word in WORDS
 ORDINARY = {
     r"model[ _]cards?|_?card\.py|persistence[./]card|skout card": "the README of a model, its name",
     'a card (?:of a model|as Hugging)|the (?:whole )?card(?= and|[."])|of a card,': "the same",
+    r'command\("card"\)': "the same",
     r"^ *card : str|(?-i:_Card)\b|parts of a card|## Card|Cards of models": "the same",
     "MLflow and cards|(?:model|of) hubs?|hubs? (?:read|show|takes)|Face hubs?": "sites of models",
     r"a \*?hub\b|of hubs\b|## Hubs": "the node that hubness is about",
@@ -47,11 +48,11 @@ ORDINARY = {
 }
 ALLOWED = re.compile("|".join(f"(?:{phrase})" for phrase in ORDINARY), re.IGNORECASE)
 
-LEFT = {"src/skout/apps": 40, "src/skout/kinds": 3, "src/skout/solvers": 2, "src/skout": 1}
+LEFT = {"src/skout/apps": 0, "src/skout/kinds": 0, "src/skout/solvers": 2, "src/skout": 0}
 LEFT |= {"docs": 1, "README.md": 0}
-# Functions that give results names which say nothing; the aim of all together is 30.
+# Functions that give results names which say nothing.
 VAGUE = {"found", "one", "own", "some"}
-MOST_VAGUE = {"src/skout/apps": 205, "src/skout/kinds": 14, "src/skout": 3}
+MOST_VAGUE = {"src/skout/apps": 0, "src/skout/kinds": 0, "src/skout": 0}
 
 
 def words_in(text):

@@ -147,7 +147,7 @@ def test_every_estimator_and_decoder_has_a_case():
     seen = {type(fitted(name)) for name in CASES}
     seen |= {type(getattr(fitted(name), "decoder_", None)) for name in CASES}
     tested_elsewhere = {skout.ConformalSets, FaissIndex}  # below
-    own = {skout.EndToEnd, skout.Reranker, skout.Tuned, skout.TwoWay}
+    own = {skout.EndToEnd, skout.Reranker, skout.Tuned, skout.TunedTargets, skout.TwoWay}
     tested_elsewhere |= own  # in tests of their own
     tested_elsewhere |= {skout.ConformalSelection, decoding.GradientDecoder, decoding.LossDecoder}
     tested_elsewhere |= {skout.SpectrumIdentifier, skout.TableEncoder}

@@ -1,7 +1,7 @@
 """Kinds of outputs: label sets, rankings, classes, numbers, strings, SMILES, graphs, spectra.
 
-`KINDS` has one object a kind, and all that asks what an output is asks it: `Tuned`, `score`, the
-commands, reports and pages. One file a kind; `Kind` is what all of them answer.
+`KINDS` has an object for each kind, which `Tuned`, `score`, the commands, reports and pages use.
+There is a file for each kind; `Kind` is their common interface.
 """
 
 from .base import Kind, values_of

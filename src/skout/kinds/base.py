@@ -1,4 +1,4 @@
-"""What a kind of output is: all that `Tuned`, `score`, tables, reports and pages ask of it."""
+"""`Kind`: the interface of kinds of outputs, which `Tuned`, `score`, tables and reports use."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _LANDMARKS = 1000
 class Kind:
     """A kind of output: how it is recognized, read, predicted, measured and shown.
 
-    `Tuned`, `score`, the commands, their reports and pages ask the kind of an output, and know
-    nothing else about it. One of your own is a subclass with a `name`, a `kernel`, and `read` and
+    `Tuned`, `score`, the commands, their reports and pages use this interface, and know nothing
+    else about an output. One of your own is a subclass with a `name`, a `kernel`, and `read` and
     `write` if it is in tables; all else has a default. ``KINDS["intervals"] = Intervals()``
     registers it, and `skout.testing.check_kind` checks it.
 
@@ -45,11 +45,11 @@ class Kind:
 
     #: Its key in `KINDS`, and what `Kernel.compares` of kernels on its objects is.
     name: ClassVar[str]
-    #: When are two of them alike? Of kinds with coordinates of their own, it is not used.
+    #: The similarity of two outputs. Kinds with coordinates of their own do not use it.
     kernel: ClassVar[Kernel]
     #: What `score` is called.
     metric: ClassVar[str] = "similarity"
-    #: What predicting without a look at the inputs is called, see `baseline`.
+    #: What the prediction that ignores the inputs is called, see `baseline`.
     baseline_name: ClassVar[str] = "the most frequent output"
     #: "classifier" or "regressor" where scikit-learn has a word for its models. Of a regressor the
     #: score is the mean over coordinates of their R2, and the `measures` of a row are errors.
@@ -77,7 +77,7 @@ class Kind:
     # Outputs in Python ----------------------------------------------------------------------------
 
     def recognizes(self, Y: Objects) -> bool:
-        """Whether outputs look like this kind; where several kinds say so, the user is asked."""
+        """Whether outputs may be of this kind; where several kinds fit, the user must name one."""
         return False
 
     def check(self, Y: Objects) -> Objects:
@@ -137,7 +137,7 @@ class Kind:
 
     def evaluate(self, true: Objects, pred: Objects) -> dict[str, float | None]:
         """Return what evaluations say of all rows: the means of `measures`; None is no value."""
-        return {name: float(np.mean(one)) for name, one in self.measures(true, pred).items()}
+        return {name: float(np.mean(rows)) for name, rows in self.measures(true, pred).items()}
 
     # Cells of tables ------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Kind:
 
     def words(self, objects: Objects) -> list[list[str]]:
         """Return each output as words, such as labels, as pages show them in their `style`."""
-        return [[str(one)] for one in objects]
+        return [[str(output)] for output in objects]
 
     def split(self, cells: Cells) -> list[list[str]]:
         """Return cells of text as words, as `words` would return what `read` makes of them."""
@@ -202,7 +202,7 @@ class Kind:
         return [f"{self.part}{j}" for j in range(Y.shape[1])] if self.part else [self.name]
 
     def notice(self) -> str:
-        """Return what may not be meant, of what was learned from cells; empty if nothing."""
+        """Return a remark where cells may have been read otherwise than meant, else ""."""
         return ""
 
     def picture(self, text: str) -> str:
@@ -218,7 +218,7 @@ def filled(cells: Cells) -> Cells:
 
 
 def most_frequent(rows: Objects, sample_weight: np.ndarray | None = None) -> list[int]:
-    """Return where the most frequent of some rows is first; of equals that which comes first."""
+    """Return where the most frequent row is first, in a list; ties go to the earliest row."""
     first, number = unique(rows)
     return [int(first[np.argmax(np.bincount(number, sample_weight))])]
 
@@ -238,7 +238,7 @@ def values_of(Y: Objects) -> Objects:
             return values
         if values.ndim > 1:
             return floats(values)
-        filled = np.array([one for one in values if not is_gap(one)])
+        filled = np.array([value for value in values if not is_gap(value)])
         return filled if filled.dtype != object else filled.astype(np.float64)
     except (ValueError, TypeError):
         return as_objects(list(Y))
@@ -251,7 +251,7 @@ def floats(values: np.ndarray) -> np.ndarray:
 
 
 class Coordinates(TransformerMixin, PartsByName):
-    """A basis whose coordinates are written down, not found from landmarks."""
+    """A basis whose coordinates have a formula, and need no landmarks."""
 
     rank_: int
     kernel_: Any
@@ -259,8 +259,8 @@ class Coordinates(TransformerMixin, PartsByName):
     device = None
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
-        found = self.transform(rows.load())
+        Z = self.transform(rows.load())
         if out is None:
-            return found
-        out[...] = found
+            return Z
+        out[...] = Z
         return out

@@ -77,8 +77,8 @@ class LabelSets(Kind):
         return LabelFeatures(int(np.clip(_MOST_NUMBERS / n, n_labels, _MOST_COLUMNS)))
 
     def decoders(self, Y: Objects) -> dict[str, Decoder]:
-        found = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
-        return found | {f"threshold {t:g}": SetDecoder("threshold", t) for t in _THRESHOLDS}
+        decoders = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
+        return decoders | {f"threshold {t:g}": SetDecoder("threshold", t) for t in _THRESHOLDS}
 
     def is_binary(self, Y: Objects) -> bool:
         return True
@@ -88,9 +88,9 @@ class LabelSets(Kind):
     ) -> np.ndarray:
         truth = (true.toarray() if sparse.issparse(true) else np.asarray(true)) > 0
         rules: Sequence[Any] = decoders
-        has_thresholds = any(one.rule == "threshold" for one in rules)
+        has_thresholds = any(decoder.rule == "threshold" for decoder in rules)
         expected = rules[0].basis_.marginals(F) if has_thresholds else None
-        return np.array([_row_f1(truth, one.sets(F, expected)) for one in rules])
+        return np.array([_row_f1(truth, decoder.sets(F, expected)) for decoder in rules])
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
         pred = sparse.csr_matrix(pred, copy=True)
@@ -175,8 +175,10 @@ def _are_names(Y: Objects) -> bool:
     """Whether these are lists or sets of words, the names of labels."""
     if not isinstance(Y, list | tuple) and getattr(Y, "dtype", np.dtype(int)).kind != "O":
         return False
-    are_lists = all(isinstance(one, list | tuple | set | frozenset) for one in Y)
-    return are_lists and any(map(len, Y)) and all(isinstance(w, str) for one in Y for w in one)
+    are_lists = all(isinstance(words, list | tuple | set | frozenset) for words in Y)
+    if not are_lists or not any(map(len, Y)):
+        return False
+    return all(isinstance(word, str) for words in Y for word in words)
 
 
 def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
@@ -353,7 +355,7 @@ class SetDecoder(Decoder):
 
     def sizes(self, most: int) -> list[int]:
         """Return the sizes of sets that are compared, of at most so many labels."""
-        return _some_sizes(min(len(self.basis_.sizes_) - 1, most))
+        return _compared_sizes(min(len(self.basis_.sizes_) - 1, most))
 
     def _likely(self, F: np.ndarray) -> np.ndarray | None:
         """Return the labels of greatest expectation, where there are many more than sets have."""
@@ -377,7 +379,7 @@ class SetDecoder(Decoder):
         return self.pool_[np.argmax(scores, axis=1)].toarray() > 0
 
 
-def _some_sizes(largest: int) -> list[int]:
+def _compared_sizes(largest: int) -> list[int]:
     """Return the sizes of sets to look for: all small ones, and every few of the large ones."""
     sizes, size = [], 1
     while size <= largest:

@@ -189,7 +189,7 @@ def _of_one_type(classes: Objects) -> np.ndarray:
     NumPy would make texts of all, and one class of 1 and "1".
     """
     if not isinstance(classes, np.ndarray) or classes.dtype == object:
-        first = {isinstance(one, str): one for one in reversed(list(classes)) if not is_gap(one)}
+        first = {isinstance(c, str): c for c in reversed(list(classes)) if not is_gap(c)}
         if len(first) == 2:
             raise TypeError(
                 f"Y must be classes of one type. Got {type(first[False]).__name__} and str, such "
@@ -217,14 +217,14 @@ class StandardTargets(Coordinates):
         if len(values) and len(empty):
             raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
         _, power = np.frexp(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
-        near = np.ldexp(values, -power)  # up to 1: squares stay in range
-        mean, spread = np.nanmean(near, axis=0), np.nanstd(near, axis=0)
+        scaled = np.ldexp(values, -power)  # up to 1: squares stay in range
+        mean, spread = np.nanmean(scaled, axis=0), np.nanstd(scaled, axis=0)
         self.mean_, spread = np.ldexp(mean, power), np.ldexp(spread, power)
         tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
         self.scale_ = np.where(spread > tiny, spread, 1.0)
         self.rank_ = values.shape[1]
-        some = values[:2]
-        self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(some), self.mean_, some)
+        first = values[:2]
+        self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(first), self.mean_, first)
         return self
 
     def transform(self, Y: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""All kinds of outputs by name, and which of them some outputs are."""
+"""The registry of kinds of outputs, and the guess of the kind from the outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .numbers import Classes, Numbers
 from .rankings import Rankings
 from .texts import GraphObjects, MassSpectra, Smiles, Strings
 
-#: Kinds of outputs by name; yours, too, once they are in here.
+#: Kinds of outputs by name; users may add their own.
 KINDS: Registry = Registry(label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name)
 for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, GraphObjects, MassSpectra):
     KINDS[_kind.name] = _kind()
@@ -48,7 +48,7 @@ def guess_kind(Y: Objects) -> str:
         what = (
             "kind is None, and Y may be"
             if names
-            else "Y must be outputs whose kind can be told, or"
+            else "Y must be outputs whose kind can be recognized, or"
         )
         raise ValueError(f"{what} {either(names or KINDS)}: say which.")
     return names[0]

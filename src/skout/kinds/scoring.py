@@ -40,11 +40,11 @@ def metrics() -> dict[str, Callable[..., float]]:
 
     All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
     """
-    own = {
+    of_kinds = {
         kind.metric: lambda kernel, *outputs, kind=kind, **weights: kind.score(*outputs, **weights)
         for kind in KINDS.values()
     }
-    return own | METRICS
+    return of_kinds | METRICS
 
 
 def metric_of(kernel: Kernel, rows: Objects) -> str:
@@ -84,13 +84,13 @@ def check_scoring(scoring: Scoring) -> None:
     resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
 
 
-def can_be_scored(found: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
+def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
-    has_pool = candidates is not None or found.are_known
+    has_pool = candidates is not None or fitted.are_known
     if isinstance(scoring, str) and scoring == COORDINATES:
         return False
     if scoring is None:
-        return has_pool and hasattr(found.basis, "kernel_")
+        return has_pool and hasattr(fitted.basis, "kernel_")
     if not has_pool:
         raise ValueError(
             f"scoring={scoring!r} needs candidates to decode held-out rows, and there are too many "
@@ -130,24 +130,24 @@ class DecodedScore:
 
     def __init__(
         self,
-        found: FittedOutputs,
+        fitted: FittedOutputs,
         decoder: Any,  # fitted on all outputs
         scoring: Scoring,  # see `object_score`
         splits: Any,  # pairs (train, test)
-        held: list[np.ndarray],  # of each split the rows that are looked at, increasing
+        held: list[np.ndarray],  # of each split the rows that are scored, increasing
         candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
-        self.found, self.decoder, self.held = found, decoder, held
-        n = len(found.outputs)
+        self.fitted, self.decoder, self.held = fitted, decoder, held
+        n = len(fitted.outputs)
         self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
-        self.some = np.unique(np.concatenate(held))
-        self.truth = found.outputs.take(self.some)
+        self.scored = np.unique(np.concatenate(held))
+        self.truth = fitted.outputs.take(self.scored)
         self.candidates, self.pool = None, None
         if candidates is not None:
             self.candidates = self._embedded(candidates)
         elif hasattr(decoder, "embed"):
             self.pool = decoder.embed(None)
-            rows = found.outputs if found.rows is None else found.rows
+            rows = fitted.outputs if fitted.rows is None else fitted.rows
             seen = np.zeros((n, len(self.train)), dtype=bool)
             for k, train in enumerate(self.train):
                 seen[train, k] = True
@@ -155,10 +155,10 @@ class DecodedScore:
             self.first = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
             # equal rows may be of different objects: a split has those that it saw
             self.places = np.unique(self.first[self.first < n])
-            self.objects = found.outputs.take(self.places)
+            self.objects = fitted.outputs.take(self.places)
         if scoring is None:
             per_query = getattr(self.candidates, "is_per_query", False)
-            basis = found.basis
+            basis = fitted.basis
             scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
         self.scoring = scoring
         self.name = (
@@ -166,9 +166,9 @@ class DecodedScore:
         )
 
     def _embedded(self, candidates: Any) -> Any:
-        """Return candidates, embedded if the decoder can: of sets only those of rows looked at."""
-        n, known = len(self.found.outputs), self.found.basis.landmarks_
-        if not isinstance(candidates, CandidateSets) and are_lists(candidates, known):
+        """Return candidates, embedded if the decoder can: of sets only those of scored rows."""
+        n, landmarks = len(self.fitted.outputs), self.fitted.basis.landmarks_
+        if not isinstance(candidates, CandidateSets) and are_lists(candidates, landmarks):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
             if len(candidates) != n:
@@ -176,28 +176,28 @@ class DecodedScore:
                     f"candidates must have one set for each of the {n} rows of X, or be one pool "
                     f"for all of them. Got {len(candidates)} sets."
                 )
-            candidates = candidates.of_queries(self.some)
+            candidates = candidates.of_queries(self.scored)
         return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
 
     def __call__(self, k: int, F: np.ndarray) -> list[float]:
         """Return the score of each alpha; F has shape (n_alphas, h, p)."""
-        at = np.searchsorted(self.some, self.held[k])
+        at = np.searchsorted(self.scored, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        predict: list[Callable[[], Any]] = [partial(decoder.decode, one, pool) for one in F]
+        predict: list[Callable[[], Any]] = [partial(decoder.decode, F_alpha, pool) for F_alpha in F]
         if not getattr(pool, "is_per_query", False):  # one search serves all alphas
             decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
             parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
             predict = [partial(lambda part: take(decode(), part), part) for part in parts]
         each = zip(F, predict, strict=True)
-        return [self._score(decoder, pool, one, truth, decoded) for one, decoded in each]
+        return [self._score(decoder, pool, F_alpha, truth, decoded) for F_alpha, decoded in each]
 
     def _score(
         self, decoder: Any, pool: Any, F: np.ndarray, truth: Any, predict: Callable[[], Any]
     ) -> float:
         score = object_score(
             self.scoring,
-            self.found.basis,
+            self.fitted.basis,
             truth,
             pool,
             predict,
@@ -211,21 +211,21 @@ class DecodedScore:
         return score
 
     def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
-        """Return the decoder and the candidates of a split, of rows `at` among those looked at."""
+        """Return the decoder and the candidates of a split, of rows `at` among the scored ones."""
         if self.candidates is not None:
             if not getattr(self.candidates, "is_per_query", False):
                 return self.decoder, self.candidates
-            own = self.candidates.objects.of_queries(at)
-            return self.decoder, replace(self.candidates, objects=own)
+            objects = self.candidates.objects.of_queries(at)
+            return self.decoder, replace(self.candidates, objects=objects)
         if self.pool is None:
-            return self.found.subset(self.train[k]).fitted(clone(self.decoder)), None
+            return self.fitted.subset(self.train[k]).fitted(clone(self.decoder)), None
         # the candidates that its training rows have, as they appear there
         first = self.first[k]
-        seen = np.flatnonzero(first < len(self.found.outputs))
+        seen = np.flatnonzero(first < len(self.fitted.outputs))
         if len(seen) > _MOST_CANDIDATES:
             # any sample will do, the same for all alphas
-            some = np.random.default_rng(0).choice(seen, _MOST_CANDIDATES, replace=False)
-            seen = np.sort(some)
+            drawn = np.random.default_rng(0).choice(seen, _MOST_CANDIDATES, replace=False)
+            seen = np.sort(drawn)
         seen = seen[np.argsort(first[seen])]
         objects = take(self.objects, np.searchsorted(self.places, first[seen]))
         return self.decoder, self.pool.of_numbers(seen, objects)

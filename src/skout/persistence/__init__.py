@@ -64,7 +64,7 @@ def save(
         Its folder must exist.
     candidates : bool, default True
         Whether the training outputs, which are the default candidates, are saved. Without them the
-        file is smaller, and `predict` must be given candidates.
+        file is smaller, and `predict` needs candidates.
     metadata : dict, optional
         Anything that JSON can hold, to travel along: scores, notes, where the data are from.
 
@@ -186,10 +186,10 @@ def describe(path: PathLike, *, parts: bool = True) -> Node:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "kernel.skout")
     ...     skout.save(skout.kernels.Gaussian(0.5), path, metadata={"for": "cars"})
-    ...     found = skout.persistence.describe(path)
-    >>> found["about"]["class"], found["about"]["metadata"]
+    ...     contents = skout.persistence.describe(path)
+    >>> contents["about"]["class"], contents["about"]["metadata"]
     ('skout.kernels.Gaussian', {'for': 'cars'})
-    >>> found["parts"]["parts"]
+    >>> contents["parts"]["parts"]
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
     version, about, arrays = _read(path, mmap=True)

@@ -201,7 +201,7 @@ class Reader:
 
 
 def _parts(whole: Value, ends: np.ndarray) -> list[Value]:
-    """Return the slices of an array or a list that end at the given positions."""
+    """Return the slices of an array or a list that end at these positions."""
     stops = np.append(0, ends).astype(np.int64)
     is_split = ends.ndim == 1 and ends.dtype.kind in "iu" and not np.any(stops[1:] < stops[:-1])
     if not is_split or stops[-1] != len(whole):

@@ -639,15 +639,16 @@ def test_served_models_take_odd_cells_too(odd_model):
     pytest.importorskip("fastapi")
     from skout.apps.cli.serve.answers import TableModel
     from skout.apps.cli.serve.limits import Deadline, Limits
-    from skout.apps.cli.serve.schemas import RowsRequest
+    from skout.apps.cli.serve.schemas import PredictRequest
     from skout.apps.cli.using import open_model
 
     model = TableModel(open_model(odd_model[0]))
     model.warm()  # without a word
 
     def answer(x):
-        asked = RowsRequest(rows=[{"x": x, "z": 0.5, "colour": "red"}])
-        return next(iter(model.predict(asked, Limits(), Deadline(9.0))))["y"]
+        request = PredictRequest(rows=[{"x": x, "z": 0.5, "colour": "red"}])
+        blocks, _ = model.predict(request, Limits(), Deadline(9.0))
+        return blocks[0]["y"]
 
     with pytest.warns(UserWarning, match="1 of 1 cells is no number .* 'lots' in row 1"):
         found = answer("lots")

@@ -23,7 +23,7 @@ from serving import HEAD, Odd, fit, queries, raw, running, served
 from skout.apps.cli.serve import outline
 from skout.apps.cli.serve.limits import Limits, Refused
 from skout.apps.cli.serve.models import Models
-from skout.apps.cli.serve.schemas import RankRequest, RowsRequest, parse
+from skout.apps.cli.serve.schemas import PredictRequest, RankRequest, RowsRequest, parse
 
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
 JSON = {"Content-Type": "application/json"}
@@ -255,7 +255,7 @@ def test_refused_rows_are_not_kept(model):
             for _ in range(5):
                 assert ask("POST", "/api/predict", {"rows": [{"other": 1}]})[0] == 422
             # of weak references that are dead, isinstance would raise
-            assert not any(type(kept) is RowsRequest for kept in gc.get_objects())
+            assert not any(type(kept) is PredictRequest for kept in gc.get_objects())
         finally:
             gc.enable()
 

@@ -883,8 +883,8 @@ def test_pair_scores_are_those_of_each_pair(n):
     scores = pair_scores(pairs, lambda i: i.astype(float), score, 2)
     for i, own in enumerate(found):
         if len(own):
-            assert_array_equal(scores[0, pairs.own(i)], 1e5 * i + own)
-            assert_array_equal(scores[1, pairs.own(i)], own)
+            assert_array_equal(scores[0, pairs.entries(i)], 1e5 * i + own)
+            assert_array_equal(scores[1, pairs.entries(i)], own)
     assert sum(calls) == len(np.unique(pairs.indices))
 
 
@@ -901,7 +901,7 @@ def test_batches_bound_the_pairs_and_lose_nobody(monkeypatch, asked, pool):
         assert len(pairs) == len(part.spectra) == len(part.compounds)
         assert len(pairs) == 1 or len(pairs.indices) <= 20
         for i, row in enumerate(part.spectra):
-            assert_array_equal(pairs.indices[pairs.own(i)], pool.by_mass(queries.masses[row]))
+            assert_array_equal(pairs.indices[pairs.entries(i)], pool.by_mass(queries.masses[row]))
 
 
 # Peaks -------------------------------------------------------------------------------------------

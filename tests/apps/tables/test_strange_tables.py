@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+from skout import TableEncoder
 from skout.apps.cli.looking import look_at_table
 from skout.apps.tables.dates import parse_dates
 from skout.apps.tables.files import Reading, open_table
@@ -88,6 +89,10 @@ DATES = {
     "Spanish": (["1 de mayo de 2024", "5 de enero de 2023"], ["2024-05-01", "2023-01-05"]),
     "Japanese": (["2024年5月1日", "2023年12月31日"], ["2024-05-01", "2023-12-31"]),
     "zones": (["2024-05-01T23:30:00-05:00", "2024-05-02 10:00 CEST"], ["2024-05-02"] * 2),
+    "ranges beside days": (["2/1/2011-3/15/2011", "1/11/2012"], ["2011-02-01", "2012-01-11"]),
+    "ranges in words": (["3 May 2020 to 5 May 2020", "7 May 2020"], ["2020-05-03", "2020-05-07"]),
+    "ranges of ISO": (["2020-05-03/2020-06-01", "2020-05-07"], ["2020-05-03", "2020-05-07"]),
+    "ranges with hyphens": (["2020-05-03-2020-06-01", "2020-05"], ["2020-05-03", "2020-05-01"]),
 }
 
 
@@ -97,6 +102,43 @@ def test_dates_of_the_world(name):
     assert look_at("x", column(cells, 8)).kind == "date"
     read = parse_dates(cells)[: len(days)].astype("datetime64[D]")
     assert read.astype(str).tolist() == days
+
+
+def test_ranges_of_dates_are_counted_once():
+    cells = ["1/11/2012", "2/1/2011-3/15/2011", "4/2/2012", "5/7/2012-6/30/2012", "9/21/2012"]
+    X = {"day": column(cells, 8), "size": np.arange(40.0) % 7}
+    with pytest.warns(UserWarning, match="16 of 40 cells are a range of dates") as caught:
+        encoder = TableEncoder().fit(X)
+    assert len(caught) == 1
+    assert "the first '2/1/2011-3/15/2011' in row 2" in str(caught[0].message)
+    assert encoder.kinds_["day"] == "date"
+
+
+def test_look_tells_of_ranges_of_dates(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.csv"
+    days = ["1/21/2012", "2/1/2011-3/15/2011", "4/2/2012"]
+    path.write_text("day,size\n" + "".join(f"{days[i % 3]},{i}\n" for i in range(30)))
+    day = look_at_table(open_table(path))[0]
+    assert day["kind"] == "date"
+    assert day["note"].startswith("column 'day': 10 of 30 cells are a range of dates")
+
+
+def test_null_of_databases_is_missing(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.csv"
+    path.write_text("size,kind\n" + "1,a\n\\N,b\n3,\\N\n" * 8, encoding="utf-8")
+    table = open_table(path)
+    kinds = {line["column"]: (line["kind"], line["missing"]) for line in look_at_table(table)}
+    assert kinds == {"size": ("number", 8), "kind": ("category", 8)}
+
+
+def test_texts_of_few_words_make_no_columns_of_rounding_errors():
+    colors = ["red", "blue", "green"]
+    notes = [f"said well, then {colors[i % 3]}, and left {i}" for i in range(40)]
+    encoder = TableEncoder().fit({"note": column(notes, 1)})
+    assert encoder.kinds_ == {"note": "text"}
+    assert encoder.transform({"note": column(notes, 1)}).std(axis=0).min() > 1e-4
 
 
 # name: (cells, kind, separator)

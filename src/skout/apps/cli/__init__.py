@@ -62,7 +62,7 @@ def build_app() -> "typer.Typer":
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
 
-    from .about import card, datasets, demo, inspect
+    from .about import datasets, demo, inspect, model_card
     from .exporting import export
     from .models import embed, evaluate, fit, look, predict, rank
     from .pools import pools
@@ -86,8 +86,10 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    of_models = (look, fit, predict, rank, embed, evaluate, report, serve, export)
-    for command in (demo, inspect, card, *of_models):
+    app.command()(demo)
+    app.command()(inspect)
+    app.command("card")(model_card)
+    for command in (look, fit, predict, rank, embed, evaluate, report, serve, export):
         app.command()(command)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)

@@ -1,4 +1,4 @@
-"""Commands that show something: `demo`, `datasets`, `inspect` and `card`."""
+"""Commands that show something: `demo`, `datasets`, `inspect` and `skout card`."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ _DEMO_PAGE = "The page; a picture, .png, is written beside it."
 _KIND = "Only this kind, such as multilabel or ranking."
 _DRY = "Only say what would be downloaded."
 _EVALUATION = "What `skout report --json` or `evaluate` printed."
-_CARD = "The card, as model hubs show it."
+_README = "The model card, as sites of models show it."
 _JSON_FILE = "Write figures and settings."
 # Characters that are shown of a value in a file.
 _SHOWN = 1000
@@ -89,10 +89,10 @@ def fetch(
     by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
     for source in CATALOG.values():
         by_name.setdefault(source.name, []).append(source)
-    public = [name for name, group in by_name.items() if any(one.original for one in group)]
+    public = [name for name, group in by_name.items() if any(source.original for source in group)]
     for name in public if names == ["all"] else names:
         group = resolve(name, by_name, "data set")
-        for source in [one for one in group if one.original] or group[:1]:
+        for source in [source for source in group if source.original] or group[:1]:
             if available(source):
                 print(f"{source.name}: available")
             elif dry_run and source.original:
@@ -184,16 +184,16 @@ def inspect(
     """
     from skout.persistence import describe
 
-    found = describe(file)
+    description = describe(file)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(description, indent=2))
     else:
-        _show_description(found)
+        _show_description(description)
 
 
-def card(
+def model_card(
     file: Annotated[Path, Argument(help="What `skout fit` or `skout.save` wrote.")],
-    out: Annotated[Path, Option("--out", "-o", help=_CARD)] = Path("README.md"),
+    out: Annotated[Path, Option("--out", "-o", help=_README)] = Path("README.md"),
     name: Annotated[Text, Option(help="Of the model; default of the file.")] = None,
     data: Annotated[Text, Option(help="What it was trained on, in words.")] = None,
     license: Annotated[Text, Option(help='Of the model, such as "mit".')] = None,
@@ -221,17 +221,17 @@ def _evaluation(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        evaluation = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"--evaluation: {path} is no JSON: {error}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("metrics"), dict):
+    if not isinstance(evaluation, dict) or not isinstance(evaluation.get("metrics"), dict):
         raise ValueError(
             f"--evaluation: {path} has no metrics: give what `skout report --json` printed."
         )
-    return found
+    return evaluation
 
 
-def _show_description(found: dict[str, Any]) -> None:
+def _show_description(description: dict[str, Any]) -> None:
     """Print what a file says about itself, and the tree of its parts."""
     from rich.console import Console
     from rich.text import Text
@@ -246,12 +246,17 @@ def _show_description(found: dict[str, Any]) -> None:
         for inner in part["parts"]:
             add(branch, inner)
 
-    about = found["about"]
+    about = description["about"]
     said = inside(about, "metadata", "command_line", "validation", "summary")
     score = {"score": said} if isinstance(said, str) else {}
-    lines = {"format": found["version"], "size": size_text(found["bytes"]), **score, **about}
+    lines = {
+        "format": description["version"],
+        "size": size_text(description["bytes"]),
+        **score,
+        **about,
+    }
     tree = Tree(Text("parts"), hide_root=True)
-    add(tree, found["parts"])
+    add(tree, description["parts"])
     console = Console(soft_wrap=True)
     for name, value in lines.items():
         if value not in ({}, []):

@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs and which outputs: what was asked for, or what they hold."""
+"""Which columns of a table are inputs and which outputs: as requested, or by what they hold."""
 
 import shlex
 import warnings
@@ -38,15 +38,17 @@ def choose_columns(
 ) -> tuple[Inputs, list[Outputs], dict[str, str]]:
     """Return inputs, the outputs of each target, and columns that are not used, with the reason.
 
-    All rows are looked at. A `mixed` model takes columns of all kinds, and gaps in them.
+    All rows are read. A `mixed` model takes columns of all kinds, and gaps in them.
     """
     targets = _targets(table, settings)
     kinds = _kinds(table, settings, targets)
     every = [name for columns in targets for name in columns]
-    asked = _asked(table, settings, every)
-    looked = [name for columns in targets for name in columns if not _is_text(kinds, columns)]
-    seen = _look(table, [*looked, *asked])
-    empty = [name for name in looked if seen[name].kind == "empty"]
+    requested = _requested(table, settings, every)
+    target_columns = [
+        name for columns in targets for name in columns if not _is_text(kinds, columns)
+    ]
+    seen = _look(table, [*target_columns, *requested])
+    empty = [name for name in target_columns if seen[name].kind == "empty"]
     outputs: list[Outputs] = []
     bits: dict[str, Writing] = {}
     for columns in targets:
@@ -55,11 +57,13 @@ def choose_columns(
         outputs.append(target)
         bits |= writings
     dropped = {name for name, kind in kinds.items() if kind == "drop"}
-    asked = [name for name in asked if name not in dropped]
+    requested = [name for name in requested if name not in dropped]
     if mixed and settings.inputs is None:
-        columns = [name for name in asked if name in kinds or not is_row_number(name)]
+        columns = [name for name in requested if name in kinds or not is_row_number(name)]
     else:
-        columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
+        columns = (
+            requested if settings.inputs is not None else _by_default(requested, seen, table.path)
+        )
     overruled = [name for name in columns if name in kinds]
     if overruled and not mixed:
         raise ValueError(
@@ -77,7 +81,7 @@ def choose_columns(
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
-    left = [name for name in asked if name not in used]
+    left = [name for name in requested if name not in used]
     unused = {name: "id" if is_row_number(name) else str(seen[name]) for name in left}
     unused |= dict.fromkeys(empty, "no value at all")
     return inputs, outputs, unused
@@ -129,7 +133,7 @@ def _is_text(kinds: dict[str, str], columns: list[str]) -> bool:
     return kind is not None and known_kind(kind).reads_text(len(columns))
 
 
-def _asked(table: Table, settings: Settings, target: list[str]) -> list[str]:
+def _requested(table: Table, settings: Settings, target: list[str]) -> list[str]:
     """Return the columns of --inputs, or all, without --drop and --target."""
     dropped = set(select(settings.drop, table.names, "--drop") if settings.drop else [])
     if settings.inputs is None:
@@ -145,11 +149,11 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
     """Return what columns hold: what the file says, or else all its cells."""
     if table.types is not None:
         return {name: Content(declared=table.types[name]) for name in names}
-    found = {name: Content(decimal=table.decimal) for name in names}
+    contents = {name: Content(decimal=table.decimal) for name in names}
     for part in progress(table.parts([], names), "looking") if names else ():
         for name, cells in part.texts.items():
-            found[name].add(cells, part.start)
-    return found
+            contents[name].add(cells, part.start)
+    return contents
 
 
 def _writings(names: Sequence[str], writings: dict[str, Writing]) -> dict[str, dict[str, Any]]:

@@ -85,16 +85,16 @@ def label_scores(
     n = len(names)
     true, pred = (sparse.csr_matrix(sets)[:, :n].toarray() > 0 for sets in (truth, predicted))
     overall = {
-        f"f1_{way}": float(f1_score(true, pred, average=way, zero_division=0.0))
-        for way in ("micro", "macro")
+        f"f1_{average}": float(f1_score(true, pred, average=average, zero_division=0.0))
+        for average in ("micro", "macro")
     }
     if proba is not None:
         vary = np.flatnonzero(true.any(axis=0) & ~true.all(axis=0))  # others have no AUC
         if len(vary):
             aucs = [roc_auc_score(true[:, j], proba[:, j]) for j in vary]
             overall["roc_auc"] = float(np.mean(aucs))
-        sure = np.clip(proba, _LEAST, 1.0 - _LEAST)
-        overall["log_loss"] = float(-np.mean(np.log(np.where(true, sure, 1.0 - sure))))
+        clipped = np.clip(proba, _LEAST, 1.0 - _LEAST)
+        overall["log_loss"] = float(-np.mean(np.log(np.where(true, clipped, 1.0 - clipped))))
     return ClassScores(overall, _each(true.astype(int), pred.astype(int), names))
 
 

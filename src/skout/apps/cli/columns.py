@@ -19,7 +19,7 @@ from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-# Training outputs that are looked at, for their kind and a baseline.
+# Training outputs that are sampled, for their kind and a baseline.
 _MOST_ROWS = 100_000
 
 
@@ -91,12 +91,12 @@ class Inputs:
 
     def _columns_of(self, part: Part) -> dict[str, np.ndarray]:
         """Return columns by name: numbers, and texts with None where nothing is."""
-        found = dict(zip(self.numbers, part.columns(self.numbers).T, strict=True))
+        by_name = dict(zip(self.numbers, part.columns(self.numbers).T, strict=True))
         for name in self.words:
             cells = np.empty(len(part), dtype=object)
             cells[:] = [None if is_missing(cell or "") else cell for cell in part.texts[name]]
-            found[name] = cells
-        rows = SomeRows({name: found[name] for name in self.columns})
+            by_name[name] = cells
+        rows = SomeRows({name: by_name[name] for name in self.columns})
         rows.first_row = part.start
         return rows
 
@@ -151,8 +151,8 @@ class Outputs:
         cells = self.cells_of(part)
         if isinstance(cells, np.ndarray):
             gaps = np.isnan(cells)
-            some = np.flatnonzero(gaps.any(axis=1) & ~gaps.all(axis=1))
-            needs_all = len(some) > 0 and _fails(self.kind.read, cells[some[:1]])
+            partly_filled = np.flatnonzero(gaps.any(axis=1) & ~gaps.all(axis=1))
+            needs_all = len(partly_filled) > 0 and _fails(self.kind.read, cells[partly_filled[:1]])
             has_target = ~(gaps.any(axis=1) if needs_all else gaps.all(axis=1))
         else:
             takes_blank = not _fails(self.kind.read, [""])

@@ -174,7 +174,7 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
         )
         if len(pairs) > 1:
             X = join_inputs([first.inputs.read(first.table, part) for part in first.parts or []])
-            return TunedTargets(tuned).fit(X, {one.outputs.name: one.target() for one in pairs})
+            return TunedTargets(tuned).fit(X, {pair.outputs.name: pair.target() for pair in pairs})
         return tuned.fit(*_joined(first))
     if first.parts is not None:
         return model.fit(*_joined(first))
@@ -188,7 +188,7 @@ def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which `fit` gave already
         losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
-    return [one.column for one in losses[:_MOST_COLUMNS] if one.loss > 0.0]
+    return [shuffled.column for shuffled in losses[:_MOST_COLUMNS] if shuffled.loss > 0.0]
 
 
 def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
@@ -232,16 +232,17 @@ def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: flo
     for rows in progress(table.parts(*wanted(inputs, *outputs)), "reading"):
         observed = [target.observed_rows(rows) for target in outputs]
         left_out = [
-            count + len(rows) - len(some) for count, some in zip(left_out, observed, strict=True)
+            count + len(rows) - len(filled)
+            for count, filled in zip(left_out, observed, strict=True)
         ]
-        some = np.unique(np.concatenate(observed))
-        part = rows if len(some) == len(rows) else rows.take(some.tolist())
+        with_target = np.unique(np.concatenate(observed))
+        part = rows if len(with_target) == len(rows) else rows.take(with_target.tolist())
         n, without = n + len(part), without + len(rows) - len(part)
         if not len(part):
             continue
-        for target, own in zip(outputs, observed, strict=True):
-            if len(own):
-                target.learn(rows if len(own) == len(rows) else rows.take(own.tolist()))
+        for target, filled in zip(outputs, observed, strict=True):
+            if len(filled):
+                target.learn(rows if len(filled) == len(rows) else rows.take(filled.tolist()))
         if inputs.learns:
             scaler.partial_fit(part.columns(inputs.numbers))
         size += part.nbytes
@@ -294,7 +295,7 @@ def _joined(pairs: _Rereadable) -> tuple[Any, Any]:
 def join_inputs(blocks: list[Any]) -> Any:
     """Return the inputs of several blocks as one."""
     if isinstance(blocks[0], dict):
-        return {name: join([one[name] for one in blocks]) for name in blocks[0]}
+        return {name: join([block[name] for block in blocks]) for name in blocks[0]}
     return join(blocks)
 
 
@@ -339,9 +340,9 @@ def validation(model: Tuned) -> dict[str, Any]:
         "chosen": [
             {
                 name: value if isinstance(value, str | int | float | bool | None) else repr(value)
-                for name, value in one.items()
+                for name, value in member.items()
             }
-            for one in model.best_settings_
+            for member in model.best_settings_
         ],
     }
 

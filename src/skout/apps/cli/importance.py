@@ -45,28 +45,28 @@ def importances(
 ) -> Importance:
     """Return what the main metric loses if a column of the inputs is shuffled."""
     n = n_rows(truth)
-    some = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
-    X, truth = take(X, some), take(truth, some)
+    sample = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
+    X, truth = take(X, sample), take(truth, sample)
     names = saved.inputs.columns
-    found = Importance(len(some), len(names))
-    if len(some) < 2:
-        return found
-    best = saved.scores(truth, take(predicted, some)).merit
+    importance = Importance(len(sample), len(names))
+    if len(sample) < 2:
+        return importance
+    best = saved.scores(truth, take(predicted, sample)).merit
     rng, start = np.random.default_rng(0), time.perf_counter()
-    orders = [rng.permutation(len(some)) for _ in range(_REPEATS)]
+    orders = [rng.permutation(len(sample)) for _ in range(_REPEATS)]
     for j in _chosen(X, len(names)):
         scores = []
         for order in orders:
             with no_frames():
                 pred = saved.predict(_shuffled(X, j, order), candidates)
             scores.append(best - saved.scores(truth, pred).merit)
-        found.losses.append(
+        importance.losses.append(
             ImportanceLoss(names[j], float(np.mean(scores)), float(np.std(scores, ddof=1)))
         )
         if time.perf_counter() - start > seconds:
             break
-    found.losses.sort(key=lambda one: -one.loss)
-    return found
+    importance.losses.sort(key=lambda shuffled: -shuffled.loss)
+    return importance
 
 
 def _chosen(X: Any, n_columns: int) -> list[int]:

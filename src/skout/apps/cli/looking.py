@@ -9,12 +9,12 @@ import numpy as np
 from ..tables.files import Table
 from ..tables.kinds import Look, is_row_number, look_at
 from ..tables.numerals import PLAIN, is_missing
-from ..tables.reading import as_numbers
+from ..tables.reading import as_dates, as_numbers
 from .columns import Outputs
 
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
-# Columns that are read together, and rows that are looked at.
+# Columns that are read together, and rows that are read.
 _TOGETHER, _MOST_ROWS = 100, 100_000
 
 
@@ -26,7 +26,7 @@ def look_at_table(
     Columns of `outputs` are targets; `kinds` are those that somebody said.
     """
     kinds = kinds or {}
-    targets = {name: one for one in outputs for name in one.columns}
+    targets = {name: target for target in outputs for name in target.columns}
     looks = []
     for name, texts in _columns(table):
         cells = np.empty(len(texts), dtype=object)
@@ -35,8 +35,6 @@ def look_at_table(
         if name in kinds:
             look = Look(kinds[name], "dropped" if kinds[name] == "drop" else "", look.separator)
         filled = Counter(cell for cell in cells if cell is not None)
-        is_number = look.kind == "number" and name not in targets
-        odd = as_numbers(cells, name, look.writing)[1].message(name) if is_number else ""
         looks.append(
             {
                 "column": name,
@@ -46,7 +44,7 @@ def look_at_table(
                 "different": len(filled),
                 "example": filled.most_common(1)[0][0] if filled else "",
                 "used": name in targets or not look.why,
-                "note": "target" if name in targets else look.why or odd,
+                "note": "target" if name in targets else look.why or _odd_cells(name, cells, look),
             }
         )
     return looks
@@ -65,6 +63,13 @@ def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
             if n >= _MOST_ROWS:
                 break
         yield from cells.items()
+
+
+def _odd_cells(name: str, cells: np.ndarray, look: Look) -> str:
+    """Return what is to be said of cells that are not what the others are, "" if nothing is."""
+    if look.kind == "number":
+        return as_numbers(cells, name, look.writing)[1].message(name)
+    return as_dates(cells, name, {})[1].message(name) if look.kind == "date" else ""
 
 
 def _detail(look: Look) -> str:

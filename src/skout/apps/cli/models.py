@@ -119,8 +119,8 @@ def fit(
 
     from .fitting import fit_file, for_people
 
-    found = fit_file(data, settings, out)
-    show(found if as_json else for_people(found), as_json)
+    record = fit_file(data, settings, out)
+    show(record if as_json else for_people(record), as_json)
 
 
 def predict(
@@ -206,7 +206,7 @@ def evaluate(
     done = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
     by_target = done.get("targets", {"": done})
     if scoring is not None:
-        scores = {name: one_score(one, scoring) for name, one in by_target.items()}
+        scores = {name: one_score(evaluation, scoring) for name, evaluation in by_target.items()}
         show(
             {"rows": done["rows"], **(scores if len(scores) > 1 else scores.popitem()[1])}, as_json
         )
@@ -214,6 +214,6 @@ def evaluate(
         show(done, as_json)
     else:
         show({"rows": done["rows"], **metrics_by_target(by_target)}, as_json)
-        for name, one in by_target.items():
-            if "classes" in one:
-                print(f"\n{name}".rstrip() + tables_for_people(one["classes"]))
+        for name, evaluation in by_target.items():
+            if "classes" in evaluation:
+                print(f"\n{name}".rstrip() + tables_for_people(evaluation["classes"]))

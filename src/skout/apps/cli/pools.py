@@ -124,13 +124,13 @@ def find(
 
     opened = MoleculePool.open(pool)
     if mass is not None:
-        found = opened.by_mass(mass, ppm)
+        numbers = opened.by_mass(mass, ppm)
     elif formula is not None:
-        found = opened.by_formula(formula)
+        numbers = opened.by_formula(formula)
     else:
-        found = opened.by_key([str(key)])
-        found = found[found >= 0]
-    tell(write_rows([_rows(opened, found[:top], mass)], out, form), out)
+        numbers = opened.by_key([str(key)])
+        numbers = numbers[numbers >= 0]
+    tell(write_rows([_rows(opened, numbers[:top], mass)], out, form), out)
 
 
 def _work(n_jobs: int, batch: int, column: str | None, strict: bool) -> dict[str, Any]:
@@ -144,24 +144,24 @@ def _work(n_jobs: int, batch: int, column: str | None, strict: bool) -> dict[str
 
 def _about(pool: "MoleculePool", as_json: bool) -> dict[str, Any]:
     """Return what is known of a pool, for programs or for people."""
-    found = pool.about()
+    record = pool.about()
     if as_json:
-        return found
-    settings = found.pop("fingerprints")
+        return record
+    settings = record.pop("fingerprints")
     kind = settings["kind"]
-    found["fingerprints"] = kind if isinstance(kind, str) else "+".join(kind)
-    return found | {"radius": settings["radius"]}
+    record["fingerprints"] = kind if isinstance(kind, str) else "+".join(kind)
+    return record | {"radius": settings["radius"]}
 
 
-def _rows(pool: "MoleculePool", found: Any, mass: float | None) -> dict[str, list[Any]]:
+def _rows(pool: "MoleculePool", numbers: Any, mass: float | None) -> dict[str, list[Any]]:
     """Return molecules as columns to write."""
-    masses = pool.masses(found)
+    masses = pool.masses(numbers)
     columns = {
-        "number": found.tolist(),
-        "smiles": list(pool.smiles(found)),
-        "name": list(pool.names(found)),
-        "formula": list(pool.formulas(found)),
-        "inchikey_skeleton": list(pool.keys(found)),
+        "number": numbers.tolist(),
+        "smiles": list(pool.smiles(numbers)),
+        "name": list(pool.names(numbers)),
+        "formula": list(pool.formulas(numbers)),
+        "inchikey_skeleton": list(pool.keys(numbers)),
         "mass": masses.round(6).tolist(),
     }
     if mass is not None:

@@ -42,7 +42,7 @@ _OF_A_MODEL = (
 
 @dataclass
 class Settings:
-    """What `skout fit` can be told, by a flag or in a TOML file, and what it does else.
+    """The settings of `skout fit`, by a flag or in a TOML file, and their defaults.
 
     Specifications of kernels and sketches are a name and parameters: "gaussian:0.5",
     "p_sparsified:200,distribution=gaussian", "none".
@@ -72,12 +72,13 @@ class Settings:
     scoring: str | None = None
 
     def check(self) -> None:
-        """Raise, before any file is read, for what can be told from the settings alone."""
-        for one in fields(self):
-            value, (kind, *_) = getattr(self, one.name), get_args(one.type) or (one.type,)
+        """Raise, before any file is read, for what the settings alone show to be wrong."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            kind, *_ = get_args(setting.type) or (setting.type,)
             if value is not None and kind is not Any and type(value) is not kind:
                 raise ValueError(
-                    f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
+                    f"{_flag(setting.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )
         for target in self.target or []:
             if not isinstance(target, str):
@@ -124,30 +125,31 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
 
     A flag that was not given is None; names in the file are those of the flags, with - or _.
     """
-    found: dict[str, Any] = {}
+    from_file: dict[str, Any] = {}
     if config is not None:
         try:
-            found = tomllib.loads(config.read_text(encoding="utf-8"))
+            from_file = tomllib.loads(config.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{config} is no TOML file: {error}.") from error
-        found = {name.replace("-", "_"): value for name, value in found.items()}
-        names = {one.name: one for one in fields(Settings)}
-        for name in found:
+        from_file = {name.replace("-", "_"): value for name, value in from_file.items()}
+        names = {setting.name: setting for setting in fields(Settings)}
+        for name in from_file:
             resolve(name, names, f"setting in {config}:")
-    given = {**found, **{name: value for name, value in flags.items() if value is not None}}
+    given = {**from_file, **{name: value for name, value in flags.items() if value is not None}}
     if not isinstance(given.get("target", []), list):
         given["target"] = [given["target"]]
     given |= {"kind": _pairs(given["kind"])} if isinstance(given.get("kind"), list) else {}
     for name in ("inputs", "drop"):
         if isinstance(given.get(name), list):
             given[name] = ",".join(map(str, given[name]))
-    own = [_flag(name) for name in _OF_A_MODEL if name in given]
+    of_model = [_flag(name) for name in _OF_A_MODEL if name in given]
     wanted = [_flag(name) for name in ("tune", "budget", "scoring") if given.get(name)]
-    if own and wanted:
+    if of_model and wanted:
         raise ValueError(
-            f"{wanted[0]} lets skout choose the model, and {own[0]} says what it is: leave one out."
+            f"{wanted[0]} lets skout choose the model, and {of_model[0]} says what it is: "
+            "leave one out."
         )
-    settings = Settings(**{"tune": not own, **given})
+    settings = Settings(**{"tune": not of_model, **given})
     settings.check()
     return settings
 

@@ -102,7 +102,7 @@ class Saved:
     def check_one_target(self, what: str) -> None:
         """Raise if there are several targets, of which `what` would have to name one."""
         if self.others:
-            names = listed([one.outputs.name for one in self.targets])
+            names = listed([target.outputs.name for target in self.targets])
             raise ValueError(f"{what} is for models of one target, and this one has: {names}.")
 
     @property
@@ -198,7 +198,7 @@ class Saved:
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
-        table, outputs, skipped, n, found = opened(path), self.outputs, [], 0, []
+        table, outputs, skipped, n, blocks = opened(path), self.outputs, [], 0, []
         parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
         for part in progress(parts, "candidates"):
             n += len(part)
@@ -206,14 +206,14 @@ class Saved:
             skipped += [_shown(outputs, part, i) for i in wrong]
             if len(wrong) < len(part):
                 right = np.delete(np.arange(len(part)), wrong).tolist()
-                found.append(outputs.read(table, part.take(right) if wrong else part, True))
+                blocks.append(outputs.read(table, part.take(right) if wrong else part, True))
         what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
-        if not found:
+        if not blocks:
             raise ValueError(f"{what}: {listed(skipped)}. None is left.")
         if skipped:
             warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=2)
         try:
-            pool: EmbeddedPool = self._chooser.embed(join(found))
+            pool: EmbeddedPool = self._chooser.embed(join(blocks))
         except ValueError as error:
             raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
         return pool
@@ -276,7 +276,7 @@ def open_model(path: Path) -> Saved:
         )
     try:
         inputs = Inputs(**record["inputs"])
-        targets = [Outputs.opened(one["outputs"]) for one in record.get("targets") or [record]]
+        targets = [Outputs.opened(entry["outputs"]) for entry in record.get("targets") or [record]]
         names = [name for outputs in targets for name in outputs.columns]
         if not all(isinstance(name, str) for name in (*inputs.columns, *names)):
             raise TypeError("columns have names that are no text")
@@ -284,9 +284,9 @@ def open_model(path: Path) -> Saved:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
     modules = [module for outputs in targets for module in outputs.kind.modules]
     model = load(path, modules=modules)
-    models = [model] if len(targets) == 1 else [model.models_[one.name] for one in targets]
+    models = [model] if len(targets) == 1 else [model.models_[target.name] for target in targets]
     first, *others = (
-        Saved(one, inputs, outputs) for one, outputs in zip(models, targets, strict=True)
+        Saved(fitted, inputs, outputs) for fitted, outputs in zip(models, targets, strict=True)
     )
     return replace(first, others=tuple(others))
 
@@ -315,7 +315,9 @@ def predict_table(
     inputs = saved.inputs
     if proba:
         saved.check_proba()
-    copied = _kept(keep, table, [name for one in saved.targets for name in one.outputs.columns])
+    copied = _kept(
+        keep, table, [name for target in saved.targets for name in target.outputs.columns]
+    )
     parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
     unseen: Unseen = Counter()
     for part in progress(parts, "predicting"):
@@ -382,8 +384,8 @@ def rank_part(
         raise ValueError(f"The model predicts {what}: there is nothing to rank. Use {hint}.")
     indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
     pool = saved.pool if candidates is None else candidates.objects
-    found, place = np.unique(indices, return_inverse=True)
-    words = saved.outputs.kind.write(take(pool, found))
+    distinct, place = np.unique(indices, return_inverse=True)
+    words = saved.outputs.kind.write(take(pool, distinct))
     n, width = indices.shape
     return {
         "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
@@ -396,8 +398,8 @@ def rank_part(
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output, by target."""
     if saved.others:
-        scores = {one.outputs.name: evaluate_table(one, table) for one in saved.targets}
-        return {"rows": max(one["rows"] for one in scores.values()), "targets": scores}
+        scores = {target.outputs.name: evaluate_table(target, table) for target in saved.targets}
+        return {"rows": max(score["rows"] for score in scores.values()), "targets": scores}
     return saved.evaluation(*joined(list(predicted_parts(saved, table, candidates))))
 
 

@@ -48,10 +48,13 @@ _PIVOT = 69
 # Letters of a cell that may be a date.
 _LONGEST = 64
 _DIGIT = re.compile(r"[0-9]").search
+# What stands between the two dates of a range, and the fewest digits of two dates: 5 May 12.
+_TO = re.compile(r"\s*[-–—/]\s*|\s+(?:to|until|through)\s+", re.IGNORECASE)
+_DIGITS_OF_TWO = re.compile(r"(?:[^0-9]*[0-9]){6}").match
 
 
 def looks_like_date(cell: str) -> bool:
-    """Whether a cell has the form of a date.
+    """Whether a cell has the form of a date, or of a range of dates.
 
     Examples
     --------
@@ -59,7 +62,19 @@ def looks_like_date(cell: str) -> bool:
     >>> [looks_like_date(cell) for cell in ("2024-05-01 10:30", "1.5.2024", "May 1, 2024", "1.5")]
     [True, True, True, False]
     """
-    return bool(_parts(cell))
+    return bool(_parts(cell)) or is_date_range(cell)
+
+
+def is_date_range(cell: str) -> bool:
+    """Whether a cell has two dates, the first and the last of a range.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.dates import is_date_range
+    >>> [is_date_range(cell) for cell in ("2/1/2011-3/5/2011", "May 2020 to June 2020", "2020-05")]
+    [True, True, False]
+    """
+    return not _parts(cell) and bool(_ends(cell))
 
 
 #: Whether a cell could be a date of eight digits: 20240531.
@@ -74,24 +89,39 @@ def _parts(cell: str) -> dict[str, str]:
     return {name: part for name, part in match.groupdict().items() if part} if match else {}
 
 
-def day_order(
-    cells: Sequence[str], known: Mapping[str, bool], default: bool | None = None
-) -> tuple[dict[str, bool], str]:
-    """Return in which of 1/2/2024, 1-2-2024 and 1.2.2024 the day is first, by the sign.
+def _ends(cell: str) -> list[dict[str, str]]:
+    """Return the parts of the first and of the last date of a range; nothing if it is none."""
+    may_be = len(cell) <= _LONGEST and _DIGITS_OF_TWO(cell) is not None
+    for sign in _TO.finditer(cell) if may_be else ():
+        ends = [_parts(cell[: sign.start()]), _parts(cell[sign.end() :])]
+        if all(ends):
+            return ends
+    return []
 
-    All cells of a column have one reading; what is `known` of an earlier look stands. A day above
-    12 shows it. Points mean day first unless days show another. Where nothing shows it, cells with
-    other signs do, or else it is the `default`; None is month first, and then the first cell that
-    could be read in both ways is returned, too.
+
+def _dates(cell: str) -> list[dict[str, str]]:
+    """Return the parts of a date, or of both dates of a range; nothing if there is none."""
+    parts = _parts(cell)
+    return [parts] if parts else _ends(cell)
+
+
+def day_order(
+    cells: Sequence[str], earlier: Mapping[str, bool], default: bool | None = None
+) -> tuple[dict[str, bool], str]:
+    """Return for each of the signs / - and . between numbers whether the day is before the month.
+
+    All cells of a column are read alike: what `earlier` cells decided for a sign holds. A number
+    above 12 must be the day. Points mean day first unless such a number says otherwise. Where no
+    cell of a sign decides, cells with other signs do, or else the `default`. None is month first,
+    and then the first cell that could be read both ways is returned, too.
     """
     days = dict.fromkeys("/-.", 0)  # how many more cells show the day first than second
     cell_of: dict[str, str] = {}
-    for cell in cells:
-        parts = _parts(cell)
+    for text, parts in ((cell, parts) for cell in cells for parts in _dates(cell)):
         if "first" in parts:
             days[parts["sign"]] += (int(parts["first"]) > 12) - (int(parts["other"]) > 12)
-            cell_of.setdefault(parts["sign"], cell.strip())
-    order, ambiguous = dict(known), ""
+            cell_of.setdefault(parts["sign"], text.strip())
+    order, ambiguous = dict(earlier), ""
     met = sorted(cell_of.keys() - order.keys(), key="./-".index)
     shown = sum(days[sign] for sign in met if sign != ".")
     for sign in met:
@@ -108,10 +138,10 @@ def day_order(
 
 
 def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = None) -> np.ndarray:
-    """Return the moments that texts name, in seconds and in UTC; NaT for what is no date.
+    """Return dates in texts as datetime64[s] in UTC; NaT where a text is no date.
 
-    `day_first` has the reading of 1/2/2024 by the sign, as `day_order` has it; None is told from
-    all cells. A cell that does not fit this reading is no date.
+    `day_first` says for each sign whether the day is first, as `day_order` returns it; None infers
+    it from all cells. A cell that cannot be read so is no date; a range of dates is its first one.
 
     Examples
     --------
@@ -121,12 +151,11 @@ def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = Non
            '2024-01-05T15:30:00',                 'NaT'], dtype='datetime64[s]')
     """
     order = day_order(cells, {})[0] if day_first is None else day_first
-    return np.array([_moment(_parts(cell), order) for cell in cells], dtype="datetime64[s]")
+    moments = [_moment(dates[0], order) if dates else None for dates in map(_dates, cells)]
+    return np.array(moments, dtype="datetime64[s]")
 
 
 def _moment(parts: dict[str, str], day_first: Mapping[str, bool]) -> datetime | None:
-    if not parts:
-        return None
     year, month, day = int(parts["year"]), int(parts.get("month", 0)), int(parts.get("day", 1))
     if len(parts["year"]) == 2:
         year += 1900 if year >= _PIVOT else 2000

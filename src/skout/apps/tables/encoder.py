@@ -1,4 +1,4 @@
-"""A table as people have it, to a matrix: one transformer for columns of all kinds."""
+"""`TableEncoder`: a transformer from tables with columns of any kind to matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn 
 
 
 class ColumnGroup(NamedTuple):
-    """What became of a column: `start` to `stop` are its columns of the matrix."""
+    """The columns `start` to `stop` of the matrix, which encode a column of the table."""
 
     column: str
     kind: str
@@ -50,7 +50,7 @@ class TableEncoder(TransformerMixin, PartsByName):
     first singular vectors; sets such as "a;b" get a column for each element; molecules, as SMILES,
     become RDKit's descriptors. What is missing is
     filled, with a column that says so. Ids, with a value of its own in each row, and constant
-    columns are left out. The target is never looked at.
+    columns are left out. The target is never used.
 
     A column is one of numbers, or of dates, where nine of ten of its filled cells are. Numbers may
     have thousands, a decimal comma, a currency, a percent sign or one unit for all. Of a bound such
@@ -60,7 +60,7 @@ class TableEncoder(TransformerMixin, PartsByName):
     Parameters
     ----------
     kinds : dict of str to str, optional
-        What columns are, where it is not to be told from them: "number", "date", "category",
+        The kinds of columns, where they are not to be inferred: "number", "date", "category",
         "categories" (many of them), "set", "text", "smiles" (molecules) or "drop".
     one_hot : int, default 30
         Most categories with a column of their own.
@@ -89,13 +89,13 @@ class TableEncoder(TransformerMixin, PartsByName):
     Examples
     --------
     >>> from skout import TableEncoder
-    >>> table = {"size": [1.0, None, 3.0, 2.0], "colour": ["red", "blue", "red", "green"]}
+    >>> table = {"size": [1.0, None, 3.0, 2.0], "color": ["red", "blue", "red", "green"]}
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.kinds_
-    {'size': 'number', 'colour': 'category'}
+    {'size': 'number', 'color': 'category'}
     >>> encoder.get_feature_names_out().tolist()
-    ['size', 'size: missing', 'colour: blue', 'colour: green', 'colour: red']
-    >>> encoder.transform({"size": [None], "colour": ["red"]}).round(2)
+    ['size', 'size: missing', 'color: blue', 'color: green', 'color: red']
+    >>> encoder.transform({"size": [None], "color": ["red"]}).round(2)
     array([[0., 1., 0., 0., 1.]])
     """
 
@@ -118,7 +118,7 @@ class TableEncoder(TransformerMixin, PartsByName):
 
     @all_at_once
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
-        """Tell what the columns are, and learn what each needs.
+        """Infer the kind of each column, and fit its encoder.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class TableEncoder(TransformerMixin, PartsByName):
 
     @all_at_once
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the numbers that the same rows become.
+        """Fit, and return the matrix of the same rows.
 
         Parameters
         ----------
@@ -176,16 +176,19 @@ class TableEncoder(TransformerMixin, PartsByName):
         return columns
 
     def _looks(self, table: Columns, coded: set[str]) -> dict[str, Look]:
-        """Return what each column is, given or told; `coded` are categories to their library."""
-        given = self.kinds or {}
-        for name, kind in given.items():
+        """Return the kind of each column, from `kinds` or else inferred.
+
+        The columns in `coded` are categories in the library of the table.
+        """
+        kinds = self.kinds or {}
+        for name, kind in kinds.items():
             if name not in table:
                 raise ValueError(f"kinds: {no_column(name, list(table))}")
             check_choice(kind, f"kinds[{name!r}]", (*KINDS, "drop"))
         looks = {}
         for name, values in table.items():
-            if name in given:
-                looks[name] = self._given(values, given[name])
+            if name in kinds:
+                looks[name] = self._look_of_kind(values, kinds[name])
             else:
                 looks[name] = look_at(name, values, self.one_hot, self.separators)
                 if name in coded and looks[name].kind in KINDS:
@@ -193,7 +196,7 @@ class TableEncoder(TransformerMixin, PartsByName):
                     looks[name] = Look("category" if few else "categories")
         return looks
 
-    def _given(self, values: np.ndarray, kind: str) -> Look:
+    def _look_of_kind(self, values: np.ndarray, kind: str) -> Look:
         if kind == "set":
             cells = [cell for cell in values if isinstance(cell, str)]
             often = max(self.separators, key=lambda sign: sum(sign in cell for cell in cells))
@@ -214,7 +217,7 @@ class TableEncoder(TransformerMixin, PartsByName):
     def _read(self, X: Any, table: Columns) -> tuple[Columns, dict[str, dict[str, bool]]]:
         """Return columns as their kinds take them, and of dates where days come first.
 
-        What could not be read is told, or refused if the reading is strict.
+        Cells that cannot be read raise a warning, or an error if the reading is strict.
         """
         columns, orders, start = {}, {}, getattr(X, "first_row", 1)
         for name, kind in self.kinds_.items():
@@ -223,8 +226,8 @@ class TableEncoder(TransformerMixin, PartsByName):
                 writing = Writing(**self._writings[name])
                 columns[name], odd = as_numbers(values, name, writing, start)
             elif kind == "date":
-                known = self._day_first.get(name, {})
-                columns[name], odd, order = as_dates(values, name, known, self.day_first, start)
+                earlier = self._day_first.get(name, {})
+                columns[name], odd, order = as_dates(values, name, earlier, self.day_first, start)
                 orders[name] = dict(order)
             else:
                 columns[name] = as_texts(values)
@@ -236,11 +239,11 @@ class TableEncoder(TransformerMixin, PartsByName):
 
     @property
     def groups_(self) -> list[ColumnGroup]:
-        """Where each column is in the matrix."""
+        """The columns of the matrix that encode each column of the table."""
         numbers = self._numbers
         widths = [(name, "number", 1) for name in numbers]
         widths += [(numbers[j], "missing", 1) for j in (self._scaler.gaps_ if numbers else ())]
-        widths += [(n, self.kinds_[n], len(one.names(n))) for n, one in self._encoders.items()]
+        widths += [(n, self.kinds_[n], len(part.names(n))) for n, part in self._encoders.items()]
         ends = np.cumsum([width for _, _, width in widths]).tolist()
         return [
             ColumnGroup(name, kind, end - width, end)
@@ -249,22 +252,25 @@ class TableEncoder(TransformerMixin, PartsByName):
 
     @property
     def parts_(self) -> list[tuple[list[str], NumberColumns | Encoder]]:
-        """What encodes which columns, in the order of the matrix: all numbers first."""
+        """Columns and their encoders, in the order of the matrix: all numbers first."""
         numbers = [(self._numbers, self._scaler)] if self._numbers else []
         return [*numbers, *(([name], part) for name, part in self._encoders.items())]
 
     @property
     def levels_(self) -> dict[str, list[str]]:
-        """The values of each column of categories, where all that it had are told apart."""
-        columns = {n: one for n, one in self._encoders.items() if isinstance(one, CategoryColumn)}
-        return {n: list(one.levels_) for n, one in columns.items() if not one.has_others_}
+        """The values of each column of categories, where each value has a column of the matrix."""
+        return {
+            name: list(encoder.levels_)
+            for name, encoder in self._encoders.items()
+            if isinstance(encoder, CategoryColumn) and not encoder.has_others_
+        }
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the numbers that the rows of a table become.
+        """Return the matrix that encodes the rows of a table.
 
         Parameters
         ----------
-        X : table with the columns of `fit`, in any order; others are not looked at
+        X : table with the columns of `fit`, in any order; others are ignored
 
         Returns
         -------
@@ -277,7 +283,7 @@ class TableEncoder(TransformerMixin, PartsByName):
 
         Parameters
         ----------
-        X : table with the columns of `fit`, in any order; others are not looked at
+        X : table with the columns of `fit`, in any order; others are ignored
 
         Returns
         -------
@@ -313,11 +319,12 @@ class TableEncoder(TransformerMixin, PartsByName):
         """
         check_is_fitted(self)
         names = self._scaler.names(self._numbers) if self._numbers else []
-        names += [out for name, one in self._encoders.items() for out in one.names(name)]
+        for name, encoder in self._encoders.items():
+            names += encoder.names(name)
         return np.array(names, dtype=object)
 
     def summary(self) -> str:
-        """Return what became of the columns, in one line.
+        """Return one line on how the columns are encoded, and which are left out.
 
         Returns
         -------
@@ -349,7 +356,7 @@ class TableEncoder(TransformerMixin, PartsByName):
 
 
 class EncodedTable(np.ndarray):
-    """The matrix that an encoder made of the rows of a table, which models then do not read again.
+    """The matrix of an encoded table with its encoder, so that models need not encode it again.
 
     Examples
     --------

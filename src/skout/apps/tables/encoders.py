@@ -1,7 +1,8 @@
-"""From one column to numbers: each kind of column once, without a look at the target.
+"""Encoders of columns into numbers, one for each kind of column; none uses the target.
 
-What different values are apart is alike for all kinds: two different categories are at the squared
-distance 2, so are two numbers on average, two texts without a common word, and two disjoint sets.
+Distances of different values are comparable between kinds: two different categories are at the
+squared distance 2, so are two numbers on average, two texts without a common word, and two disjoint
+sets.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Cells = np.ndarray  # of texts, and None where one is missing
 
 
 class NumberColumns(BaseEstimator):
-    """Numbers: centred at the median, scaled by the quartiles, bent beyond three deviations.
+    """Numbers: centered at the median, scaled by the quartiles, bent beyond three deviations.
 
     z = (x - median) / (quartile range / 1.349), then z / sqrt(1 + (z/3)^2), of variance 1. What is
     missing becomes the median; a column of 0 and 1 says where, if there was some in `fit`.
@@ -46,7 +47,7 @@ class NumberColumns(BaseEstimator):
     bend = _BEND
 
     def fit(self, values: np.ndarray) -> NumberColumns:
-        """Learn centres and scales of an array of shape (n, d), NaN where missing."""
+        """Learn centers and scales of an array of shape (n, d), NaN where missing."""
         finite = np.where(np.isinf(values), np.nan, values)
         finite[:, np.isnan(finite).all(axis=0)] = 0.0
         odd, shares = np.isnan(finite).any(axis=0), (0.25, 0.5, 0.75)
@@ -187,8 +188,10 @@ class HashedText(BaseEstimator):
             drawn = np.random.default_rng(_SEED).choice(rows.shape[0], _MOST_CELLS, replace=False)
             rows = rows[np.sort(drawn)]
         size = max(min(self.dimensions, min(rows.shape) - 1), 1)
-        vectors = randomized_svd(rows, size, n_iter=5, random_state=_SEED)[2]
-        self.vectors_ = vectors.astype(np.float32)
+        _, singular, vectors = randomized_svd(rows, size, n_iter=5, random_state=_SEED)
+        # beyond the rank, coordinates are rounding errors: the tolerance of np.linalg.matrix_rank
+        least = max(rows.shape) * np.finfo(np.float32).eps * singular[0]
+        self.vectors_ = vectors[: max(1, int((singular > least).sum()))].astype(np.float32)
         Z = rows @ self.vectors_.T
         self.mean_ = Z.mean(axis=0)
         self.scale_ = float(np.sqrt(Z.var(axis=0).sum())) or 1.0
@@ -340,10 +343,10 @@ def _counted(cells: Cells) -> Any:
 
 
 def _valid(cells: Cells) -> np.ndarray:
-    """Return which cells are molecules, from 0."""
+    """Return the positions of the cells that are valid SMILES."""
     molecules = parse_smiles([cell or "" for cell in cells], on_error="none")
-    found = zip(cells, molecules, strict=True)
-    return np.flatnonzero([bool(cell) and one is not None for cell, one in found])
+    pairs = zip(cells, molecules, strict=True)
+    return np.flatnonzero([bool(cell) and molecule is not None for cell, molecule in pairs])
 
 
 def _descriptors(cells: Cells) -> list[dict[str, float]]:

@@ -1,7 +1,7 @@
 """Tables of any library as a dict of columns: pandas, polars, pyarrow, or a dict already.
 
-Nothing is imported: a table is told by what it has. Columns become arrays of three kinds only:
-float64 with NaN, datetime64[s] with NaT, and objects, of which each is a text or None.
+No library is imported: a table is recognized by its attributes. Columns become arrays of three
+kinds only: float64 with NaN, datetime64[s] with NaT, and objects, each of which is a text or None.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def columns_of(X: Any, name: str = "X") -> Columns:
         raise ValueError(
             f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
         )
-    columns = {str(one): _plain(X[one], f"{name}: column {str(one)!r}") for one in names}
+    columns = {str(key): _plain(X[key], f"{name}: column {str(key)!r}") for key in names}
     lengths = {column: len(values) for column, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} has columns of different lengths: {lengths}.")
@@ -133,7 +133,9 @@ def _moment(value: Any) -> np.datetime64:
 
 def _texts(values: np.ndarray, name: str) -> np.ndarray:
     for kind in {type(value) for value in values}:
-        if all(getattr(kind, way) is getattr(object, way) for way in ("__str__", "__repr__")):
+        if all(
+            getattr(kind, method) is getattr(object, method) for method in ("__str__", "__repr__")
+        ):
             raise TypeError(
                 f"{name} has objects of type {kind.__name__}, which have no text: give numbers, "
                 "texts, dates or lists of these."

@@ -1,4 +1,4 @@
-"""What a column of a table is: told from all its cells, in one place for files and for models."""
+"""Kinds of columns of tables, inferred from all their cells, for files and for models."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
 # A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
 _PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
 _CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]{1,12}", re.ASCII | re.IGNORECASE).fullmatch
-# Letters and signs of SMILES, of which half of the cells have some that words have not; cells that
-# RDKit is asked about.
+# Letters and signs of SMILES; half of the cells must have signs that words have not; most cells
+# that RDKit parses.
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$%/\\.:*~]{1,1000}", re.ASCII).fullmatch
 _SMILES_SIGNS = re.compile(r"[=#]|[A-Za-z\]]\(|[cnosCNO]\d|\[.*\]").search
 _MOST_MOLECULES = 100
-# Names of columns that number the rows, and last words of names that may.
+# Names of columns that number the rows, and words at the end of names that may.
 _ROW_NUMBERS = (
     *("", "id", "idx", "index", "row", "rowid", "row_id", "rownames", "rowname", "row_names"),
     *("row.names", "...1", "unnamed: 0", "uid", "uuid", "guid"),
@@ -76,7 +76,7 @@ _IDS = ("id", "uid", "uuid", "guid", "key", "no", "nr")
 
 @dataclass
 class Content:
-    """What was seen of the cells of a column so far; more can be added."""
+    """Counts of the cells of a column so far, from which its kind is inferred."""
 
     plain: int = 0  # how many are numbers as programs write them
     padded: int = 0  # of these, with a 0 before them
@@ -89,7 +89,7 @@ class Content:
     codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
     dates: int = 0  # how many cells have the form of a date
     words: int = 0  # how many are neither plain numbers nor dates, nor stand for a missing value
-    unread: int = 0  # of these, how many are no numbers, nor known to be unknown
+    unread: int = 0  # of these, how many are neither numbers nor stand for an unknown value
     gaps: int = 0  # how many cells are empty, or stand for a missing value
     first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no plain number
     goes_up: bool = True  # all cells are integers, each larger than the one before
@@ -98,7 +98,7 @@ class Content:
     _last: float = field(default=-np.inf, repr=False)
 
     def add(self, cells: Sequence[str], start: int) -> None:
-        """Look at more cells, of which the first is in row `start`."""
+        """Count more cells, of which the first is in row `start`."""
         others = [i for i, cell in enumerate(cells) if not is_plain(cell)]
         filled = [i for i in others if not is_missing(cells[i])]
         self.gaps += len(others) - len(filled)
@@ -192,7 +192,7 @@ class Content:
 
     @property
     def _are_codes(self) -> bool:
-        """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
+        """Whether cells are codes: digits such as 007, or numbers beside words such as A12."""
         of_one_width = self.plain == self._filled and len(self.widths) == 1
         if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
             return True
@@ -203,11 +203,11 @@ class Content:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the column may be a number of the row."""
+        """Whether the column may number the rows."""
         return self.goes_up and self.plain >= _SOME_ROWS
 
     def __str__(self) -> str:
-        """Return the kind, and what makes it one if there are numbers too."""
+        """Return the kind, and the first cell that is no number where others are."""
         row, cell = self.first_word
         if self.kind != "number" and self.plain and row:
             return f"{self.kind}: {cell!r} in row {row}"
@@ -216,7 +216,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Look:
-    """What a column is to a model."""
+    """The kind of a column as an input of a model, and what its encoder needs."""
 
     kind: str  # one of `KINDS`, or "id", "constant" or "empty"
     why: str = ""  # in a few words, where it is not used
@@ -225,7 +225,7 @@ class Look:
 
 
 def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = SEPARATORS) -> Look:
-    """Return what a column is, of values as `columns_of` makes them.
+    """Return the kind of a column, of values as `columns_of` returns them.
 
     A category has at most `one_hot` values; `separators` may be between the elements of sets.
 
@@ -233,7 +233,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     --------
     >>> import numpy as np
     >>> from skout.apps.tables.kinds import look_at
-    >>> look_at("colour", np.array(["red", "blue", "red", None], dtype=object)).kind
+    >>> look_at("color", np.array(["red", "blue", "red", None], dtype=object)).kind
     'category'
     """
     is_text = values.dtype == object
@@ -302,16 +302,17 @@ def _are_keys(name: str, cells: Sequence[str]) -> bool:
 
 def are_smiles(cells: Sequence[str]) -> bool:
     """Whether these are molecules, as SMILES, which RDKit can read."""
-    some = list(dict.fromkeys(cells))[:_MOST_MOLECULES]
-    may_be = sum(1 for cell in some if _SMILES(cell))
-    with_signs = sum(1 for cell in some if _SMILES_SIGNS(cell))
-    if not some or may_be < _MOSTLY * len(some) or with_signs < _HALF * len(some):
+    distinct = list(dict.fromkeys(cells))[:_MOST_MOLECULES]
+    may_be = sum(1 for cell in distinct if _SMILES(cell))
+    with_signs = sum(1 for cell in distinct if _SMILES_SIGNS(cell))
+    n = len(distinct)
+    if not distinct or may_be < _MOSTLY * n or with_signs < _HALF * n:
         return False
     try:
-        molecules = parse_smiles(some, on_error="none")
+        molecules = parse_smiles(distinct, on_error="none")
     except ImportError:
         return False
-    return sum(molecule is not None for molecule in molecules) >= _MOSTLY * len(some)
+    return sum(molecule is not None for molecule in molecules) >= _MOSTLY * n
 
 
 def _separator(cells: Sequence[str], separators: str) -> str:
@@ -374,7 +375,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def no_column(name: str, names: Sequence[str]) -> str:
-    """Say that there is no column of a name, and which there are."""
-    near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    """Return the message that there is no column of a name, with the columns that there are."""
+    similar = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
     return f"there is no column {name!r}.{hint} There are: {listed(names)}."

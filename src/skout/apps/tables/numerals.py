@@ -1,7 +1,8 @@
 """Numbers as people write them: with thousands, decimal commas, currencies, percents and bounds.
 
 A cell is read by itself where that is clear: "1,5" and "1,234.5". What is not, "1,234" and "1.234",
-"76%" or "91 min", is read as the column says, of which `kinds.Content` looks at all cells.
+"76%" or "91 min", is read by the `Writing` of the column, which `kinds.Content` infers from all
+cells.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dates import parse_dates
+from .dates import is_date_range, parse_dates
 
 #: Cells that stand for a missing value in any column, in lower case.
-MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "n.a.", "n.a", "<na>", "nat")
+MISSING = (
+    *("", "?", "na", "n/a", "#n/a", "nan", "null", "none", "n.a.", "n.a", "<na>", "nat"),
+    "\\n",  # \N, as databases write NULL
+)
 # Cells that do so among numbers or dates only; elsewhere they may be a category.
 _UNKNOWN = {
     *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "n.a.", "n.a"),
@@ -124,7 +128,7 @@ def is_missing(cell: str) -> bool:
 
 
 def is_unknown(cell: str) -> bool:
-    """Whether a cell among numbers or dates stands for one that is not known."""
+    """Whether a cell among numbers or dates stands for an unknown value."""
     return cell.strip().lower() in _UNKNOWN
 
 
@@ -158,14 +162,14 @@ class Numeral(NamedTuple):
     exponent: str
     unit: str
     bound: str  # "<" of "<0.01", ">" of "more than 3" and "5+", "~" of "about 3" and "3?", or ""
-    amount: float | None = None  # what it is, of cells such as "1 h 20 min" that are no one number
+    amount: float | None = None  # what it is, of cells such as "1 h 20 min" that have several
 
     @property
     def decimal(self) -> str:
-        """What stands before the decimals, "" if that cannot be told."""
+        """The decimal sign, "" where the digits may be read with either."""
         if self.amount is not None:
             return ""
-        point, comma = (_FORMS[one](self.digits) is not None for one in ".,")
+        point, comma = (_FORMS[sign](self.digits) is not None for sign in ".,")
         return "" if point == comma else "." if point else ","
 
     def value(self, writing: Writing) -> float | None:
@@ -190,7 +194,7 @@ def numeral(cell: str) -> Numeral | None:
     --------
     >>> from skout.apps.tables.numerals import numeral
     >>> numeral("< 1,234.5 mg")
-    Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<')
+    Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<', amount=None)
     >>> numeral("A12"), numeral("3 to 4")
     (None, None)
     """
@@ -227,7 +231,7 @@ def _is_ordinal(word: str, digits: str) -> bool:
 
 
 def _measure(text: str) -> Numeral | None:
-    """Return what a cell of several numbers says, None if it is no such cell.
+    """Return the amount in a cell of several numbers, such as "1h 20m"; None if it has none.
 
     Examples
     --------
@@ -261,7 +265,7 @@ def _number(part: str | None) -> float:
 
 
 def _bound(match: re.Match[str]) -> str:
-    """Return whether the number in a cell is above or below the one that stands there."""
+    """Return "<", ">" or "~" where a cell has a bound or an estimate, and "" otherwise."""
     before, after = (match["before"] or "").lower(), match["after"] or ""
     if not (before or after):
         return ""
@@ -315,22 +319,23 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
         days = (years - years.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         values = np.where(gaps, np.nan, years.astype("datetime64[Y]").astype(int) + 1970)
         unread = [i for i in np.flatnonzero(gaps).tolist() if not is_missing(cells[i])]
-        return Read(values + days / 365.25, unread, [])
+        ranges = [i for i, cell in enumerate(cells) if is_date_range(cell)]
+        return Read(values + days / 365.25, unread, ranges)
     plain = _plain_numbers(cells) if writing.decimal == "." else None
     if plain is not None:
         return Read(plain, [], [])
-    found = [None if is_missing(cell) else numeral(cell) for cell in cells]
-    told = {one.decimal for one in found if one is not None} - {""}
-    if len(told) == 1:
-        writing = replace(writing, decimal=told.pop())
+    numerals = [None if is_missing(cell) else numeral(cell) for cell in cells]
+    decimals = {number.decimal for number in numerals if number is not None} - {""}
+    if len(decimals) == 1:
+        writing = replace(writing, decimal=decimals.pop())
     values, unread, bounds = np.full(len(cells), np.nan), [], []
-    for i, (cell, one) in enumerate(zip(cells, found, strict=True)):
-        value = one.value(writing) if one is not None else None
+    for i, (cell, number) in enumerate(zip(cells, numerals, strict=True)):
+        value = number.value(writing) if number is not None else None
         if value is None and is_plain(cell):  # 1e5, inf
             value = float(cell)
         if value is not None:
             values[i] = value
-            if one is not None and one.bound:
+            if number is not None and number.bound:
                 bounds.append(i)
         elif not is_missing(cell):
             unread.append(i)

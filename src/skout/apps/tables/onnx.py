@@ -77,8 +77,8 @@ def _numbers(graph: OnnxGraph, part: NumberColumns, values: str) -> str:
     bent = graph.node("Div", bent, graph.constant(part.deviation_))
     if not len(part.gaps_):
         return bent
-    some = graph.node("Gather", values, graph.constant(part.gaps_, np.int64), axis=1)
-    return graph.node("Concat", bent, graph.cast(graph.node("IsNaN", some)), axis=1)
+    gappy = graph.node("Gather", values, graph.constant(part.gaps_, np.int64), axis=1)
+    return graph.node("Concat", bent, graph.cast(graph.node("IsNaN", gappy)), axis=1)
 
 
 def _dates(graph: OnnxGraph, part: DateColumn, seconds: str) -> str:
@@ -105,16 +105,16 @@ def _dates(graph: OnnxGraph, part: DateColumn, seconds: str) -> str:
 def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
     """Add the row of a table for each cell: one for each level, for others and for none."""
     # what `transform` says of each level, of a new one, and of a missing one
-    known: list[str | None] = [*part.levels_, _PAD, None]
-    table = part.transform(np.array(known, dtype=object))
+    levels: list[str | None] = [*part.levels_, _PAD, None]
+    table = part.transform(np.array(levels, dtype=object))
     keys = [*part.levels_, ""]
-    places = [*range(len(part.levels_)), len(known) - 1]
+    places = [*range(len(part.levels_)), len(levels) - 1]
     at = graph.node(
         *("LabelEncoder", cells),
         domain=_ML,
         keys_strings=keys,
         values_int64s=places,
-        default_int64=len(known) - 2,
+        default_int64=len(levels) - 2,
     )
     return graph.node("Gather", graph.constant(table), at)
 
@@ -224,21 +224,21 @@ def _hashed(graph: OnnxGraph, part: HashedText, cells: str) -> str:
     places = graph.node("Mod", graph.node("Abs", hashes), graph.numbers(HASHED))  # (n, k)
     n = graph.node("Shape", cells, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(HASHED), axis=0)
-    zero = graph.onnx.numpy_helper.from_array(np.zeros(1, graph.dtype))
-    empty = graph.node("ConstantOfShape", shape, value=zero)
+    fill = graph.onnx.numpy_helper.from_array(np.zeros(1, graph.dtype))
+    empty = graph.node("ConstantOfShape", shape, value=fill)
     counts = graph.node(
         "ScatterElements", empty, places, graph.cast(counted), axis=1, reduction="add"
     )
     counts = graph.node("Gather", counts, graph.constant(part.used_, np.int64), axis=1)
-    one, nothing = graph.constant(1.0), graph.constant(0.0)
-    logarithms = graph.node("Log", graph.node("Max", counts, one))
-    damped = graph.node("Add", logarithms, one)
-    is_there = graph.node("Greater", counts, nothing)
+    unit, zero = graph.constant(1.0), graph.constant(0.0)
+    logarithms = graph.node("Log", graph.node("Max", counts, unit))
+    damped = graph.node("Add", logarithms, unit)
+    is_there = graph.node("Greater", counts, zero)
     weighted = graph.node(
-        "Mul", graph.node("Where", is_there, damped, nothing), graph.constant(part.weights_.idf_)
+        "Mul", graph.node("Where", is_there, damped, zero), graph.constant(part.weights_.idf_)
     )
     norms = graph.node("Sqrt", graph.sum(graph.node("Mul", weighted, weighted), 1))
-    safe = graph.node("Where", graph.node("Equal", norms, nothing), one, norms)
+    safe = graph.node("Where", graph.node("Equal", norms, zero), unit, norms)
     Z = graph.node("MatMul", graph.node("Div", weighted, safe), graph.constant(part.vectors_.T))
     centered = graph.node("Sub", Z, graph.constant(part.mean_))
     return graph.node("Div", centered, graph.constant(part.scale_))
@@ -275,11 +275,11 @@ def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple
     Of all n-grams of the text those count that have no blank inside.
     """
     n = graph.node("Shape", signs, start=0, end=1)
-    one = graph.node("Concat", n, graph.numbers(1), axis=0)
-    blank = graph.node("Expand", graph.texts([" "]), one)
+    column = graph.node("Concat", n, graph.numbers(1), axis=0)  # the shape (n, 1)
+    blank = graph.node("Expand", graph.texts([" "]), column)
     # the text ends where its padding begins, so that the last blank is put at the first pad
     spaced = graph.node(
-        "Concat", blank, signs, graph.node("Expand", graph.texts([_PAD]), one), axis=1
+        "Concat", blank, signs, graph.node("Expand", graph.texts([_PAD]), column), axis=1
     )
     is_pad = _is(graph, spaced, _PAD)
     before = _windows_before(graph, is_pad)

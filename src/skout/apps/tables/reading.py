@@ -1,4 +1,4 @@
-"""Columns as their kinds take them; cells that cannot be read are missing, and counted."""
+"""Read columns as numbers, dates or texts; cells that cannot be read are missing, and counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .dates import day_order, parse_dates
+from .dates import day_order, is_date_range, parse_dates
 from .numerals import Writing, is_missing, read_numbers
 
 
@@ -18,7 +18,7 @@ class OddCells:
     what: str = "numbers"
     rows: int = 0
     unread: int = 0
-    bounds: int = 0
+    bounds: int = 0  # bounds and estimates of numbers, or ranges of dates
     first_unread: tuple[int, str] | None = None  # row, from 1, and cell
     first_bound: tuple[int, str] | None = None
     ambiguous: str = ""  # a date that could be read in two ways
@@ -40,7 +40,7 @@ class OddCells:
             self.first_bound = start + bounds[0], cells[bounds[0]].strip()
 
     def message(self, name: str) -> str:
-        """Return what is to be said of a column, "" if nothing is."""
+        """Return a warning that describes the odd cells of a column, "" if there are none."""
         parts, of_all = [], f"of {self.rows:,} cells"
         if self.first_unread is not None:
             row, cell = self.first_unread
@@ -50,10 +50,11 @@ class OddCells:
             parts.append(f"{self.unread:,} {of_all} {are} taken as missing, {first}")
         if self.first_bound is not None:
             row, cell = self.first_bound
-            parts.append(
-                f"{self.bounds:,} {of_all} {'is' if self.bounds == 1 else 'are'} a bound or an "
-                f"estimate, of which the number is taken, the first {cell!r} in row {row}"
-            )
+            are = "is" if self.bounds == 1 else "are"
+            taken = "a bound or an estimate, of which the number is taken"
+            if self.what == "dates":
+                taken = "a range of dates, of which the first date is taken"
+            parts.append(f"{self.bounds:,} {of_all} {are} {taken}, the first {cell!r} in row {row}")
         if self.ambiguous:
             parts.append(
                 f"dates such as {self.ambiguous!r} do not tell whether the day or the month comes "
@@ -80,7 +81,7 @@ class OddCells:
 def as_numbers(
     values: np.ndarray, name: str, writing: Writing, start: int = 1
 ) -> tuple[np.ndarray, OddCells]:
-    """Return a column of numbers as floats, and what was odd; row `start` is the first."""
+    """Return a column of numbers as floats, and its odd cells; row `start` is the first."""
     if values.dtype.kind == "M":
         raise ValueError(f"X: column {name!r} must hold numbers. Got dates.")
     odd = OddCells("numbers")
@@ -95,21 +96,21 @@ def as_numbers(
 def as_dates(
     values: np.ndarray,
     name: str,
-    known: Mapping[str, bool],
+    earlier: Mapping[str, bool],
     default: bool | None = None,
     start: int = 1,
 ) -> tuple[np.ndarray, OddCells, Mapping[str, bool]]:
-    """Return a column of dates as moments, what was odd, and where days come first."""
+    """Return a column of dates as datetime64, its odd cells, and the order of days and months."""
     odd = OddCells("dates")
     if values.dtype.kind == "M":
-        return values, odd, known
+        return values, odd, earlier
     cells = [cell or "" for cell in as_texts(values)]
-    order, odd.ambiguous = day_order(cells, known, default)
+    order, odd.ambiguous = day_order(cells, earlier, default)
     moments = parse_dates(cells, order)
     unread = [i for i, cell in enumerate(cells) if np.isnat(moments[i]) and not is_missing(cell)]
     if values.dtype.kind == "f" and unread and np.isnat(moments).all():
         raise ValueError(f"X: column {name!r} must hold dates. Got numbers.")
-    odd.add(cells, start, unread)
+    odd.add(cells, start, unread, [i for i, cell in enumerate(cells) if is_date_range(cell)])
     return moments, odd, order
 
 

@@ -36,7 +36,7 @@ _AS_TARGET = {
 
 
 def as_target(name: str) -> str:
-    """Return the name of a kind of output; of a kind of column, such as "set", that it is.
+    """Return the kind of output of a kind of column, such as "set"; other names as they are.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model that chooses itself: trials, their costs, a search, averages, a report."""
+"""Model selection within a budget: `Tuned`, its maps, trials, averages and reports."""
 
 from . import onnx  # noqa: F401  which registers how maps are exported
 from .averages import Averaged
@@ -11,7 +11,7 @@ from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
 from .samples import Profile, Sample
-from .search import Progress
+from .search import TuningProgress
 from .targets import Target, TunedTargets
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "PrincipalOutputs",
     "ProbabilityCalibration",
     "Profile",
-    "Progress",
     "Sample",
     "Target",
     "Tuned",
     "TunedTargets",
+    "TuningProgress",
 ]

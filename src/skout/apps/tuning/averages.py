@@ -1,7 +1,7 @@
-"""Averages of trials, what is chosen, and on how many rows there is time to fit it at the end.
+"""Choose a trial or an average of trials, and the numbers of rows of their last fits.
 
-Members are added one at a time, each as often as it helps (Caruana, 2004). All scores are known
-part by part of the held-out rows, so that what is chosen on some parts can be scored on the others.
+Members are added one at a time, each as often as it helps (Caruana, 2004). Each part of the
+held-out rows is scored, so that what is chosen on some parts can be scored on the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from skout.dev import check_rng, take
 
-from .given import some_rows
+from .data import some_rows
 from .maps import Map
 from .scoring import Merit, column_scores
 from .search import ModelSearch, Trial
@@ -64,8 +64,8 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> Averaged:
         """Fit each member, on the same rows or on as many of them as `rows` says.
 
-        `has_time` is asked before each, with its number; one that has no time is left out, and the
-        others count the more. `used_` has the numbers of those that were fitted.
+        `has_time` is called before each, with its number; a member that has no time is left out,
+        and the others count the more. `used_` has the numbers of those that were fitted.
         """
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
@@ -108,7 +108,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _fitted(member: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Any:
-    """Return a member of an average, fitted; one that scales columns hands weights to its map."""
+    """Return a fitted clone of a member; a pipeline passes the weights to its map."""
     name = "map__sample_weight" if isinstance(member, Pipeline) else "sample_weight"
     params = {} if weights is None else {name: weights}
     with config_context(enable_metadata_routing=False):  # of a pipeline of our own
@@ -124,7 +124,7 @@ class Choice(NamedTuple):
 
 @dataclass
 class Members:
-    """Trials that can be averaged, and the scores of averages that were asked for so far."""
+    """Trials that can be averaged, and the scores of averages that were computed so far."""
 
     F: Sequence[np.ndarray]  # (n_held, p) predicted coordinates of each member
     merit: Merit
@@ -175,7 +175,7 @@ def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
 
 
 def cross_fitted(members: Members, most: int) -> np.ndarray:
-    """Return the score of each part by what others choose: no row chooses for itself."""
+    """Return the score of each part by the choice of the other parts."""
     blocks = members.merit.folds.blocks
     parts = np.arange(len(blocks))
     scores = np.empty(len(blocks))
@@ -265,8 +265,12 @@ def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
     """Return what the last fit of each trial takes of the time for all of them, the larger share
     of the planned one and of that of the clock."""
     planned, clock = _time_left(search)
-    seconds = [(search.planned_last(one.settings), search.last_seconds(one)) for one in trials]
-    return np.array([max(plan / planned, last / clock) for plan, last in seconds])
+    return np.array(
+        [
+            max(search.planned_last(trial.settings) / planned, search.last_seconds(trial) / clock)
+            for trial in trials
+        ]
+    )
 
 
 def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:

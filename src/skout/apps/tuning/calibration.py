@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: fitted on predictions of rows that were held out."""
+"""Calibration of probabilities, fitted on predictions of held-out rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator
+
+from skout.dev import PartsByName
 
 # What is added to each probability before its logarithm is taken: least squares predicts 0 and 1
 # where it is not certain. Held-out rows choose among these.
@@ -19,8 +20,8 @@ _TINY = 1e-12
 _BINS = 10
 
 
-class ProbabilityCalibration(BaseEstimator):
-    """Make calibrated probabilities of estimates, without another order of the classes of a row.
+class ProbabilityCalibration(PartsByName):
+    """Calibrate estimated probabilities, which keeps the order of the classes of a row.
 
     Of classes they are p_k ~ (q_k + floor) ** power, of sum 1: temperature scaling (Guo et al.,
     2017) of estimates q that may be 0. Of labels, each of which is there or not, the log odds of
@@ -97,10 +98,10 @@ def _of_classes(
             total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
             return float(weights @ (total - np.exp(log_power) * of_truth))
 
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             loss, bounds=tuple(np.log(_POWERS)), method="bounded", options={"xatol": 1e-2}
         )
-        best = min(best, (float(found.fun), floor, float(np.exp(found.x))))
+        best = min(best, (float(optimum.fun), floor, float(np.exp(optimum.x))))
     return best[1], best[2], 0.0
 
 
@@ -118,9 +119,9 @@ def _of_labels(
             return float(value), np.array([np.vdot(slope, odds), slope.sum()])
 
         start, bounds = np.array([1.0, 0.0]), [_POWERS, (-5.0, 5.0)]
-        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-        power, shift = map(float, found.x)
-        best = min(best, (float(found.fun), floor, power, shift))
+        optimum = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
+        power, shift = map(float, optimum.x)
+        best = min(best, (float(optimum.fun), floor, power, shift))
     return best[1:]
 
 

@@ -1,4 +1,4 @@
-"""How much of a budget in seconds is left, asked between the steps of a trial too."""
+"""A clock for budgets in seconds, checked between trials and between their steps."""
 
 from __future__ import annotations
 

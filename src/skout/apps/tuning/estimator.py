@@ -1,4 +1,4 @@
-"""A model that chooses itself, by the metric of its outputs, within a budget."""
+"""`Tuned`: model selection by the metric of the outputs, within a budget."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from ..tables.encoder import TableEncoder
 from .averages import Averaged, Chosen, choice_of, last_sizes
 from .calibration import ProbabilityCalibration, expected_calibration_error
 from .clock import Clock
+from .data import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
 from .folds import make_folds
-from .given import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
 from .outputs import LabelNames, read_kind, without_target
@@ -59,10 +59,10 @@ _BEYOND = 0.1
 
 
 def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
-    """Return the maps to try, or say what is wrong with them."""
+    """Return the classes of the maps to try, or raise for what is no map."""
     if isinstance(maps, str) or (maps is not None and not len(maps)):
         raise ValueError(f"maps must be a list of maps, at least one. Got {maps!r} instead.")
-    kinds = [resolve(one, MAPS, "map") if isinstance(one, str) else one for one in maps or MAPS]
+    kinds = [resolve(kind, MAPS, "map") if isinstance(kind, str) else kind for kind in maps or MAPS]
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, Map)):
             raise TypeError(f"maps must be names, or subclasses of Map. Got {kind!r} instead.")
@@ -96,7 +96,7 @@ class Tuned(PartsByName):
     kind : str, optional
         What the outputs are, a name in `skout.kinds.KINDS`: label_sets, rankings, classes, numbers,
         strings, smiles, graphs, spectra, or one of your own. None guesses it from what Y holds, and
-        asks where that is not clear.
+        raises an error where that is not clear.
     scoring : None, str, scorer or callable (Y, predictions) -> float, default None
         None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings,
         accuracy of classes, the mean over columns of R2 for numbers. Names are those of
@@ -126,15 +126,15 @@ class Tuned(PartsByName):
     n_jobs : int, optional
         Threads; None means as many as BLAS would use, and all cores for forests.
     verbose : bool, default False
-        Show a progress bar with what is tried and the best score so far. `fit(callback=...)` is
-        told the same.
+        Show a progress bar with what is tried and the best score so far. `fit(callback=...)`
+        receives the same.
     device : str, optional
-        "cuda" lets the last fit of a sketched kernel ridge run on a card.
+        "cuda" lets the last fit of a sketched kernel ridge run on a GPU.
     encoder : TableEncoder, optional
         What reads a table that has more than numbers, for instance TableEncoder(strict=True).
     kinds : dict of str to str, optional
-        What columns of a table are, where it is not to be told from them: "category", "set" and so
-        on, see `TableEncoder`.
+        The kinds of columns of a table, where they are not to be inferred: "category", "set" and
+        so on, see `TableEncoder`.
     maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
         The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
     class_weight : "balanced" or dict of class -> weight, optional
@@ -162,7 +162,7 @@ class Tuned(PartsByName):
     candidates_ : outputs
         The distinct training outputs, of kinds that can be chosen among candidates.
     searcher_ : decoder
-        What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
+        What ranks candidates; what it has embedded, `searcher_.embed`, can be passed as candidates.
     encoder_ : TableEncoder or None
         What made numbers of a table that has more than these.
     n_rows_ : int
@@ -261,11 +261,11 @@ class Tuned(PartsByName):
             Rows of one group are in one fold.
         sample_weight : array of shape (n,), optional
             What rows count in fits and in scores, of which only the ratios matter. Rows of weight
-            0 are left out before anything looks at them. Scales of columns and widths of kernels
+            0 are left out before anything is computed. Scales of columns and widths of kernels
             are of the other rows as they are.
         callback : callable, optional
-            Called with a `skout.apps.tuning.Progress` before and after each trial: what is tried,
-            its score, the best so far, seconds.
+            Called with a `skout.apps.tuning.TuningProgress` before and after each trial: what is
+            tried, its score, the best so far, seconds.
 
         Returns
         -------
@@ -280,58 +280,58 @@ class Tuned(PartsByName):
         seed = int(check_rng(self.random_state).integers(2**31))
         X = without_target(X, Y)
         try:
-            with progress_bar(self.verbose, callback) as told:
-                given = counted(X, Y, groups, sample_weight)
-                return self._fit(given, budget, seed, clock, told)
+            with progress_bar(self.verbose, callback) as on_trial:
+                data = counted(X, Y, groups, sample_weight)
+                return self._fit(data, budget, seed, clock, on_trial)
         except KeyboardInterrupt:
             text = "Tuned.fit was interrupted before it had a model."
             raise KeyboardInterrupt(text) from None
 
     def _fit(
-        self, given: TuningData, budget: Budget, seed: int, clock: Clock, callback: Callback | None
+        self, data: TuningData, budget: Budget, seed: int, clock: Clock, callback: Callback | None
     ) -> Tuned:
-        scoring, rows, given = self._checked(given)
+        scoring, rows, data = self._checked(data)
         kind = scoring.kind
-        if is_one_row(given.weights):
+        if is_one_row(data.weights):
             text = "sample_weight: one row counts more than all others together, in scores too."
             warnings.warn(text, UserWarning, stacklevel=5)
         self.kind_ = kind.name
         self._kind = scoring.metric_name
-        search, basis = self._searched(scoring, rows, given, budget, seed, clock, callback)
+        search, basis = self._searched(scoring, rows, data, budget, seed, clock, callback)
         chosen = choice_of(search, scoring.by_column, self.ensemble)
         winner, seconds = self._winner(search, chosen, seed)
-        decoder = kind.decoders(given.Y)[chosen.decoder]
+        decoder = kind.decoders(data.Y)[chosen.decoder]
         model = StructuredPredictor(winner, clone(basis), decoder)
 
         def has_time(member: int) -> bool:
             return seconds[member] <= clock.left + _BEYOND * clock.seconds
 
         timed: dict[str, Any] = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
-        self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights), **timed)
+        self.best_estimator_ = model.fit(rows, data.Y, **weighed(data.weights), **timed)
         if kind.has_candidates:
-            distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
-            self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
+            distinct = unique(model.output_basis_.kernel_.encode(data.Y))[0]
+            self.candidates_ = take(data.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
-        self._describe(scoring, given.Y, basis, search, chosen, winner.rows)
+        self._describe(scoring, data.Y, basis, search, chosen, winner.rows)
         if kind.has_probabilities:
-            self._calibrate(given.Y, basis, search, chosen)
+            self._calibrate(data.Y, basis, search, chosen)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
-            self.outer_scores_ = self._outer(given, seed)
+            self.outer_scores_ = self._outer(data, seed)
         return self
 
     def _calibrate(self, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen) -> None:
-        """Learn from held-out rows what makes probabilities of predicted coordinates."""
+        """Fit the calibration of probabilities on held-out rows, and its error."""
         folds = search.sample.folds
         estimates = basis.probabilities(chosen.F.astype(np.float64))
         truth, weights = codes_of(basis, take(Y, folds.held)), folds.held_weights
         are_sets = not hasattr(basis, "classes_")
 
         def fitted(rows: slice | np.ndarray) -> ProbabilityCalibration:
-            own = None if weights is None else weights[rows]
+            row_weights = None if weights is None else weights[rows]
             return ProbabilityCalibration.fitted(
-                estimates[rows], truth[rows], are_sets=are_sets, weights=own
+                estimates[rows], truth[rows], are_sets=are_sets, weights=row_weights
             )
 
         self.calibration_ = fitted(slice(None))
@@ -344,52 +344,53 @@ class Tuned(PartsByName):
             honest[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
         if not are_sets:
             top = honest.argmax(axis=1)[:, None]
-            honest, truth = (np.take_along_axis(one, top, axis=1)[:, 0] for one in (honest, truth))
+            honest = np.take_along_axis(honest, top, axis=1)[:, 0]
+            truth = np.take_along_axis(truth, top, axis=1)[:, 0]
         self.calibration_error_ = expected_calibration_error(honest, truth, weights)
 
-    def _checked(self, given: TuningData) -> tuple[OutputScoring, Any, TuningData]:
-        """Return the scoring of the outputs, rows as models take them, and what else was given."""
-        name, names = read_kind(given.Y, self.kind)
+    def _checked(self, data: TuningData) -> tuple[OutputScoring, Any, TuningData]:
+        """Return the scoring of the outputs, rows as models take them, and the checked data."""
+        name, names = read_kind(data.Y, self.kind)
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         if names is not None:
             self._names, self.labels_ = names, list(names.labels)
-            given = replace(given, Y=names.read(given.Y))
+            data = replace(data, Y=names.read(data.Y))
         with named("X"):
-            self.encoder_, rows = first_inputs(given.X, self.encoder, self.kinds)
-            columns = names_of(given.X)
+            self.encoder_, rows = first_inputs(data.X, self.encoder, self.kinds)
+            columns = names_of(data.X)
         if columns is not None:
             self.feature_names_in_ = columns
         if width_of(rows) is not None:
             self.n_features_in_ = width_of(rows) if columns is None else len(columns)
         with named("Y"):
-            given = replace(given, Y=scoring.check(given.Y))
+            data = replace(data, Y=scoring.check(data.Y))
         if self.class_weight is not None:
-            given = with_class_weight(given, self.class_weight, scoring.kind.name)
-        if given.weights is not None:
+            data = with_class_weight(data, self.class_weight, scoring.kind.name)
+        if data.weights is not None:
             scoring.check_weights()
-        kept = observed_rows(given.Y)
+        kept = observed_rows(data.Y)
         if len(kept) < n_rows(rows):
-            rows, given = take(rows, kept), given.at(kept)
+            rows, data = take(rows, kept), data.at(kept)
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
         check_spread(rows)
-        return scoring, rows, given
+        return scoring, rows, data
 
     def _searched(
         self,
         scoring: OutputScoring,
         X: Any,
-        given: TuningData,
+        data: TuningData,
         budget: Budget,
         seed: int,
         clock: Clock,
         callback: Callback | None,
     ) -> tuple[ModelSearch, Any]:
         """Run all trials, and return them with the output basis."""
-        kind, Y = scoring.kind, given.Y
+        kind, Y = scoring.kind, data.Y
         basis: Any = kind.basis(Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
@@ -400,11 +401,11 @@ class Tuned(PartsByName):
                 n_rows(X),
                 seed,
                 cv=self.cv,
-                groups=given.groups,
+                groups=data.groups,
                 width=T.shape[1],
                 y=Y,
-                weights=given.weights,
-                place=given.place,
+                weights=data.weights,
+                place=data.place,
                 labels=labels,
                 n_folds=n_folds,
             )
@@ -416,7 +417,7 @@ class Tuned(PartsByName):
                 max(part.T.shape[1] for _, part in outputs),
                 is_binary=kind.is_binary(Y),
                 groups=column_groups(self.encoder_),
-                is_weighted=given.weights is not None,
+                is_weighted=data.weights is not None,
                 n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
             )
             if len(folds.splits) < n_folds or has_time_for(maps, profile, folds, budget):
@@ -435,11 +436,11 @@ class Tuned(PartsByName):
         return search, basis
 
     def _opened(self, sample: Sample, scoring: OutputScoring, merit: Merit) -> Checkpoint | None:
-        """Return the checkpoint, if there is to be one, with all that the choice depends on."""
+        """Return the checkpoint, or None, with all that the choice depends on."""
         if self.checkpoint is None:
             return None
         folds, truth = sample.folds, np.nan_to_num(merit.truth)
-        # a function is known by its name, and by what it says of the truth of other rows
+        # a function is identified by its name, and by the scores of wrong predictions
         other = np.roll(truth, 1, axis=0)
         scores = [merit.metric((1.0 - share) * truth + share * other) for share in _OTHER]
         return Checkpoint(
@@ -451,7 +452,7 @@ class Tuned(PartsByName):
             kind=scoring.kind.name,
             budget=self.budget,
             scoring=[scoring.metric_name, np.round(scores, 6).tolist()],
-            maps=[one.name for one in checked_maps(self.maps)],
+            maps=[kind.name for kind in checked_maps(self.maps)],
         )
 
     def _winner(
@@ -460,9 +461,9 @@ class Tuned(PartsByName):
         """Return the chosen members as a map to fit, on all rows or on those there is time for, and
         the seconds that each is foreseen to take."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
-        built = [one.build(seed, self.n_jobs, self.device) for one in sizes]
-        members = [one.estimator(model, has_gaps) for one, model in zip(sizes, built, strict=True)]
-        rows = [one.rows for one in sizes]
+        built = [(size, size.build(seed, self.n_jobs, self.device)) for size in sizes]
+        members = [size.estimator(model, has_gaps) for size, model in built]
+        rows = [size.rows for size in sizes]
         is_whole = all(most is None for most in rows)
         winner = Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
         pairs = zip(chosen.trials, sizes, strict=True)
@@ -497,27 +498,27 @@ class Tuned(PartsByName):
         left = len(chosen.trials) - len(fitted.used_)
         self.interrupted_, self.cut_ = search.interrupted, len(search.cut) + chosen.cut + left
         self.n_rows_ = n_rows(search.sample.X)
-        some = rows_line(self)
-        if some:
+        fitted_rows = rows_line(self)
+        if fitted_rows:
             warnings.warn(
-                f"{some[0].upper()}{some[1:]}, as many as a budget of {self.budget:g} s has time "
+                f"{fitted_rows.capitalize()}, as many as a budget of {self.budget:g} s has time "
                 "for: a larger one takes more.",
                 UserWarning,
                 stacklevel=6,
             )
 
-    def _outer(self, given: TuningData, seed: int) -> np.ndarray:
+    def _outer(self, data: TuningData, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
-        n, how = n_rows(given.Y), {"groups": given.groups, "place": given.place}
+        n, how = n_rows(data.Y), {"groups": data.groups, "place": data.place}
         basis = self.best_estimator_.output_basis_
-        labels = codes_of(basis, given.Y) if hasattr(self, "calibration_") else None
-        folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, labels=labels, **how)
+        labels = codes_of(basis, data.Y) if hasattr(self, "calibration_") else None
+        folds = make_folds(n, seed + 1, cv=self.outer_cv, y=data.Y, labels=labels, **how)
         scores = []
         for train, held in folds.splits:
             inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
             inner.set_params(random_state=seed)
-            own, new = given.at(train), given.at(held)
-            inner.fit(own.X, own.Y, own.groups, own.weights)
+            seen, new = data.at(train), data.at(held)
+            inner.fit(seen.X, seen.Y, seen.groups, seen.weights)
             scores.append(inner.score(new.X, new.Y, sample_weight=new.weights))
         return np.array(scores)
 
@@ -652,14 +653,14 @@ class Tuned(PartsByName):
         if self._names is not None and Y.shape[1] > predicted.shape[1]:  # labels that are new
             predicted = sparse.csr_matrix(predicted, copy=True)
             predicted.resize(Y.shape)
-        given = counted(predicted, Y, None, sample_weight)
-        if given.weights is not None:
+        data = counted(predicted, Y, None, sample_weight)
+        if data.weights is not None:
             scoring.check_weights()
-        given = given.with_outputs()
-        return float(metric(given.Y, given.X, **weighed(given.weights)))
+        data = data.with_outputs()
+        return float(metric(data.Y, data.X, **weighed(data.weights)))
 
     def summary(self) -> str:
-        """Return one line on what was found.
+        """Return one line with the score, its standard error and the baselines.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Which rows are held out from which, and the parts of held-out rows that scores are known for."""
+"""Splits into training rows and held-out rows, and the parts of these that are scored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from skout.dev import deal, is_gap
 
-from .given import is_one_row
+from .data import is_one_row
 
 # Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`): rows below which
 # folds are dealt three times and twice, and from which one split does.
@@ -144,7 +144,7 @@ def make_folds(
 
     They are dealt once where there are fewer than five, `n_folds`: then time is short.
     Where there are many output coordinates, their `width`, one split with fewer held-out rows does.
-    Some splitters look at the outputs `y`. Of `labels`, rows of 0 and 1 (n, L), each fold has its
+    Some splitters use the outputs `y`. Of `labels`, rows of 0 and 1 (n, L), each fold has its
     share. Splits that are passed number the rows as the user does: `place`
     says where each is among the n, -1 where it was left out; None where all are there.
     """

@@ -1,4 +1,4 @@
-"""What the inputs are, and how their columns are scaled before a map sees them."""
+"""Checks of inputs, and scalings of their columns before a map is fitted."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _REMEDIES = {
 
 
 class ColumnScaler(TransformerMixin, PartsByName):
-    """Scale columns, or the rows of counts, by what the training rows say.
+    """Scale columns, or rows of counts, by statistics of the training rows.
 
     Parameters
     ----------
     method : {"none", "dense", "standard", "quantile", "unit", "tfidf"}, default "standard"
         As they are; the same as a dense array; mean 0 and variance 1; normal scores of ranks; rows
         of norm 1; counts weighted by how rare a word is, in rows of norm 1. Sparse rows are never
-        centred.
+        centered.
 
     Examples
     --------
@@ -99,9 +99,9 @@ def _dense(rows: Any) -> np.ndarray:
 def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
     shares, out = np.linspace(0.0, 1.0, len(quantiles)), np.empty(rows.shape)
-    for j, known in enumerate(quantiles.T):
-        up = np.interp(rows[:, j], known, shares)
-        down = np.interp(-rows[:, j], -known[::-1], -shares[::-1])
+    for j, knots in enumerate(quantiles.T):
+        up = np.interp(rows[:, j], knots, shares)
+        down = np.interp(-rows[:, j], -knots[::-1], -shares[::-1])
         out[:, j] = 0.5 * (up - down)
     edge = 0.5 / max(len(shares), 2)
     return ndtri(np.clip(out, edge, 1.0 - edge))
@@ -171,7 +171,7 @@ def check_spread(rows: Any) -> None:
 
 
 def _checked_objects(X: Any) -> Any:
-    """Return inputs that are no vectors, or say what is wrong with them."""
+    """Return inputs that are no vectors, or raise for what are no rows."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
         raise TypeError(
             "X must have rows: an array, a data frame, or a list of texts, graphs or spectra. Got "
@@ -188,9 +188,9 @@ def _checked_objects(X: Any) -> Any:
 def first_inputs(
     X: Any, encoder: TableEncoder | None, kinds: dict[str, str] | None = None
 ) -> tuple[TableEncoder | None, Any]:
-    """Return what makes numbers of a table, fitted, and X as models take it.
+    """Return the fitted encoder of a table, and X as models take it.
 
-    It is a copy of `encoder`, if one is given, and None for numbers, or what is no table.
+    It is a copy of `encoder`, if there is one, and None for numbers, or what is no table.
     """
     if isinstance(X, EncodedTable):
         return X.encoder, np.asarray(X)
@@ -235,9 +235,11 @@ def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) 
         values, odd = as_numbers(table[name], name, PLAIN)
         odd.refuse(name)
         columns.append(values)
-    gap = next((name for name, one in zip(names, columns, strict=True) if np.isnan(one).any()), "")
-    if gap:
-        raise ValueError(f"X: column {gap!r} has gaps, and had none in fit: fill them.")
+    incomplete = [j for j, values in enumerate(columns) if np.isnan(values).any()]
+    if incomplete:
+        raise ValueError(
+            f"X: column {names[incomplete[0]]!r} has gaps, and had none in fit: fill them."
+        )
     return checked_inputs(np.column_stack(columns))
 
 
@@ -248,13 +250,13 @@ def column_groups(encoder: TableEncoder | None) -> tuple[tuple[int, int], ...]:
     numbers = [group for group in encoder.groups_ if group.kind == "number"]
     gaps = [group for group in encoder.groups_ if group.kind == "missing"]
     others = [(g.start, g.stop) for g in encoder.groups_ if g.kind not in ("number", "missing")]
-    found = [(group.start, group.stop) for group in numbers]
-    if len(found) + len(others) > _MOST_GROUPS:
-        found = [(numbers[0].start, numbers[-1].stop)] if numbers else []
+    spans = [(group.start, group.stop) for group in numbers]
+    if len(spans) + len(others) > _MOST_GROUPS:
+        spans = [(numbers[0].start, numbers[-1].stop)] if numbers else []
     if gaps:
-        found.append((gaps[0].start, gaps[-1].stop))
-    left = _MOST_GROUPS - len(found)
+        spans.append((gaps[0].start, gaps[-1].stop))
+    left = _MOST_GROUPS - len(spans)
     if len(others) > left:
         parts = np.array_split(np.arange(len(others)), left)
         others = [(others[part[0]][0], others[part[-1]][1]) for part in parts]
-    return (*found, *others)
+    return (*spans, *others)

@@ -164,16 +164,16 @@ def _share(graph: OnnxGraph, X: str, is_below: str, quantiles: np.ndarray) -> st
 
 def _inverse_normal(graph: OnnxGraph, share: str) -> str:
     """Add the inverse of the normal distribution, for shares of at least 1e-14."""
-    one = graph.constant(1.0)
+    unit = graph.constant(1.0)
     is_upper = graph.node("Greater", share, graph.constant(1.0 - np.exp(-2.0)))
-    y = graph.node("Where", is_upper, graph.node("Sub", one, share), share)
+    y = graph.node("Where", is_upper, graph.node("Sub", unit, share), share)
     centered = graph.node("Sub", y, graph.constant(0.5))
     squares = graph.node("Mul", centered, centered)
     ratio = graph.node("Mul", squares, _ratio(graph, squares, _MIDDLE))
     middle = graph.node("Add", centered, graph.node("Mul", centered, ratio))
     middle = graph.node("Mul", middle, graph.constant(np.sqrt(2.0 * np.pi)))
     x = graph.node("Sqrt", graph.node("Mul", graph.node("Log", y), graph.constant(-2.0)))
-    z = graph.node("Div", one, x)
+    z = graph.node("Div", unit, x)
     first = graph.node("Sub", x, graph.node("Div", graph.node("Log", x), x))
     tail = graph.node("Sub", first, graph.node("Mul", z, _ratio(graph, z, _TAIL)))
     signed = graph.node("Where", is_upper, tail, graph.node("Neg", tail))

@@ -1,4 +1,4 @@
-"""What a search says about itself: a table, a line, a plot."""
+"""Reports on a search: a table of trials, a summary line, a plot, a page for notebooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skout.dev import extra, take
 from skout.kinds import KINDS
 
 from .scoring import OutputScoring, shown, spoken
-from .search import Callback, CutTrial, ModelSearch, Progress, Trial
+from .search import Callback, CutTrial, ModelSearch, Trial, TuningProgress
 
 # Of the page in notebooks: rows of its table, and the size of its plot.
 _SHOWN, _WIDTH, _HEIGHT = 15, 360, 180
@@ -29,13 +29,13 @@ def progress_bar(verbose: bool, callback: Callback | None) -> Iterator[Callback 
         return
     with tqdm(desc="trials", unit="trial") as bar:
 
-        def tell(progress: Progress) -> None:
+        def on_trial(progress: TuningProgress) -> None:
             bar.update(progress.trial - 1 - bar.n if progress.score is None else 1)
             bar.set_postfix_str(str(progress).partition(": ")[2])
             if callback is not None:
                 callback(progress)
 
-        yield tell
+        yield on_trial
 
 
 def baselines_of(
@@ -66,7 +66,7 @@ def rows_of(search: ModelSearch, metric: str, constant: float) -> list[dict[str,
     """Return a dict for each trial, the best first, one for the constant prediction, and one for
     each trial that the clock cut off."""
     last = {"metric": metric, "score": constant, "standard_error": np.nan, "seconds": 0.0}
-    trials = sorted(search.trials, key=lambda one: -one.score)
+    trials = sorted(search.trials, key=lambda trial: -trial.score)
     return [
         *(_row(trial, metric, search.n) for trial in trials),
         {**last, "rows": search.n, "stage": "baseline", "cut": "", "map": "constant"},

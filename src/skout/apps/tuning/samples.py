@@ -1,4 +1,4 @@
-"""What a map is tried on: rows of which some are held out, and what is known of the problem."""
+"""The rows and splits that maps are tried on, and the profile of the problem."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from skout.kernels import (
 )
 
 from .clock import Clock
+from .data import some_rows
 from .folds import Folds
-from .given import some_rows
 from .inputs import ColumnScaler, are_vectors
 
 #: Rows to predict from: a matrix, a CSR matrix, or a list of texts, graphs or spectra.
@@ -35,7 +35,7 @@ _LEAST_MEAN = 1e-6
 
 @dataclass(frozen=True)
 class Profile:
-    """What the settings that are tried, and their costs, depend on."""
+    """Properties of a problem that decide which settings are tried, and what they cost."""
 
     n: int  # rows to train on
     d: float  # numbers in a row, stored ones if sparse
@@ -63,7 +63,7 @@ class Profile:
 
 
 def profile_of(X: Inputs, n: int, p: int, **more: Any) -> Profile:
-    """Return the profile of inputs; `more` are its fields that X does not tell."""
+    """Return the profile of inputs; `more` are its fields that do not follow from X."""
     if not are_vectors(X):
         return Profile(n, 50.0, 1, p, is_object=True, objects=_kernels_of_objects(X[0]), **more)
     is_sparse = sparse.issparse(X)
@@ -89,8 +89,8 @@ class Sample:
     folds: Folds
     seed: int
     n_jobs: int | None = None
-    clock: Clock = field(default_factory=Clock)  # asked between folds and other steps of a trial
-    scaled: dict[str, Inputs] = field(default_factory=dict)  # X by its scaling, once asked for
+    clock: Clock = field(default_factory=Clock)  # checked between folds and other steps of a trial
+    scaled: dict[str, Inputs] = field(default_factory=dict)  # X by its scaling, once requested
     fewer: dict[int, Sample] = field(default_factory=dict)  # samples of fewer rows, likewise
 
     def rows(self, scaling: str = "none") -> Inputs:
@@ -123,7 +123,7 @@ class Sample:
     def timed_folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
         """Yield training rows and held-out rows of each fold, and where predictions of these go.
 
-        The clock is asked before each.
+        The clock is checked before each.
         """
         for (train, held), rows in zip(self.folds.splits, self.folds.spans, strict=True):
             self.clock.check()

@@ -1,4 +1,4 @@
-"""What models are chosen by: the score of predicted coordinates of held-out rows, once decoded."""
+"""Scores of predicted coordinates of held-out rows, by which models are chosen."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skout.dev import n_rows, resolve, take
 from skout.kinds import Kind, metrics
 
 from .calibration import ProbabilityCalibration
+from .data import column_means, column_variances, weighed
 from .folds import Folds
-from .given import column_means, column_variances, weighed
 
 # Products of coordinates up to which held-out rows are compared with all training outputs, where
 # another decoder does without: candidates would take longer than all the rest.
@@ -134,7 +134,7 @@ class OutputScoring:
         return takes
 
     def check(self, Y: Objects) -> Objects:
-        """Return outputs as the kind takes them, or say what is wrong with them."""
+        """Return outputs as the kind takes them, or raise for what they must not be."""
         Y = self.kind.check(Y)
         if self.kind.estimator_type != "regressor":
             return Y
@@ -232,7 +232,8 @@ class OutputScoring:
             return of_probabilities
 
         by_split = [
-            [clone(one).fit(basis, take(Y, train)) for one in decoders] for train, _ in folds.splits
+            [clone(decoder).fit(basis, take(Y, train)) for decoder in decoders]
+            for train, _ in folds.splits
         ]
 
         def of_outputs(F: np.ndarray) -> np.ndarray:
@@ -374,9 +375,9 @@ def _row_scores(
         table = np.full((len(decoders), folds.n_held), -np.inf)
         if shared:
             table[shared] = kind.decoded_scores([decoders[i] for i in shared], F, truth)
-        for own, rows in zip(by_split, folds.spans, strict=True):
-            if own:
-                table[chosen, rows] = kind.decoded_scores(own, F[rows], take(truth, rows))
+        for fitted, rows in zip(by_split, folds.spans, strict=True):
+            if fitted:
+                table[chosen, rows] = kind.decoded_scores(fitted, F[rows], take(truth, rows))
         return folds.part_means(table)
 
     return scores
@@ -387,7 +388,9 @@ def _takes_weights(function: Callable[..., float]) -> bool:
         params = inspect.signature(function).parameters
     except ValueError:  # a function of C that does not say
         return True
-    return "sample_weight" in params or any(one.kind == one.VAR_KEYWORD for one in params.values())
+    return "sample_weight" in params or any(
+        param.kind == param.VAR_KEYWORD for param in params.values()
+    )
 
 
 def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
@@ -409,10 +412,10 @@ def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.
 
 @dataclass
 class Merit:
-    """What choices are made by.
+    """The score that models are chosen by: a metric, and a small share of R2.
 
     A metric of decoded objects is coarse where there are few rows, and many choices are level. How
-    well coordinates are predicted then tells them apart: merit = metric + share * R2.
+    well coordinates are predicted then decides: merit = metric + share * R2.
     """
 
     metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)

@@ -31,7 +31,7 @@ from .scoring import Merit
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 
 #: Called after each trial of a search.
-Callback: TypeAlias = Callable[["Progress"], object]
+Callback: TypeAlias = Callable[["TuningProgress"], object]
 
 # Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`), and for many rows
 # on the tables of benchmarks/budget.py.
@@ -66,14 +66,14 @@ _PATIENCE, _GAIN = 30, 0.05
 _LEAST_PACE = 0.1
 # The pace of a map that was not tried yet is that of the others, and this at least.
 _NEW_PACE = 0.7
-# Seconds for a number that a decoder looks at; those of one scoring from which at most so many
+# Seconds for a number that a decoder reads; those of one scoring from which at most so many
 # cells of a path are scored, and no more than take this share of the seconds for trials.
 _DECODE, _SLOW, _SCORED, _SCORED_SHARE = 3e-9, 0.03, 8, 0.1
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a search is: what `Tuned.fit` tells its `callback` before and after each trial."""
+class TuningProgress:
+    """The state of a search, passed to the `callback` of `Tuned.fit` around each trial."""
 
     trial: int  # its number, from 1
     map: str  # the name of the map that is tried
@@ -151,7 +151,7 @@ def has_time_for(maps: Sequence[type[Map]], profile: Profile, folds: Folds, budg
 
 
 class ModelSearch:
-    """Trials, one after another."""
+    """A search: it plans trials within a budget, runs them and keeps their results."""
 
     def __init__(
         self,
@@ -167,7 +167,9 @@ class ModelSearch:
         self.sample, self.profile, self.merit, self.clock = sample, profile, merit, sample.clock
         self.decoders, self.budget, self.checkpoint = decoders, budget, checkpoint
         needs = [kind for kind in maps if profile.is_weighted and not kind.takes_weights]
-        self.left_out = {one.name: "take no weights" for one in needs if [*one.defaults(profile)]}
+        self.left_out = {
+            kind.name: "take no weights" for kind in needs if [*kind.defaults(profile)]
+        }
         self.maps = [kind for kind in maps if kind not in needs]
         self.n = sample.folds.n_train  # rows to train on
         self.trials: list[Trial] = []
@@ -252,9 +254,9 @@ class ModelSearch:
     def portfolio(self) -> list[Map]:
         """Return the settings that all maps begin with, the most promising ones first."""
         starts = [start for kind in self.maps for start in kind.defaults(self.profile)]
-        ordered = [self._as_new(one) for _, one in sorted(starts, key=lambda start: start[0])]
+        ordered = [self._as_new(start) for _, start in sorted(starts, key=lambda start: start[0])]
         most = _LONG * self.budget.for_trials
-        return sorted(ordered, key=lambda one: self._shortest(one) > most)
+        return sorted(ordered, key=lambda settings: self._shortest(settings) > most)
 
     def _shortest(self, settings: Map) -> float:
         """Return the seconds of a trial in the smallest size, on the fewest rows of a first one."""
@@ -284,7 +286,7 @@ class ModelSearch:
         seconds = _FIRST_SHARE * self.budget.for_trials
 
         def total(rows: int) -> float:
-            sized = (replace(one.sizes(rows)[-1][0], rows=rows) for one in todo)
+            sized = (replace(settings.sizes(rows)[-1][0], rows=rows) for settings in todo)
             return sum(map(self.cost, sized))
 
         return next(
@@ -322,8 +324,12 @@ class ModelSearch:
         merits = {repr(trial.settings.origin): trial.merit for trial in self.trials}
         tried = [settings for settings in todo if repr(settings) in merits]
         ranked = sorted(tried, key=lambda settings: -merits[repr(settings)])
-        best = {one.family: one for one in reversed(ranked)}
-        return [one for k, one in enumerate(ranked) if k < _PROMOTED or one is best[one.family]]
+        best = {settings.family: settings for settings in reversed(ranked)}
+        return [
+            settings
+            for k, settings in enumerate(ranked)
+            if k < _PROMOTED or settings is best[settings.family]
+        ]
 
     def finalists(self, seconds: float = np.inf) -> list[Trial]:
         """Return the trials to choose from: of the same settings those on most rows.
@@ -334,7 +340,7 @@ class ModelSearch:
         in_time = in_time or sorted(self.trials, key=self.last_seconds)[:1]
         ordered = sorted(in_time, key=lambda trial: trial.n_rows)
         most = {repr(trial.settings.origin): trial.n_rows for trial in ordered}
-        return [one for one in in_time if one.n_rows == most[repr(one.settings.origin)]]
+        return [trial for trial in in_time if trial.n_rows == most[repr(trial.settings.origin)]]
 
     def _leaders(self) -> list[Trial]:
         """Return the best trial of each map, the best maps first more often, then all others."""
@@ -350,11 +356,10 @@ class ModelSearch:
 
     def _untried(self, leader: Trial) -> Map | None:
         """Return the first neighbor of a trial that is new, and that there is budget for."""
-        near = map(self._as_new, leader.settings.neighbors(self.profile))
-        sized = (self._sized(settings) for settings in near if type(settings) in self.maps)
-        return next(
-            (one for one in sized if repr(one) not in self._seen and self._has_room(one)), None
-        )
+        neighbors = map(self._as_new, leader.settings.neighbors(self.profile))
+        sized = (self._sized(settings) for settings in neighbors if type(settings) in self.maps)
+        new = (settings for settings in sized if repr(settings) not in self._seen)
+        return next(filter(self._has_room, new), None)
 
     # What it costs -------------------------------------------------------------------------------
 
@@ -449,7 +454,7 @@ class ModelSearch:
         return None
 
     def _warn_if_short(self, first: Map) -> None:
-        """Say beforehand that the clock has no time for one trial and its last fit."""
+        """Warn beforehand where the clock has no time for one trial and its last fit."""
         trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
         if trial + last > left:
             warnings.warn(
@@ -480,7 +485,7 @@ class ModelSearch:
         self._seen.add(key)
         self.spent += self.cost(settings) if stage != "baseline" else 0.0
         self.n_fits += 1
-        self._tell(settings, stage, None)
+        self._report(settings, stage, None)
         if key not in self._results:
             start = self.clock.now()
             try:
@@ -497,9 +502,9 @@ class ModelSearch:
             if self.checkpoint is not None:
                 _keep(self.checkpoint, self._results)
         self.trials.append(self._trial(settings, stage, self._results[key]))
-        self._tell(settings, stage, self.trials[-1].score)
+        self._report(settings, stage, self.trials[-1].score)
 
-    def _tell(self, settings: Map, stage: str, score: float | None) -> None:
+    def _report(self, settings: Map, stage: str, score: float | None) -> None:
         """Call the callback with what is tried, or was."""
         if self._callback is None:
             return
@@ -507,7 +512,7 @@ class ModelSearch:
         spent = self.clock.seconds - self.clock.left if np.isfinite(self.clock.seconds) else 0.0
         names = settings.settings()
         self._callback(
-            Progress(
+            TuningProgress(
                 trial=self.n_fits,
                 map=names.pop("map"),
                 settings=names,

@@ -58,12 +58,12 @@ class TunedTargets(PartsByName):
     >>> import numpy as np
     >>> from skout import Tuned, TunedTargets
     >>> x = np.random.default_rng(0).uniform(size=40)
-    >>> table = {"x": x, "colour": ["red", "blue"] * 20}
+    >>> table = {"x": x, "color": ["red", "blue"] * 20}
     >>> targets = {"price": 3.0 * x, "size": np.where(x > 0.5, "large", "small")}
     >>> model = TunedTargets(Tuned(budget="4 fits", random_state=0)).fit(table, targets)
-    >>> {name: one.kind_ for name, one in model.models_.items()}
+    >>> {name: tuned.kind_ for name, tuned in model.models_.items()}
     {'price': 'numbers', 'size': 'classes'}
-    >>> model.predict({"x": [0.9], "colour": ["red"]})["size"]
+    >>> model.predict({"x": [0.9], "color": ["red"]})["size"]
     array(['large'], dtype='<U5')
     """
 
@@ -92,16 +92,16 @@ class TunedTargets(PartsByName):
         budget = _share(tuned.budget, len(targets))
         rows = X
         if is_frame(X) and (tuned.kinds or not has_only_numbers(X)):
-            given = with_kinds(tuned.encoder, tuned.kinds)
-            encoder = TableEncoder() if given is None else clone(given)
+            template = with_kinds(tuned.encoder, tuned.kinds)
+            encoder = TableEncoder() if template is None else clone(template)
             rows = EncodedTable.of(encoder.fit_transform(X), encoder)
         self.models_: dict[str, Tuned] = {}
         self._kinds = {name: target.kind for name, target in targets.items() if target.is_text}
         for name, target in targets.items():
             model = clone(tuned).set_params(kind=target.kind.name, budget=budget)
             has_all = len(target.rows) == n
-            some = rows if has_all else _taken(rows, target.rows)
-            self.models_[name] = model.fit(some, target.outputs)
+            target_rows = rows if has_all else _taken(rows, target.rows)
+            self.models_[name] = model.fit(target_rows, target.outputs)
         return self
 
     def _targets(self, Y: Any, n: int) -> dict[str, Target]:
@@ -176,11 +176,11 @@ class TunedTargets(PartsByName):
             if self.encoder_ is None
             else EncodedTable.of(self.encoder_.transform(X), self.encoder_)
         )
-        found = {name: model.predict(rows) for name, model in self.models_.items()}
+        predictions = {name: model.predict(rows) for name, model in self.models_.items()}
         for name, kind in self._kinds.items():
             if kind.name != "classes":
-                found[name] = np.array(kind.write(found[name]), dtype=object)
-        return found
+                predictions[name] = np.array(kind.write(predictions[name]), dtype=object)
+        return predictions
 
     def score(self, X: Any, Y: Any) -> dict[str, float]:
         """Return the score of each target by the metric of its kind, on the rows that have it.
@@ -207,14 +207,14 @@ class TunedTargets(PartsByName):
                 scores[name] = model.score(rows, values)
                 continue
             texts = as_texts(columns_of({name: values}, "Y")[name])
-            some = np.flatnonzero([cell is not None for cell in texts])
-            predicted = model.predict(_taken(rows, some))
-            measures = kind.evaluate(kind.read(texts[some].tolist()), predicted)
+            observed = np.flatnonzero([cell is not None for cell in texts])
+            predicted = model.predict(_taken(rows, observed))
+            measures = kind.evaluate(kind.read(texts[observed].tolist()), predicted)
             scores[name] = float(measures[kind.metric])  # type: ignore[arg-type]
         return scores
 
     def summary(self) -> str:
-        """Return a line on what was found for each target.
+        """Return the line of `Tuned.summary` for each target.
 
         Returns
         -------
@@ -228,11 +228,11 @@ def _kind(name: str, target: str) -> Kind:
     return resolve(as_target(name), KINDS, f"kinds[{target!r}]")
 
 
-def _taken(rows: Any, some: np.ndarray) -> Any:
-    """Return some rows of a matrix or of a table."""
+def _taken(rows: Any, numbers: np.ndarray) -> Any:
+    """Return the rows of a matrix or of a table that have these numbers."""
     if is_frame(rows):
-        return {name: column[some] for name, column in columns_of(rows).items()}
-    return take(rows, some)
+        return {name: column[numbers] for name, column in columns_of(rows).items()}
+    return take(rows, numbers)
 
 
 def _share(budget: Any, n: int) -> Any:

@@ -108,14 +108,14 @@ def _squared_norms(graph: OnnxGraph, X: str) -> str:
 
 def squared_distances(graph: OnnxGraph, X: str, Z: np.ndarray) -> str:
     # ||x||^2 + ||z||^2 - 2 x . z, about the mean of the landmarks; what may be rounding is 0
-    centre = Z.mean(axis=0)
-    A, B = graph.node("Sub", X, graph.constant(centre)), Z - centre
+    center = Z.mean(axis=0)
+    A, B = graph.node("Sub", X, graph.constant(center)), Z - center
     cross = graph.node("MatMul", A, graph.constant(-2.0 * B.T))
     norms = graph.node("Add", _squared_norms(graph, A), graph.constant(np.sum(B * B, axis=1)))
     distances = graph.node("Add", cross, norms)
     rounding = graph.node("Mul", norms, graph.constant(32.0 * np.finfo(graph.dtype).eps))
-    near = graph.node("Less", distances, rounding)
-    return graph.node("Where", near, graph.constant(0.0), distances)
+    is_zero = graph.node("Less", distances, rounding)
+    return graph.node("Where", is_zero, graph.constant(0.0), distances)
 
 
 def _decay(graph: OnnxGraph, distances: str, gamma: float) -> str:

@@ -90,16 +90,18 @@ def add_leaf_sums(graph: OnnxGraph, leaves: str, values: np.ndarray) -> str:
 
 
 def add_forest_leaves(graph: OnnxGraph, forest: Estimator, X: str) -> str:
-    """Add the leaves of a forest of scikit-learn, (n, n_trees), which looks at float32."""
+    """Add the leaves of a forest of scikit-learn, (n, n_trees), which compares in float32."""
     single = graph.cast(graph.cast(X, np.float32), np.float64)
     return add_leaves(graph, single, [_arrays(tree) for tree in np.ravel(forest.estimators_)])
 
 
 def _arrays(model: Estimator) -> TreeArrays:
     tree = model.tree_
-    own = np.arange(tree.node_count)
+    node_numbers = np.arange(tree.node_count)
     is_leaf = tree.children_left == -1
-    left, right = (np.where(is_leaf, own, c) for c in (tree.children_left, tree.children_right))
+    left, right = (
+        np.where(is_leaf, node_numbers, c) for c in (tree.children_left, tree.children_right)
+    )
     return TreeArrays(
         np.where(is_leaf, 0, tree.feature), tree.threshold, left, right, tree.max_depth
     )
@@ -128,9 +130,9 @@ def _histograms(graph: OnnxGraph, model: Estimator, X: str) -> str:
     trees = [predictor.nodes for stage in model._predictors for predictor in stage]
     arrays = []
     for nodes in trees:
-        own, is_leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
+        node_numbers, is_leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
         left, right = (
-            np.where(is_leaf, own, nodes[side].astype(int)) for side in ("left", "right")
+            np.where(is_leaf, node_numbers, nodes[side].astype(int)) for side in ("left", "right")
         )
         feature = np.where(is_leaf, 0, nodes["feature_idx"])
         edges = np.where(is_leaf, 0.0, nodes["num_threshold"])
@@ -154,12 +156,12 @@ def _neighbors(graph: OnnxGraph, model: Estimator, X: str) -> str:
         mean = graph.node("Mul", chosen, graph.constant(1.0 / model.n_neighbors))
         return graph.sum(mean, 1, keepdims=False)
     # one over the distance; where there are rows at no distance, these alone
-    zero, one = graph.constant(0.0), graph.constant(1.0)
+    zero, unit = graph.constant(0.0), graph.constant(1.0)
     is_copy = graph.node("Equal", nearest, zero)
     copies = graph.cast(is_copy)
     has_copies = graph.node("Greater", graph.sum(copies, 1), zero)
-    distances = graph.node("Where", is_copy, one, graph.node("Sqrt", nearest))
-    shares = graph.node("Where", has_copies, copies, graph.node("Div", one, distances))
+    distances = graph.node("Where", is_copy, unit, graph.node("Sqrt", nearest))
+    shares = graph.node("Where", has_copies, copies, graph.node("Div", unit, distances))
     shares = graph.node("Div", shares, graph.sum(shares, 1))
     weighted = graph.node("Mul", chosen, graph.node("Unsqueeze", shares, graph.numbers(2)))
     return graph.sum(weighted, 1, keepdims=False)

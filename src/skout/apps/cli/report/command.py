@@ -40,7 +40,10 @@ def report(
     reports = [measured(subject) for subject in subjects]
     with replacing(out) as part:
         part.write_text(page_of(*reports), encoding="utf-8")
-    numbers = {one.subject.saved.outputs.name: one.numbers() for one in reports}
+    numbers = {
+        target_report.subject.saved.outputs.name: target_report.numbers()
+        for target_report in reports
+    }
     first = reports[0].numbers()
     several = {"targets": numbers} if len(numbers) > 1 else first
     said = {"report": str(out), **several}

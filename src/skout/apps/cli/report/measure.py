@@ -123,8 +123,8 @@ def _extremes(
     worst = [i for i in order[:_EXAMPLES] if scores[i] < scores.max()]
     best = [i for i in np.argsort(-scores, kind="stable") if i not in worst][:_EXAMPLES]
     wrong, right = (
-        [_example(subject, int(rows[i]), float(each[i]), shown) for i in some]
-        for some in (worst, best)
+        [_example(subject, int(rows[i]), float(each[i]), shown) for i in positions]
+        for positions in (worst, best)
     )
     return wrong, right
 
@@ -165,15 +165,15 @@ def _cell(subject: Subject, row: int, name: str) -> str:
 
 def _groups(subject: Subject, column: str) -> list[Group]:
     """Return the score of each group of a column."""
-    found = []
+    groups = []
     for value, rows in _grouped([value.strip() for value in subject.groups[column]]):
         score, few = (
-            subject.saved.scores(take(subject.truth, some), take(subject.predicted, some))
-            for some in (rows, rows[:_MOST_ROWS])
+            subject.saved.scores(take(subject.truth, sample), take(subject.predicted, sample))
+            for sample in (rows, rows[:_MOST_ROWS])
         )
         error = few.errors(len(rows))[score.main]
-        found.append(Group(column, value, len(rows), score.metrics[score.main], error))
-    return found
+        groups.append(Group(column, value, len(rows), score.metrics[score.main], error))
+    return groups
 
 
 def _grouped(values: list[str]) -> list[tuple[str, np.ndarray]]:
@@ -185,17 +185,17 @@ def _grouped(values: list[str]) -> list[tuple[str, np.ndarray]]:
         if not read.unread:
             return _parts(read.values)
     kept = [value for value, _ in counts.most_common(_MOST_GROUPS)]
-    found = [(value or "(empty)", np.flatnonzero(cells == value)) for value in kept]
+    groups = [(value or "(empty)", np.flatnonzero(cells == value)) for value in kept]
     rest = np.flatnonzero(~np.isin(cells.astype(str), kept))
-    return [*found, (f"({len(counts) - len(kept)} others)", rest)] if len(rest) else found
+    return [*groups, (f"({len(counts) - len(kept)} others)", rest)] if len(rest) else groups
 
 
 def _parts(numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Return rows by the quantiles of their numbers, and those that have none."""
-    known, missing = np.flatnonzero(~np.isnan(numbers)), np.flatnonzero(np.isnan(numbers))
-    ends = np.unique(np.quantile(numbers[known], np.linspace(0.0, 1.0, _PARTS + 1)))
-    part = np.clip(np.searchsorted(ends, numbers[known], side="right") - 1, 0, len(ends) - 2)
-    found = [
-        (f"{ends[j]:.4g} to {ends[j + 1]:.4g}", known[part == j]) for j in range(len(ends) - 1)
+    filled, missing = np.flatnonzero(~np.isnan(numbers)), np.flatnonzero(np.isnan(numbers))
+    ends = np.unique(np.quantile(numbers[filled], np.linspace(0.0, 1.0, _PARTS + 1)))
+    part = np.clip(np.searchsorted(ends, numbers[filled], side="right") - 1, 0, len(ends) - 2)
+    parts = [
+        (f"{ends[j]:.4g} to {ends[j + 1]:.4g}", filled[part == j]) for j in range(len(ends) - 1)
     ]
-    return [(name, rows) for name, rows in [*found, ("(empty)", missing)] if len(rows)]
+    return [(name, rows) for name, rows in [*parts, ("(empty)", missing)] if len(rows)]

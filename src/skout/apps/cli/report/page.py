@@ -40,13 +40,13 @@ _MOST_CLASSES, _MOST_CONFUSED = 30, 12
 def page_of(*reports: Report) -> str:
     """Return the HTML of a report; of several targets, one after the other."""
     subject = reports[0].subject
-    n = max(one.subject.evaluation["rows"] for one in reports)
+    n = max(report.subject.evaluation["rows"] for report in reports)
     header = (
         f'<p class="dim">skout report</p>\n<h1>{escape(subject.title)}</h1>\n<p class="dim">'
         f"{n:,} test rows, which the model should not have seen.</p>"
     )
-    titles = [f"<h2>{escape(one.subject.saved.outputs.name)}</h2>" for one in reports]
-    parts = [_body(one) for one in reports]
+    titles = [f"<h2>{escape(report.subject.saved.outputs.name)}</h2>" for report in reports]
+    parts = [_body(report) for report in reports]
     if len(reports) > 1:
         parts = [f"{title}\n{part}" for title, part in zip(titles, parts, strict=True)]
     return page_in_one_file(__package__, subject.title, header, "\n".join(parts))
@@ -68,7 +68,7 @@ def _body(report: Report) -> str:
         _section("What matters", _importance(report)),
         _section("What it costs", _facts(costs)),
     ]
-    return "\n".join(one for one in sections if one)
+    return "\n".join(section for section in sections if section)
 
 
 def _section(title: str, body: str) -> str:
@@ -140,20 +140,20 @@ def _short(text: str, most: int = _LONGEST) -> str:
 def _groups(report: Report) -> str:
     return "\n".join(
         _by_column(column, list(groups), report.main)
-        for column, groups in groupby(report.groups, key=lambda one: one.column)
+        for column, groups in groupby(report.groups, key=lambda group: group.column)
     )
 
 
 def _by_column(column: str, groups: list[Group], metric: str) -> str:
-    most = max((abs(one.score) for one in groups if one.score is not None), default=0.0)
+    most = max((abs(group.score) for group in groups if group.score is not None), default=0.0)
     rows = [
         [
-            escape(_short(one.value)),
-            f"{one.rows:,}",
-            f"{number(one.score)} <small>{_error(one.error)}</small>",
-            bar(_part(one.score, most)),
+            escape(_short(group.value)),
+            f"{group.rows:,}",
+            f"{number(group.score)} <small>{_error(group.error)}</small>",
+            bar(_part(group.score, most)),
         ]
-        for one in groups
+        for group in groups
     ]
     head = ["group", "rows", _name(metric), ""]
     return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
@@ -226,12 +226,12 @@ def _examples(report: Report) -> str:
         titles = ("Wrong, though the model was certain", "Right, though it was a close call")
     parts = []
     for title, examples in zip(titles, (report.wrong, report.right), strict=True):
-        cards = "".join(_card(example, report) for example in examples)
-        parts += [f'<h3>{title}</h3>\n<ul class="cards">{cards}</ul>'] if cards else []
+        items = "".join(_example_item(example, report) for example in examples)
+        parts += [f'<h3>{title}</h3>\n<ul class="examples">{items}</ul>'] if items else []
     return "\n".join(parts)
 
 
-def _card(example: Example, report: Report) -> str:
+def _example_item(example: Example, report: Report) -> str:
     outputs = report.subject.saved.outputs
     true, predicted = _drawn(example.truth, example.predicted, outputs.kind, outputs.columns)
     if report.subject.has_classes:
@@ -271,29 +271,29 @@ def _calibration(calibration: ReportedCalibration | None) -> str:
 def _curve(report: Report) -> str:
     if not report.curve:
         return ""
-    rows = [[f"{one.rows:,}", number(one.score)] for one in report.curve]
+    rows = [[f"{point.rows:,}", number(point.score)] for point in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
     table = _rows(["training rows", _name(report.main)], rows)
     return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{table}"
 
 
 def _importance(report: Report) -> str:
-    found = report.importance
-    if not found.losses:
+    importance = report.importance
+    if not importance.losses:
         return ""
-    most = max(abs(one.loss) for one in found.losses)
+    most = max(abs(shuffled.loss) for shuffled in importance.losses)
     rows = [
         [
-            escape(_short(one.column)),
-            f"{number(one.loss)} <small>± {one.deviation:.2g}</small>",
-            bar(_part(max(one.loss, 0.0), most)),
+            escape(_short(shuffled.column)),
+            f"{number(shuffled.loss)} <small>± {shuffled.deviation:.2g}</small>",
+            bar(_part(max(shuffled.loss, 0.0), most)),
         ]
-        for one in found.losses
+        for shuffled in importance.losses
     ]
-    of = "" if len(found.losses) == found.columns else f" of {found.columns:,}"
+    of = "" if len(importance.losses) == importance.columns else f" of {importance.columns:,}"
     said = (
-        f"What the {_name(report.main)} of {found.rows:,} test rows loses where a column is "
-        f"shuffled; {len(found.losses):,} columns{of}, ± over repeats."
+        f"What the {_name(report.main)} of {importance.rows:,} test rows loses where a column is "
+        f"shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
     )
     return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
 
@@ -301,14 +301,14 @@ def _importance(report: Report) -> str:
 # Outputs as HTML, in the style of their kind -----------------------------------------------------
 
 
-def _drawn(truth: Words, found: Words, kind: Kind, columns: Words) -> tuple[str, str]:
+def _drawn(truth: Words, predicted: Words, kind: Kind, columns: Words) -> tuple[str, str]:
     """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
     if kind.style == "chips":
-        return _chips(truth, found), _chips(found, truth)
+        return _chips(truth, predicted), _chips(predicted, truth)
     if kind.style == "bars" and len(columns) > 1:
-        return _named(truth, columns), _named(found, columns)
+        return _named(truth, columns), _named(predicted, columns)
     join = " > ".join if kind.style == "order" else " ".join
-    texts = [join(_few(words)) for words in (truth, found)]
+    texts = [join(_few(words)) for words in (truth, predicted)]
     true, pred = (f"{_picture(kind, text)}{_text(text)}" for text in texts)
     return true, pred
 
@@ -320,9 +320,10 @@ def _few(words: Words) -> list[str]:
 
 def _chips(labels: Words, others: Words) -> str:
     """Return labels; those that the other set has not are marked."""
-    known = set(others)
+    other_labels = set(others)
     marks = [
-        ("hit" if one in known else "miss", _short(one, _LONGEST_TEXT)) for one in _few(labels)
+        ("hit" if label in other_labels else "miss", _short(label, _LONGEST_TEXT))
+        for label in _few(labels)
     ]
     chips = [f'<span class="chip {mark}">{escape(text)}</span>' for mark, text in marks]
     return "".join(chips) or '<span class="dim">no label</span>'

@@ -33,18 +33,18 @@ def learning_curve(subject: Subject) -> list[Point]:
         getattr(saved.model, name, other)
         for name, other in (("best_estimator_", saved.model), ("encoder_", None))
     )
-    rows, inputs = (one if encoder is None else encoder.transform(one) for one in (X, subject.X))
+    rows, inputs = (data if encoder is None else encoder.transform(data) for data in (X, subject.X))
     order = np.random.default_rng(0).permutation(n)
     pool = getattr(subject.candidates, "objects", subject.candidates)
     more = {} if pool is None else {"candidates": pool}
     points, most = [], min(n, _TRAIN_ROWS)
     for size in sorted({max(_LEAST_ROWS, round(share * most)) for share in _SHARES}):
-        some = np.sort(order[:size])
+        train_rows = np.sort(order[:size])
         with warnings.catch_warnings(), no_frames():
             warnings.simplefilter("ignore")  # such as sketches larger than few rows
-            model = clone(base).fit(take(rows, some), _targets(base, take(Y, some)))
-            found = model.predict(inputs, **more)
-        score = saved.scores(subject.truth, found)
+            model = clone(base).fit(take(rows, train_rows), _targets(base, take(Y, train_rows)))
+            predicted = model.predict(inputs, **more)
+        score = saved.scores(subject.truth, predicted)
         points.append(Point(min(size, n), score.sign * score.merit))
     return points
 

@@ -68,8 +68,18 @@ def subjects_of_files(
     record, about = _record(model)
     records = record.get("targets") or [record]
     return [
-        _subject(one, {**record, **own}, about, model, data, candidates, skip_invalid, by, train)
-        for one, own in zip(targets, records, strict=True)
+        _subject(
+            target,
+            {**record, **target_record},
+            about,
+            model,
+            data,
+            candidates,
+            skip_invalid,
+            by,
+            train,
+        )
+        for target, target_record in zip(targets, records, strict=True)
     ]
 
 
@@ -92,12 +102,12 @@ def _subject(
     pool = saved.candidates(candidates, skip_invalid)
     blocks, shown = [], []
     groups: dict[str, list[str]] = {name: [] for name in columns}
-    for one in predicted_parts(saved, table, pool, columns):
-        blocks.append(one)
-        cells = outputs.cells_of(one.part)  # with labels that the model may not know
-        shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(one.truth)
+    for block in predicted_parts(saved, table, pool, columns):
+        blocks.append(block)
+        cells = outputs.cells_of(block.part)  # with labels that the model may not know
+        shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(block.truth)
         for name in columns:
-            groups[name] += one.part.texts[name]
+            groups[name] += block.part.texts[name]
     kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
     truth, predicted, proba = joined(blocks)
     if outputs.kind.estimator_type == "regressor":
@@ -107,12 +117,12 @@ def _subject(
         title=f"{model.name} on {data.name}",
         facts=_facts_of_file(saved, record, about),
         evaluation=saved.evaluation(truth, predicted, proba),
-        X=join_inputs([one.X for one in blocks]),
+        X=join_inputs([block.X for block in blocks]),
         truth=truth,
         predicted=predicted,
         proba=proba,
         shown=shown,
-        seconds=sum(one.seconds for one in blocks),
+        seconds=sum(block.seconds for block in blocks),
         candidates=pool,
         groups=groups,
         baseline=outputs.baseline_output(kept),
@@ -145,7 +155,9 @@ def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) 
         ("Saved", str(about.get("saved", ""))),
     ]
     if isinstance(versions, Mapping):
-        facts.append(("Versions", ", ".join(f"{name} {one}" for name, one in versions.items())))
+        facts.append(
+            ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items()))
+        )
     return [(name, value) for name, value in facts if value]
 
 
@@ -156,8 +168,8 @@ def _columns_of(saved: Saved) -> Facts:
 
 
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
-    found = describe(path)
-    arrays = size_text(found["parts"]["bytes"])
+    description = describe(path)
+    arrays = size_text(description["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")
     return [*costs, ("Fit", f"{seconds:g} s")] if isinstance(seconds, int | float) else costs
@@ -213,7 +225,7 @@ def subject_of_rows(
 def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:
     if n == 0:
         raise ValueError("X is empty: there is nothing to report on.")
-    for name, values in {"Y": Y, **{f"by[{key!r}]": one for key, one in by.items()}}.items():
+    for name, values in {"Y": Y, **{f"by[{key!r}]": column for key, column in by.items()}}.items():
         if n_rows(values) != n:
             raise ValueError(f"X and {name} must be of equal length. Got {n} and {n_rows(values)}.")
 

@@ -15,7 +15,7 @@ from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-# Rows between two looks at the clock, and values that the training rows did not have, at most.
+# Rows between two checks of the clock, and values that the training rows did not have, at most.
 _AT_ONCE, _MOST_UNSEEN = 128, 50
 
 
@@ -49,7 +49,7 @@ class TableModel:
     def about(self) -> dict[str, Any]:
         """Return what a page needs to know."""
         inputs = self.saved.inputs
-        targets = [self._described(one) for one in self.saved.targets]
+        targets = [self._described(target) for target in self.saved.targets]
         return {
             "model": self.id,
             "kind": self.kind,
@@ -130,24 +130,26 @@ class TableModel:
                     by_target |= {target.outputs.name: chances} if self.saved.others else chances
         return rows
 
-    def rank(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
+    def rank(self, request: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
         """Yield the best candidates for the rows of a request."""
-        limits.check_candidates(asked.top)
+        limits.check_candidates(request.top)
         if not self.n_candidates:
             raise Refused(422, "The model builds its answers: there is nothing to rank.")
-        for table, part in self._parts(asked, limits, deadline):
-            yield rank_part(self.saved, table, part, self.candidates, asked.top)
+        for table, part in self._parts(request, limits, deadline):
+            yield rank_part(self.saved, table, part, self.candidates, request.top)
 
     def _parts(
-        self, asked: Any, limits: Limits, deadline: Deadline
+        self, request: Any, limits: Limits, deadline: Deadline
     ) -> Iterator[tuple[Table, Part]]:
         """Yield few rows at a time, after a look at all of them."""
-        if (asked.rows is None) == (asked.table is None):
+        if (request.rows is None) == (request.table is None):
             raise Refused(422, "A request has either rows or a table.")
-        if asked.rows is not None:
-            limits.check_rows(len(asked.rows))
+        if request.rows is not None:
+            limits.check_rows(len(request.rows))
         inputs, parts, n = self.saved.inputs, [], 0
-        table = table_of_text(asked.table) if asked.rows is None else table_of_records(asked.rows)
+        table = (
+            table_of_text(request.table) if request.rows is None else table_of_records(request.rows)
+        )
         for part in table.parts(inputs.numbers, inputs.texts, inputs.reading):
             deadline.check()
             n += len(part)
@@ -168,14 +170,14 @@ def as_rankings(
     blocks: Iterable[Columns], deadline: Deadline, draw: Callable[[str], str] | None
 ) -> list[dict[str, Any]]:
     """Return the columns of `rank` as one dict a query, drawn by a function if there is one."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    by_query: dict[int, list[dict[str, Any]]] = {}
     for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few
             row["score"] = None
-        found.setdefault(row.pop("query"), []).append(row)
+        by_query.setdefault(row.pop("query"), []).append(row)
     if draw is not None:
-        candidates = [candidate for one in found.values() for candidate in one]
-        drawn = draw_all(draw, (one["candidate"] for one in candidates), deadline)
-        for one in candidates:
-            one["svg"] = drawn[one["candidate"]]
-    return [{"query": query, "candidates": candidates} for query, candidates in found.items()]
+        candidates = [candidate for ranked in by_query.values() for candidate in ranked]
+        drawn = draw_all(draw, (candidate["candidate"] for candidate in candidates), deadline)
+        for candidate in candidates:
+            candidate["svg"] = drawn[candidate["candidate"]]
+    return [{"query": query, "candidates": candidates} for query, candidates in by_query.items()]

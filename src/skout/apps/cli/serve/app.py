@@ -167,10 +167,10 @@ def _endpoint(
     return endpoint
 
 
-def _attempt(work: Work, *asked: Any) -> Answer | Refused:
+def _attempt(work: Work, *arguments: Any) -> Answer | Refused:
     """Return an answer, or why there is none: without a traceback, which would hold the rows."""
     try:
-        return work(*asked)
+        return work(*arguments)
     except Refused as refused:
         return Refused(refused.status, refused.reason, **refused.headers)
     except ValueError as error:  # what is wrong with the rows
@@ -196,12 +196,12 @@ def _predict(
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
     """Rank candidates for each row, as `skout rank` does."""
-    asked = parse(RankRequest, body, limits)
-    blocks = _able(model, "rank")(asked, limits, deadline)
+    request = parse(RankRequest, body, limits)
+    blocks = _able(model, "rank")(request, limits, deadline)
     if wants_csv:
         return _csv(blocks)
     kind = model.saved.outputs.kind
-    rows = as_rankings(blocks, deadline, kind.picture if asked.draw else None)
+    rows = as_rankings(blocks, deadline, kind.picture if request.draw else None)
     return _json(model, {"output": kind.name, "rows": rows}), _JSON, len(rows)
 
 
@@ -209,19 +209,19 @@ def _identify(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Name the molecules of spectra, as `skout identify` does."""
-    asked = parse(SpectraRequest, body, limits)
+    request = parse(SpectraRequest, body, limits)
     if wants_csv:
-        return _csv(hit_columns(_able(model, "identify")(asked, limits, deadline)))
-    found = _able(model, "identify_drawn")(asked, limits, deadline)
-    return _json(model, {"spectra": found}), _JSON, len(found)
+        return _csv(hit_columns(_able(model, "identify")(request, limits, deadline)))
+    spectra = _able(model, "identify_drawn")(request, limits, deadline)
+    return _json(model, {"spectra": spectra}), _JSON, len(spectra)
 
 
 def _able(model: Any, method: str) -> Any:
     """Return what answers a request, if the model does such things."""
-    found = getattr(model, method, None)
-    if found is None:
+    function = getattr(model, method, None)
+    if function is None:
         raise Refused(404, f"The model takes {model.kind}: see /api/model.")
-    return found
+    return function
 
 
 def _csv(blocks: Any) -> Answer:
@@ -229,8 +229,8 @@ def _csv(blocks: Any) -> Answer:
     return text.encode(), _CSV, max(0, text.count("\n") - 1)
 
 
-def _json(model: Any, found: dict[str, Any]) -> bytes:
-    return json.dumps({"model": model.id, **found}, ensure_ascii=False, allow_nan=False).encode()
+def _json(model: Any, record: dict[str, Any]) -> bytes:
+    return json.dumps({"model": model.id, **record}, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:

@@ -36,11 +36,11 @@ def picture_of(text: str, option: str) -> Picture:
     >>> picture_of("8x4:0,16", "--input-image")
     Picture(height=8, width=4, low=0.0, high=16.0)
     """
-    found = _SPEC(text)
+    match = _SPEC(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        height, width, low, high = found.groups()
+        height, width, low, high = match.groups()
         return Picture(int(height), int(width), float(low or 0.0), float(high or 1.0))
     except ValueError:
         raise ValueError(
@@ -53,9 +53,9 @@ def draw_all(
     draw: Callable[[str], str], texts: Iterable[str], deadline: Deadline
 ) -> dict[str, str | None]:
     """Return the SVG of each text; None for one that cannot be drawn."""
-    found: dict[str, str | None] = {}
+    pictures: dict[str, str | None] = {}
     for text in texts:
-        if text not in found:
+        if text not in pictures:
             deadline.check()
-            found[text] = draw(text) or None
-    return found
+            pictures[text] = draw(text) or None
+    return pictures

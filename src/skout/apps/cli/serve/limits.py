@@ -41,7 +41,7 @@ class Limits:
     candidates: int = 100  # that are returned for a row
     seconds: float = 30.0  # from the first byte of a request to its answer
     workers: int | None = None  # requests at a time, each in one thread; None: one for each core
-    queue: int = 64  # requests that wait for their turn; more are told to come again
+    queue: int = 64  # requests that wait for their turn; more are refused
     connections: int = 512  # that are open at a time
 
     def __post_init__(self) -> None:

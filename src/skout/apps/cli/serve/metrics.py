@@ -19,7 +19,7 @@ class Metrics:
         self._seconds: Counter[str] = Counter()
 
     def add(self, route: str, status: int, seconds: float, rows: int) -> None:
-        """Count a request; `route` is an address of the server, not what was asked for."""
+        """Count a request; `route` is an address of the server, not the path of the request."""
         self._requests[route, status] += 1
         self._buckets[route][bisect_left(_ENDS, seconds)] += 1
         self._seconds[route] += seconds  # type: ignore[assignment]

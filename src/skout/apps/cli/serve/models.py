@@ -32,13 +32,13 @@ class Models:
         while True:
             before = self._look()
             try:
-                found = self._open()
+                model = self._open()
             except Exception:
                 if before == self._look():
                     raise
                 continue
             if before == self._look():  # else parts may be of two models
-                return found, before
+                return model, before
 
     def _look(self) -> Stamp:
         """Return what tells files from those that replace them."""
@@ -73,12 +73,12 @@ class Models:
 def _stamp(path: Path) -> Any:
     """Return what changes with a file; of a folder, with the files in it."""
     try:
-        found = os.stat(path)
+        stats = os.stat(path)
         inside = sorted(os.listdir(path)) if path.is_dir() else []
     except OSError as error:
         return error.errno
-    mine = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return mine, [_stamp(path / name) for name in inside]
+    of_file = (stats.st_ino, stats.st_size, stats.st_mtime_ns)
+    return of_file, [_stamp(path / name) for name in inside]
 
 
 def digest(path: Path) -> str:

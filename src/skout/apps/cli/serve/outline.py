@@ -8,7 +8,7 @@ import numpy as np
 
 from .limits import Limits, Refused
 
-# Bytes that are looked at together, and cells of a row that are.
+# Bytes that are read together, and cells of a row that are.
 _CHUNK, _CELLS = 2**18, 4096
 # The most fields of a request.
 _FIELDS = 16

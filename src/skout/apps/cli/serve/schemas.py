@@ -25,7 +25,7 @@ class RowsRequest(_Strict):
 
 
 class PredictRequest(RowsRequest):
-    """Rows to predict, with probabilities of classes or labels if they are asked for."""
+    """Rows to predict, with probabilities of classes or labels if they are requested."""
 
     proba: bool = Field(False, description="Whether each row has the probability of each class.")
 

@@ -49,16 +49,16 @@ def open_served(
     if not model.is_file():
         raise FileNotFoundError(f"There is no model {str(model)!r}.")
     about = describe(model, parts=False)["about"]
-    found: TableModel | SpectraModel
+    served: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
             raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
-        found = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
+        served = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
     else:
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)
         summary = notes.get("validation", {}).get("summary", "")
-        found = TableModel(
+        served = TableModel(
             saved,
             candidates,
             digest(model),
@@ -68,8 +68,8 @@ def open_served(
             notes.get("example", {}),
         )
     with suppress(Exception):  # of a row that is made up, and nobody asks for
-        found.warm()
-    return found
+        served.warm()
+    return served
 
 
 def prepare(
@@ -93,7 +93,7 @@ def prepare(
 
 
 def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
-    """Answer requests until the process is told to end; those that run then are answered."""
+    """Answer requests until the process is signaled to end; those that run then are answered."""
     _write_log()
     # glibc would keep what bodies took for later ones; others have no such option
     with suppress(OSError, AttributeError, TypeError):
@@ -170,13 +170,17 @@ class Impatient(H11Protocol):
     def _make_room(self) -> None:
         """Close the oldest connection without a request, where there would be too many."""
         is_open = [
-            one
-            for one in self.connections
-            if isinstance(one, Impatient) and not one.transport.is_closing()
+            connection
+            for connection in self.connections
+            if isinstance(connection, Impatient) and not connection.transport.is_closing()
         ]
-        idle = [one for one in is_open if one is not self and not one._is_busy()]
+        idle = [
+            connection
+            for connection in is_open
+            if connection is not self and not connection._is_busy()
+        ]
         if idle and len(is_open) >= (self.limit_concurrency or math.inf):
-            min(idle, key=lambda one: one._since)._close()
+            min(idle, key=lambda connection: connection._since)._close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -60,61 +60,67 @@ class SpectraModel:
             f"candidates: {', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
         )
 
-    def identify(self, asked: Any, limits: Limits, deadline: Deadline) -> list[Identification]:
+    def identify(self, request: Any, limits: Limits, deadline: Deadline) -> list[Identification]:
         """Return the best candidates of each spectrum of a request."""
-        return self._identify(self._table(asked, limits), asked, limits, deadline)
+        return self._identify(self._table(request, limits), request, limits, deadline)
 
     def identify_drawn(
-        self, asked: Any, limits: Limits, deadline: Deadline
+        self, request: Any, limits: Limits, deadline: Deadline
     ) -> list[dict[str, Any]]:
-        """Return the same as JSON has it, with what is to be drawn if asked for."""
-        table = self._table(asked, limits)
-        found = [one.as_dict() for one in self._identify(table, asked, limits, deadline)]
-        for i, one in enumerate(found):
+        """Return the same as JSON has it, with what is to be drawn if requested."""
+        table = self._table(request, limits)
+        records = [result.as_dict() for result in self._identify(table, request, limits, deadline)]
+        for i, record in enumerate(records):
             shown = i < _MOST_SHOWN
-            if asked.draw and shown:
-                drawn = draw_all(Smiles().picture, (hit["smiles"] for hit in one["hits"]), deadline)
-                for hit in one["hits"]:
+            if request.draw and shown:
+                drawn = draw_all(
+                    Smiles().picture, (hit["smiles"] for hit in record["hits"]), deadline
+                )
+                for hit in record["hits"]:
                     hit["svg"] = drawn[hit["smiles"]]
-            best = one["hits"][: asked.explain] if shown else []
-            one["explanations"] = [self._explained(table, i, hit, asked, deadline) for hit in best]
-        return [_finite(one) for one in found]
+            best = record["hits"][: request.explain] if shown else []
+            record["explanations"] = [
+                self._explained(table, i, hit, request, deadline) for hit in best
+            ]
+        return [_finite(record) for record in records]
 
-    def _table(self, asked: Any, limits: Limits) -> SpectraTable:
+    def _table(self, request: Any, limits: Limits) -> SpectraTable:
         """Return the spectra of a request."""
-        table = _read(asked.spectra, limits.rows + 1)
+        table = _read(request.spectra, limits.rows + 1)
         limits.check_rows(len(table), "spectra")
         sizes = table.spectra.indptr[1:] - table.spectra.indptr[:-1]
         if sizes.max(initial=0) > _MOST_PEAKS:
             raise Refused(413, f"A spectrum may have {_MOST_PEAKS:,} peaks.")
-        return fill_adducts(table, asked.adduct)
+        return fill_adducts(table, request.adduct)
 
     def _identify(
-        self, table: SpectraTable, asked: Any, limits: Limits, deadline: Deadline
+        self, table: SpectraTable, request: Any, limits: Limits, deadline: Deadline
     ) -> list[Identification]:
-        limits.check_candidates(asked.top)
+        limits.check_candidates(request.top)
         deadline.check()
-        found: list[Identification] = self.identifier.identify(
+        identifications: list[Identification] = self.identifier.identify(
             table,
             self.pool,
-            ppm=asked.ppm,
-            top=asked.top,
+            ppm=request.ppm,
+            top=request.top,
             progress=lambda done, total: deadline.check(),
         )
-        return found
+        return identifications
 
     def _explained(
-        self, table: SpectraTable, i: int, hit: dict[str, Any], asked: Any, deadline: Deadline
+        self, table: SpectraTable, i: int, hit: dict[str, Any], request: Any, deadline: Deadline
     ) -> dict[str, Any] | None:
         """Return which peaks a candidate explains, None for one whose parts are not tried."""
         deadline.check()
         adduct = str(table["adduct"][i]) or None
-        one = table.spectra[i : i + 1]
+        spectrum = table.spectra[i : i + 1]
         try:
-            found = self.identifier.explain(one, hit["smiles"], ppm=asked.ppm, adduct=adduct)
+            explanation = self.identifier.explain(
+                spectrum, hit["smiles"], ppm=request.ppm, adduct=adduct
+            )
         except ValueError:
             return None
-        return dict(found.as_dict())
+        return dict(explanation.as_dict())
 
 
 _SHARES = (("top 1", "top_1"), ("top 10", "top_10"))
@@ -131,7 +137,7 @@ def _read(text: str, limit: int) -> SpectraTable:
 def _finite(value: Any) -> Any:
     """Return what JSON can hold: None for numbers that are not known."""
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

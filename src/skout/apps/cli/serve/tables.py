@@ -51,9 +51,9 @@ class _Records(_OfRequest):
 
     def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         """Yield some columns, which all rows must have."""
-        asked = dict.fromkeys(columns)
+        requested = dict.fromkeys(columns)
         for number, row in enumerate(self._rows, 1):
-            if not row.keys() >= asked.keys():
+            if not row.keys() >= requested.keys():
                 name = next(name for name in columns if name not in row)
                 raise ValueError(f"{self.path}: row {number} has no {name!r}.")
         yield strings(columns, self._rows)

@@ -57,7 +57,7 @@ def fit_spectra(
     from .work import fit_library, for_people
 
     check_place(out, "--out", library)
-    found = fit_library(
+    record = fit_library(
         library,
         out,
         pool=pool,
@@ -69,7 +69,7 @@ def fit_spectra(
         skip_invalid=skip_invalid,
         seed=seed,
     )
-    show(found if as_json else for_people(found), as_json)
+    show(record if as_json else for_people(record), as_json)
 
 
 def identify(

@@ -60,14 +60,14 @@ def _peak(x: float, base: float, top: float, explanation: Explanation, i: int) -
 
 def _named(explanation: Explanation, x: np.ndarray) -> list[int]:
     """Return the largest explained peaks whose names do not stand on each other."""
-    found: list[int] = []
+    peaks: list[int] = []
     for i in np.argsort(-explanation.intensity, kind="stable"):
-        apart = all(abs(x[i] - x[j]) > _NEAREST_NAMES for j in found)
+        apart = all(abs(x[i] - x[j]) > _NEAREST_NAMES for j in peaks)
         if explanation.formula[i] and apart:
-            found.append(int(i))
-        if len(found) == _MOST_NAMES:
+            peaks.append(int(i))
+        if len(peaks) == _MOST_NAMES:
             break
-    return found
+    return peaks
 
 
 def _name(x: float, top: float, formula: str) -> str:

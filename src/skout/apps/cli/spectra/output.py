@@ -12,7 +12,7 @@ from ...spectra.identify import Identification
 from ..progress import note
 from ..results import FORMATS, check_format, check_place, write_rows
 from .page import write_page
-from .work import Found
+from .work import Identified
 
 _WHOLE = ("json", "html")
 # Spectra whose rows are written at a time.
@@ -38,22 +38,23 @@ def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
     return f"{ending} lists" if lists else ending
 
 
-def write(found: Found, out: str, form: str) -> None:
+def write(identified: Identified, out: str, form: str) -> None:
     """Write what was found in a form of `check_form`, and say so where that is not the terminal."""
     if form == "html":
-        write_page(found, Path(out))
+        write_page(identified, Path(out))
     elif form == "json":
-        _write_json(found, out)
+        _write_json(identified, out)
     else:
         kind, _, lists = form.partition(" ")
-        rows = _lists(found.results) if lists else hit_columns(found.results)
+        rows = _lists(identified.results) if lists else hit_columns(identified.results)
         write_rows(rows, out, kind)
     if out != "-":
-        note(f"wrote {len(found.results):,} spectra to {out} in {found.about['seconds']:g} s")
+        n, seconds = len(identified.results), identified.about["seconds"]
+        note(f"wrote {n:,} spectra to {out} in {seconds:g} s")
 
 
-def _write_json(found: Found, out: str) -> None:
-    whole = {**found.about, "results": [one.as_dict() for one in found.results]}
+def _write_json(identified: Identified, out: str) -> None:
+    whole = {**identified.about, "results": [result.as_dict() for result in identified.results]}
     with replacing(out) as part, open(part, "w", encoding="utf-8") as file:
         json.dump(whole, file, indent=1, ensure_ascii=False)
         file.write("\n")
@@ -66,8 +67,8 @@ def _blocks(results: Sequence[Identification]) -> Iterator[Sequence[Identificati
 
 def hit_columns(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
     """Yield columns with a row a hit; a spectrum without hits has one row, with its note."""
-    for some in _blocks(results):
-        rows = [row for one in some for row in _rows(one)]
+    for block in _blocks(results):
+        rows = [row for result in block for row in _rows(result)]
         yield {name: [row[name] for row in rows] for name in _COLUMNS}
 
 
@@ -75,24 +76,24 @@ _HIT = ("rank", "smiles", "name", "formula", "mass", "score", "confidence", "in_
 _COLUMNS = ("query", "record", *_HIT, "precursor_mz", "adduct", "candidates", "note")
 
 
-def _rows(one: Identification) -> Iterator[dict[str, Any]]:
-    known = {
-        "query": one.query,
-        "record": one.record,
-        "precursor_mz": None if math.isnan(one.precursor_mz) else one.precursor_mz,
-        "adduct": one.adduct,
-        "candidates": one.n_candidates,
-        "note": one.note,
+def _rows(result: Identification) -> Iterator[dict[str, Any]]:
+    of_query = {
+        "query": result.query,
+        "record": result.record,
+        "precursor_mz": None if math.isnan(result.precursor_mz) else result.precursor_mz,
+        "adduct": result.adduct,
+        "candidates": result.n_candidates,
+        "note": result.note,
     }
-    for hit in one.hits:
-        yield known | {name: getattr(hit, name) for name in _HIT}
-    if not one.hits:
-        yield known | dict.fromkeys(_HIT)
+    for hit in result.hits:
+        yield of_query | {name: getattr(hit, name) for name in _HIT}
+    if not result.hits:
+        yield of_query | dict.fromkeys(_HIT)
 
 
 def _lists(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
-    for some in _blocks(results):
+    for block in _blocks(results):
         yield {
-            "query": [one.query for one in some],
-            "smiles": [" ".join(hit.smiles for hit in one.hits) for one in some],
+            "query": [result.query for result in block],
+            "smiles": [" ".join(hit.smiles for hit in result.hits) for result in block],
         }

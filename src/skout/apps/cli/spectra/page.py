@@ -11,7 +11,7 @@ from skout.kinds import Smiles
 from ...spectra.identify import Explanation, Fragment, Hit, Identification
 from ..pages import bar, page_in_one_file
 from .drawings import spectrum_svg
-from .work import Found
+from .work import Identified
 
 # Candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
@@ -27,17 +27,17 @@ _HEADER = """<h1>{title}</h1>
 candidate; point at a peak for its formula.</p>"""
 
 
-def write_page(found: Found, path: Path) -> None:
+def write_page(identified: Identified, path: Path) -> None:
     """Write one HTML file: an overview, and a section a spectrum that opens on demand.
 
     It appears when all is written.
     """
-    about = found.about
+    about = identified.about
     shown = (
         f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "
         f"{about['seconds']:g} s"
     )
-    title = f"{len(found.results)} spectra of {', '.join(about['spectra'])}"
+    title = f"{len(identified.results)} spectra of {', '.join(about['spectra'])}"
     said = _HEADER.format(
         title=escape(title), about=escape(shown), coverage=f"{about['coverage']:g}"
     )
@@ -45,15 +45,15 @@ def write_page(found: Found, path: Path) -> None:
     before, _, after = page.partition(_MARK)
     with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(before)
-        if len(found.results) > _OPEN:
-            file.write(_overview(found.results))
-        for i, (one, row) in enumerate(zip(found.results, found.rows, strict=True)):
-            file.write(_section(i, one, found.table.spectra[row : row + 1], found))
+        if len(identified.results) > _OPEN:
+            file.write(_overview(identified.results))
+        for i, (result, row) in enumerate(zip(identified.results, identified.rows, strict=True)):
+            file.write(_section(i, result, identified.table.spectra[row : row + 1], identified))
         file.write(after)
 
 
-def _confidence(one: Identification) -> float:
-    return one.hits[0].confidence if one.hits else -1.0
+def _confidence(result: Identification) -> float:
+    return result.hits[0].confidence if result.hits else -1.0
 
 
 def _overview(results: list[Identification]) -> str:
@@ -68,14 +68,14 @@ def _overview(results: list[Identification]) -> str:
     return f'<section><h2>Overview</h2><table class="overview">{head}{rows}</table></section>\n'
 
 
-def _overview_row(i: int, one: Identification) -> str:
-    mz = "" if math.isnan(one.precursor_mz) else f"{one.precursor_mz:.4f}"
-    facts = (mz, escape(one.adduct), f"{one.n_candidates:,}", f"{one.n_in_set:,}")
+def _overview_row(i: int, result: Identification) -> str:
+    mz = "" if math.isnan(result.precursor_mz) else f"{result.precursor_mz:.4f}"
+    facts = (mz, escape(result.adduct), f"{result.n_candidates:,}", f"{result.n_in_set:,}")
     wide = "".join(f'<td class="wide">{fact}</td>' for fact in facts)
-    link = f'<td><a href="#s{i + 1}">{escape(one.query)}</a></td>'
-    if not one.hits:
-        return f'<tr>{link}<td colspan="2" class="dim">{escape(one.note)}</td>{wide}</tr>'
-    best = one.hits[0]
+    link = f'<td><a href="#s{i + 1}">{escape(result.query)}</a></td>'
+    if not result.hits:
+        return f'<tr>{link}<td colspan="2" class="dim">{escape(result.note)}</td>{wide}</tr>'
+    best = result.hits[0]
     percent = f"{100 * best.confidence:.0f} %"
     return (
         f"<tr>{link}<td>{escape(best.name or best.formula)}</td>"
@@ -83,46 +83,46 @@ def _overview_row(i: int, one: Identification) -> str:
     )
 
 
-def _section(i: int, one: Identification, spectrum: Spectra, found: Found) -> str:
+def _section(i: int, result: Identification, spectrum: Spectra, identified: Identified) -> str:
     """Return the section of a spectrum; what is drawn is folded up where there are many."""
-    facts = [f"record {one.record}"]
-    if not math.isnan(one.precursor_mz):
-        facts.append(f"precursor {one.precursor_mz:.4f}")
-    facts += [escape(one.adduct)] if one.adduct else []
-    facts.append(f"{one.n_candidates:,} candidates, {one.n_in_set:,} in the prediction set")
-    best = one.hits[0] if one.hits else None
-    short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else one.note
-    is_open = len(found.results) <= _OPEN
+    facts = [f"record {result.record}"]
+    if not math.isnan(result.precursor_mz):
+        facts.append(f"precursor {result.precursor_mz:.4f}")
+    facts += [escape(result.adduct)] if result.adduct else []
+    facts.append(f"{result.n_candidates:,} candidates, {result.n_in_set:,} in the prediction set")
+    best = result.hits[0] if result.hits else None
+    short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else result.note
+    is_open = len(identified.results) <= _OPEN
     kind, fold = ("", " open") if is_open else (' class="folded"', "")
     # a link to what is inside of folded details opens them
     lines = [
-        f"<section{kind}><details{fold}><summary><h2>{escape(one.query)}</h2>"
+        f"<section{kind}><details{fold}><summary><h2>{escape(result.query)}</h2>"
         f'<span class="dim">{escape(short)}</span></summary>',
         f'<p class="dim" id="s{i + 1}">{" · ".join(facts)}</p>',
     ]
-    if one.note:
-        lines.append(f"<p>{escape(one.note)}</p>")
-    if one.hits:
-        lines.append(_peaks(one, spectrum, found))
-        lines.append('<ol class="hits">' + "".join(map(_drawn, one.hits[:_DRAWN])) + "</ol>")
-    if len(one.hits) > _DRAWN:
-        lines.append(_listed(one.hits[_DRAWN:]))
+    if result.note:
+        lines.append(f"<p>{escape(result.note)}</p>")
+    if result.hits:
+        lines.append(_peaks(result, spectrum, identified))
+        lines.append('<ol class="hits">' + "".join(map(_drawn, result.hits[:_DRAWN])) + "</ol>")
+    if len(result.hits) > _DRAWN:
+        lines.append(_listed(result.hits[_DRAWN:]))
     return "\n".join([*lines, "</details></section>", ""])
 
 
-def _peaks(one: Identification, spectrum: Spectra, found: Found) -> str:
+def _peaks(result: Identification, spectrum: Spectra, identified: Identified) -> str:
     """Return the spectrum with what the first candidate explains of it."""
-    adduct = one.adduct or "[M+H]+"
+    adduct = result.adduct or "[M+H]+"
     try:
-        explained = found.model.explain(spectrum, one.hits[0].smiles, adduct=adduct)
+        explained = identified.model.explain(spectrum, result.hits[0].smiles, adduct=adduct)
     except ValueError as error:  # an element or a size that is not tried
         return f'<p class="dim">{escape(str(error))}</p>'
-    return spectrum_svg(explained, one.precursor_mz) + _fragments(explained)
+    return spectrum_svg(explained, result.precursor_mz) + _fragments(explained)
 
 
 def _fragments(explained: Explanation) -> str:
     """Return drawings of the first candidate with the fragments of the largest peaks colored."""
-    fragments = [(i, one) for i, one in enumerate(explained.fragments) if one]
+    fragments = [(i, fragment) for i, fragment in enumerate(explained.fragments) if fragment]
     largest = sorted(fragments, key=lambda pair: -explained.intensity[pair[0]])[:_FRAGMENTS]
     drawn = "".join(_fragment(explained, i, fragment) for i, fragment in largest)
     if not drawn:

@@ -17,7 +17,7 @@ from ...spectra.readers import SpectraTable, compound_labels, fill_adducts
 from ..progress import is_terminal, note
 from .files import for_the_shell, open_identifier, open_pool, open_prior, read_spectra_files
 
-# Reasons that are told.
+# Reasons that are printed.
 _SHOWN = 3
 # Spectra with several candidates, at least, of which scores are printed: the standard error of
 # top 1 is 11 points at 20, 16 at 10 and 8 at 40.
@@ -40,14 +40,14 @@ def fit_library(
     """Fit a model on files of spectra and save it; return what was done."""
     start = time.perf_counter()
     molecules = None if pool is None else MoleculePool.open(pool)
-    known = open_prior(prior, molecules)
+    opened_prior = open_prior(prior, molecules)
     table = fill_adducts(read_spectra_files(library, skip_invalid), adduct)
     model = SpectrumIdentifier(
         cv=folds, coverage=coverage, random_state=seed, verbose=is_terminal()
     )
     try:
         on_error = "skip" if skip_invalid else "raise"
-        model.fit(table, pool=molecules, ppm=ppm, prior=known, on_error=on_error)
+        model.fit(table, pool=molecules, ppm=ppm, prior=opened_prior, on_error=on_error)
     except ValueError as error:
         raise for_the_shell(error) from error
     record = {
@@ -60,43 +60,43 @@ def fit_library(
     return record
 
 
-def for_people(found: dict[str, Any]) -> dict[str, Any]:
+def for_people(record: dict[str, Any]) -> dict[str, Any]:
     """Return the lines to print of what `fit_library` returned: shares with standard errors."""
-    where = "the pool" if found["candidates_from"] == "pool" else "molecules of similar mass"
+    where = "the pool" if record["candidates_from"] == "pool" else "molecules of similar mass"
     lines = {
-        "model": found["model"],
-        "spectra": f"{found['n_spectra']:,} of {found['n_library']:,} molecules",
-        "held out": f"{found['n_held_out']:,} spectra of {found['n_molecules']:,} molecules, "
-        f"in folds of {found['folds_of']}",
-        "candidates": f"{where}, median {found['median_candidates']:,.0f}; "
-        f"{found['n_several']:,} spectra have several",
+        "model": record["model"],
+        "spectra": f"{record['n_spectra']:,} of {record['n_library']:,} molecules",
+        "held out": f"{record['n_held_out']:,} spectra of {record['n_molecules']:,} molecules, "
+        f"in folds of {record['folds_of']}",
+        "candidates": f"{where}, median {record['median_candidates']:,.0f}; "
+        f"{record['n_several']:,} spectra have several",
     }
-    if found["n_several"] >= _FEWEST:
-        lines |= {"of these": _scores(found), "random order": _scores(found["random"])}
-        if "prior" in found:
-            lines["with the prior"] = _scores(found["with_prior"])
-            lines["same without it"] = _scores(found["same_without_prior"])
-            lines["prior alone"] = _scores(found["prior"])
-        off = f"off by {100 * found['calibration_error']:.1f} points on average"
-        lines["confidence"] = f"{100 * found['mean_confidence']:.1f} % on average, {off}"
+    if record["n_several"] >= _FEWEST:
+        lines |= {"of these": _scores(record), "random order": _scores(record["random"])}
+        if "prior" in record:
+            lines["with the prior"] = _scores(record["with_prior"])
+            lines["same without it"] = _scores(record["same_without_prior"])
+            lines["prior alone"] = _scores(record["prior"])
+        off = f"off by {100 * record['calibration_error']:.1f} points on average"
+        lines["confidence"] = f"{100 * record['mean_confidence']:.1f} % on average, {off}"
     else:
         lines["of these"] = "too few to measure how good the model is: give a larger --pool"
     lines |= {
-        "in reach by mass": f"{100 * found['in_reach']:.1f} % of the spectra",
-        "seconds": found["seconds"],
+        "in reach by mass": f"{100 * record['in_reach']:.1f} % of the spectra",
+        "seconds": record["seconds"],
     }
-    return lines | ({"left out": found["left_out"]} if found["left_out"] else {})
+    return lines | ({"left out": record["left_out"]} if record["left_out"] else {})
 
 
-def _scores(found: dict[str, Any]) -> str:
+def _scores(measures: dict[str, Any]) -> str:
     """Return shares as text, with standard errors where these are known."""
     shares = (("top 1", "top_1", 100, 1, " %"), ("top 10", "top_10", 100, 1, " %"),
               ("MRR@25", "mrr_25", 1, 3, ""))  # fmt: skip
     texts = []
     for name, key, unit, digits, sign in shares:
-        error = found.get(f"{key}_se")
+        error = measures.get(f"{key}_se")
         more = f" +- {unit * error:.{digits}f}" if error else ""  # 0 where all are right
-        texts.append(f"{name} {unit * found[key]:.{digits}f}{sign}{more}")
+        texts.append(f"{name} {unit * measures[key]:.{digits}f}{sign}{more}")
     return ", ".join(texts)
 
 
@@ -112,7 +112,7 @@ class Search:
     merge: bool = False
 
 
-class Found(NamedTuple):
+class Identified(NamedTuple):
     """Spectra and what was found for each, or for each compound of several spectra."""
 
     model: SpectrumIdentifier
@@ -128,14 +128,14 @@ def identify_files(
     pool: Path | None,
     skip_invalid: bool,
     search: Search,
-) -> Found:
+) -> Identified:
     """Identify the spectra of files, with the model and the pool of skout where none is given."""
     table = fill_adducts(read_spectra_files(spectra, skip_invalid), search.adduct)
     fitted = open_identifier(model)
     if model is None:
         note(_limits(fitted))
     molecules = open_pool(pool)
-    known = open_prior(search.prior, molecules)
+    opened_prior = open_prior(search.prior, molecules)
     labels = compound_labels(table, search.ppm) if search.merge else None
     start = time.perf_counter()
     with tqdm(total=len(table), desc="identifying", unit=" spectra", disable=None) as bar:
@@ -145,14 +145,14 @@ def identify_files(
             ppm=search.ppm,
             top=search.top,
             by=search.by,
-            prior=known,
+            prior=opened_prior,
             merge=labels,
             progress=lambda done, total: bar.update(done - bar.n),
         )
     rows = _first_rows(labels) if labels is not None else list(range(len(table)))
     if labels is not None:
         note(f"{len(table):,} spectra of {len(results):,} compounds")
-    none = Counter(one.note for one in results if not one.hits)
+    none = Counter(result.note for result in results if not result.hits)
     if none:
         why = " ".join(f"{count}: {text}" for text, count in none.most_common(_SHOWN))
         note(f"{none.total()} of {len(results)} spectra have no candidates. {why}")
@@ -165,7 +165,7 @@ def identify_files(
         "coverage": fitted.coverage,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    return Found(fitted, table, results, rows, about)
+    return Identified(fitted, table, results, rows, about)
 
 
 def _first_rows(labels: list[str]) -> list[int]:
@@ -176,18 +176,18 @@ def _first_rows(labels: list[str]) -> list[int]:
 
 def _limits(model: SpectrumIdentifier) -> str:
     """Return what the model that comes with skout knows, and how good it was."""
-    known = model.validation_
+    record = model.validation_
     scores = (
-        f"top 1 {100 * known['top_1']:.0f} %, random order {100 * known['random']['top_1']:.0f} %"
+        f"top 1 {100 * record['top_1']:.0f} %, random order {100 * record['random']['top_1']:.0f} %"
     )
-    if "with_prior" in known:
+    if "with_prior" in record:
         both, same, alone = (
-            f"{100 * known[name]['top_1']:.0f} %"
+            f"{100 * record[name]['top_1']:.0f} %"
             for name in ("with_prior", "same_without_prior", "prior")
         )
         scores += f"; with --prior pool {both} (without it {same}, the prior alone {alone})"
     return (
-        f"the model that comes with skout learned from {known['n_spectra']:,} open spectra of "
-        f"{known['n_library']:,} molecules. On {known['n_several']:,} spectra of laboratories that "
-        f"it had not seen, each with several candidates: {scores}"
+        f"the model that comes with skout learned from {record['n_spectra']:,} open spectra of "
+        f"{record['n_library']:,} molecules. On {record['n_several']:,} spectra of laboratories "
+        f"that it had not seen, each with several candidates: {scores}"
     )

@@ -64,19 +64,21 @@ def annotated(
     for i in np.argsort(np.asarray(formulas, dtype=str), kind="stable"):
         peaks = slice(spectra.indptr[i], spectra.indptr[i + 1])
         mz, height, formula = spectra.mz[peaks], spectra.intensity[peaks], str(formulas[i])
-        found = annotate(mz, height, formula, str(adducts[i]))
-        if found is None:
+        annotation = annotate(mz, height, formula, str(adducts[i]))
+        if annotation is None:
             continue
-        own = peaks.start + found.peak
-        fragment[own], hydrogens[own] = found.code, found.hydrogens
-        loss[own] = _whole(formula) - found.code - found.hydrogens.astype(np.uint64) * _H
+        positions = peaks.start + annotation.peak
+        fragment[positions], hydrogens[positions] = annotation.code, annotation.hydrogens
+        loss[positions] = (
+            _whole(formula) - annotation.code - annotation.hydrogens.astype(np.uint64) * _H
+        )
     return AnnotatedSpectra(
         spectra.indptr, spectra.mz, spectra.intensity, spectra.precursor, fragment, hydrogens, loss
     )
 
 
 def _whole(formula: str) -> np.uint64:
-    """Return the number of a molecular formula; a cation is a molecule and a proton."""
+    """Return the code of a molecular formula; a cation counts as a molecule and a proton."""
     counts = element_counts(formula)
     counts["H"] = counts.get("H", 0) - formula.count("+") + formula.count("-")
     return np.uint64(formula_code(counts))
@@ -102,7 +104,7 @@ class FormulaCosine(Kernel):
         self.loss = loss
 
     def encode(self, objects: Any) -> AnnotatedSpectra:
-        """Return annotated spectra, which these must be."""
+        """Return the objects, or raise a TypeError unless they are annotated spectra."""
         check_number(self.power, "power")
         if not isinstance(objects, AnnotatedSpectra):
             raise TypeError(

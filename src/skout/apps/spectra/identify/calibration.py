@@ -43,8 +43,8 @@ class Confidence(NamedTuple):
         p, best = _softmax(scores / self.temperature), int(scores.argmax())
         first = float(expit(self.intercept + self.slope * _logit(p[best])))
         others = np.delete(p, best)  # where they are all 0, they share the rest equally
-        known = others.sum() > _TINY
-        others = others / others.sum() if known else np.full_like(others, 1 / len(others))
+        is_positive = others.sum() > _TINY
+        others = others / others.sum() if is_positive else np.full_like(others, 1 / len(others))
         second = float(others.max())
         first = max(first, second / (1.0 + second))  # the best is not less probable than another
         rest = (1.0 - first) * others
@@ -56,7 +56,7 @@ class Confidence(NamedTuple):
         several = [i for i, s in enumerate(scores) if len(s) > 1 and right[i].any()]
         scores, right = [scores[i] for i in several], [right[i] for i in several]
         t = _temperature(scores, right)
-        hit = np.array([own[s.argmax()] for s, own in zip(scores, right, strict=True)])
+        hit = np.array([is_truth[s.argmax()] for s, is_truth in zip(scores, right, strict=True)])
         if len(hit) < _FEWEST or hit.all() or not hit.any():
             return cls(t, 0.0, 1.0)  # nothing to correct by
         x = np.array([_logit(_softmax(s / t).max()) for s in scores])
@@ -82,7 +82,9 @@ def _temperature(scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> f
     def loss(log_temperature: float) -> float:
         t = np.exp(log_temperature)
         pairs = zip(scores, right, strict=True)
-        return -float(np.mean([logsumexp(s[own] / t) - logsumexp(s / t) for s, own in pairs]))
+        return -float(
+            np.mean([logsumexp(s[is_truth] / t) - logsumexp(s / t) for s, is_truth in pairs])
+        )
 
     bounds = np.log(spread * _COLDEST), np.log(spread * _WARMEST)
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
@@ -95,10 +97,10 @@ def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
     """
     if not right.any():
         return np.inf
-    own, others = scores[right].max(), scores[~right]
+    truth_score, others = scores[right].max(), scores[~right]
     slack = _TIE * np.abs(scores).max()
-    above = np.sum(others > own + slack)
-    return float(1.0 + above + 0.5 * (np.sum(others >= own - slack) - above))
+    above = np.sum(others > truth_score + slack)
+    return float(1.0 + above + 0.5 * (np.sum(others >= truth_score - slack) - above))
 
 
 def surprise(p: np.ndarray, right: np.ndarray) -> float:
@@ -119,16 +121,16 @@ class Cuts(NamedTuple):
 
     @classmethod
     def fitted(cls, sizes: np.ndarray, surprises: np.ndarray, coverage: float) -> Cuts:
-        """Return what held-out molecules call for, in each quarter of them by their candidates."""
+        """Return the cuts of each stratum of held-out molecules, by their numbers of candidates."""
         parts = int(np.clip(len(sizes) // _STRATUM, 1, _STRATA))
         edges = size_edges(sizes, np.arange(1, parts) / parts)
         stratum = np.searchsorted(edges, sizes)
-        found = [cut(np.sort(surprises[stratum == k]), coverage) for k in range(len(edges) + 1)]
-        return cls(edges, np.array(found))
+        limits = [cut(np.sort(surprises[stratum == k]), coverage) for k in range(len(edges) + 1)]
+        return cls(edges, np.array(limits))
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     """Return the mean difference of confidence and share of hits, over bins of equal size."""
     parts = np.array_split(np.argsort(confidence, kind="stable"), min(_BINS, len(confidence)))
-    gaps = [len(own) * abs(confidence[own].mean() - right[own].mean()) for own in parts]
+    gaps = [len(rows) * abs(confidence[rows].mean() - right[rows].mean()) for rows in parts]
     return float(np.sum(gaps) / len(confidence))

@@ -1,4 +1,4 @@
-"""What is known of a spectrum and a candidate: scores by both ways, and the peaks it explains."""
+"""Features of a spectrum and a candidate: scores by both ways, and the peaks it explains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .ways import BothWays
 
 #: Columns of `way_columns`.
 WAYS = ("both", "backward", "forward", "cosine")
-# Candidates of a spectrum that are looked at closely: the best by both ways of masses.
+# Candidates of a spectrum that get all columns: the best by both ways of masses.
 _MOST_CLOSE = 100
 # Bonds of a class in the library, at least; rarer ones are one class.
 _FEWEST = 60
@@ -41,11 +41,11 @@ class Ions(NamedTuple):
     adducts: np.ndarray
 
     def take(self, rows: Any) -> Ions:
-        """Return those of some rows."""
+        """Return the spectra and adducts of these rows."""
         return Ions(self.spectra[rows], self.adducts[rows])
 
     def annotated(self, formulas: Any) -> AnnotatedSpectra:
-        """Return the spectra, their peaks with parts of these formulas."""
+        """Return the spectra with peaks annotated by parts of these formulas."""
         return annotated(self.spectra, self.adducts, formulas)
 
 
@@ -61,13 +61,18 @@ class BondKinds(NamedTuple):
         return np.array([number.get(kind, len(self.names)) for kind in bonds.kinds], dtype=np.intp)
 
     def fragments(self, bonds: Bonds) -> Fragments | None:
-        """Return the fragments of a molecule, by code, by the mean of energy and learned cost."""
-        found = fragments_of(bonds, 0.5 * (bonds.energy + self.cost[self.numbers(bonds)]))
-        return None if found is None else found.of(np.argsort(found.code, kind="stable"))
+        """Return the fragments of a molecule, sorted by code.
+
+        A broken bond costs the mean of its energy and the learned cost of its class.
+        """
+        fragments = fragments_of(bonds, 0.5 * (bonds.energy + self.cost[self.numbers(bonds)]))
+        return (
+            None if fragments is None else fragments.of(np.argsort(fragments.code, kind="stable"))
+        )
 
 
 class CandidateModels(NamedTuple):
-    """What scores candidates."""
+    """The models that score candidates."""
 
     masses: BothWays  # by the m/z of peaks
     formulas: BothWays  # by the formulas of peaks
@@ -75,12 +80,12 @@ class CandidateModels(NamedTuple):
 
 
 def scale_groups(kinds: BondKinds | None) -> np.ndarray:
-    """Return which columns of `candidate_columns` are on one scale."""
-    own = np.arange(2 * len(WAYS))
+    """Return a number for each column of `candidate_columns`: equal ones share a scale."""
+    way_groups = np.arange(2 * len(WAYS))
     if kinds is None:
-        return own
+        return way_groups
     sizes = [1, 1, 1, len(kinds.cost), len(CUTS) * _SHIFTS]
-    return np.concatenate([own, len(own) + np.repeat(np.arange(len(sizes)), sizes)])
+    return np.concatenate([way_groups, len(way_groups) + np.repeat(np.arange(len(sizes)), sizes)])
 
 
 def candidate_columns(
@@ -113,21 +118,21 @@ def candidate_columns(
     parts = [way_columns(models.formulas, spectra, close, candidates.fingerprints)]
     if models.kinds is not None:
         parts.append(fragment_columns(spectra, close, candidates, models.kinds))
-    found = np.vstack(parts)
+    close_columns = np.vstack(parts)
     if len(entries) < len(pairs.indices):
         query = pairs.query_of[entries]
-        lowest = np.zeros((len(found), len(pairs)))
+        lowest = np.zeros((len(close_columns), len(pairs)))
         for i in np.unique(query):
-            lowest[:, i] = found[:, query == i].min(axis=1)
+            lowest[:, i] = close_columns[:, query == i].min(axis=1)
         out[len(WAYS) :] = lowest[:, pairs.query_of]
-    out[len(WAYS) :, entries] = found
+    out[len(WAYS) :, entries] = close_columns
     return out
 
 
 def _best(pairs: Pairs, score: np.ndarray) -> list[np.ndarray]:
     """Return the entries of the best candidates of each spectrum."""
     parts = (np.arange(a, b) for a, b in pairwise(pairs.indptr))
-    return [own[np.argsort(-score[own], kind="stable")[:_MOST_CLOSE]] for own in parts]
+    return [entries[np.argsort(-score[entries], kind="stable")[:_MOST_CLOSE]] for entries in parts]
 
 
 def way_columns(
@@ -146,7 +151,7 @@ def way_columns(
 
 
 def bond_classes(smiles: list[str]) -> tuple[str, ...]:
-    """Return the classes of bonds that molecules have often."""
+    """Return the classes of bonds that occur at least 60 times in these molecules."""
     bonds = [kind for molecule in parse_smiles(smiles) for kind in bonds_of(molecule).kinds]
     classes, counts = np.unique(np.array(bonds, dtype=str), return_counts=True)
     return tuple(map(str, classes[counts >= _FEWEST]))
@@ -162,8 +167,8 @@ def bond_kinds(smiles: list[str], spectra: AnnotatedSpectra, molecule: np.ndarra
     plain = BondKinds(names, np.full(len(names) + 1, _MEAN_COST))
     broken, total = np.zeros((2, len(plain.cost)))
     first = np.unique(molecule, return_index=True)[1]
-    some = first[np.linspace(0, len(first) - 1, min(len(first), _MOST_LEARNED)).astype(int)]
-    for row in some:
+    sampled_rows = first[np.linspace(0, len(first) - 1, min(len(first), _MOST_LEARNED)).astype(int)]
+    for row in sampled_rows:
         bonds = bonds_of(parse_smiles([smiles[molecule[row]]])[0])
         fragments = fragments_of(bonds)
         if fragments is None:
@@ -219,13 +224,13 @@ class AnnotatedPeaks(NamedTuple):
 
 
 def _peaks(spectra: AnnotatedSpectra, i: int) -> AnnotatedPeaks:
-    own = slice(spectra.indptr[i], spectra.indptr[i + 1])
-    mz, height, code = spectra.mz[own], spectra.intensity[own], spectra.fragment[own]
+    peaks = slice(spectra.indptr[i], spectra.indptr[i + 1])
+    mz, height, code = spectra.mz[peaks], spectra.intensity[peaks], spectra.fragment[peaks]
     weight, kept = (height / height.max() * mz) ** 0.25, np.flatnonzero(code)
     total = weight[kept].sum()
     part = weight[kept] / total if len(kept) else weight[kept]
     return AnnotatedPeaks(
-        kept, code[kept], spectra.hydrogens[own][kept], part, total / weight.sum()
+        kept, code[kept], spectra.hydrogens[peaks][kept], part, total / weight.sum()
     )
 
 

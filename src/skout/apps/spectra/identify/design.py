@@ -24,7 +24,7 @@ _FORWARD_GAMMA, _FORWARD_ALPHA = 0.1, 3e-5
 
 
 def spectrum_kernels() -> list[Any]:
-    """Return what is combined: fragments and losses at two accuracies, and two cosines."""
+    """Return the six kernels on spectra: fragments and losses at two widths, and two cosines."""
     widths = (0.005, 0.02)
     return [
         *(Normalized(ProbabilityProduct(width)) for width in widths),
@@ -51,7 +51,7 @@ def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.n
 
 @dataclass(frozen=True)
 class Design:
-    """Both ways for a library, of any of its rows."""
+    """Settings of the models of both ways, which are fitted on rows of a library."""
 
     kernel: Any  # on spectra
     n_inputs: int | None  # landmarks among spectra, None is all of them
@@ -64,7 +64,7 @@ class Design:
         """Return both ways between spectra and molecules, by masses and by formulas of peaks."""
         by_formula = replace(self, kernel=formula_kernel())
         designs = (self, by_formula)
-        first, second = (BothWays.of(own.two_ways(molecule).fit(X, Y)) for own in designs)
+        first, second = (BothWays.of(design.two_ways(molecule).fit(X, Y)) for design in designs)
         return first, second
 
     def two_ways(self, molecule: np.ndarray) -> TwoWay:
@@ -95,7 +95,7 @@ class Design:
 
 
 def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample:
-    """Return a draw of rows, of a molecule of many spectra no more than of another."""
+    """Return a sketch that draws rows; each molecule is equally likely, whatever its spectra."""
     n = len(molecule)
     counts = np.bincount(molecule)
     return SubSample(n if size is None else min(size, n), 1.0 / counts[molecule], replace=False)

@@ -30,20 +30,23 @@ def explain_peaks(
     """
     check_number(ppm, "ppm", strict=True)
     mz, height = np.asarray(mz, dtype=np.float64), np.asarray(intensity, dtype=np.float64)
-    found = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
-    if found is None:
+    annotation = annotate(mz, height, formula, adduct, ppm, calibrate=False, written=True)
+    if annotation is None:
         raise ValueError(
             f"{formula} has no parts whose masses are known, or more than {MOST_PARTS}: its peaks "
             "are not explained."
         )
     sign = "-" if is_negative(adduct) else "+"
     formulas, errors = np.full(len(mz), "", dtype=object), np.full(len(mz), np.nan)
-    formulas[found.peak], errors[found.peak] = [text + sign for text in found.formula], found.error
-    fragments = _fragments(parse_smiles([smiles])[0], found, len(mz)) if smiles else ()
+    formulas[annotation.peak], errors[annotation.peak] = (
+        [text + sign for text in annotation.formula],
+        annotation.error,
+    )
+    fragments = _fragments(parse_smiles([smiles])[0], annotation, len(mz)) if smiles else ()
     return Explanation(smiles, mz, height / height.max(), tuple(formulas), errors, fragments)
 
 
-def _fragments(molecule: Any, found: Annotation, n: int) -> tuple[Fragment | None, ...]:
+def _fragments(molecule: Any, annotation: Annotation, n: int) -> tuple[Fragment | None, ...]:
     """Return the cheapest fragment of each of n peaks."""
     parts: list[Fragment | None] = [None] * n
     bonds = bonds_of(molecule)
@@ -51,12 +54,14 @@ def _fragments(molecule: Any, found: Annotation, n: int) -> tuple[Fragment | Non
     if fragments is None:
         return tuple(parts)
     fragments = fragments.of(np.argsort(fragments.code, kind="stable"))
-    peaks = AnnotatedPeaks(found.peak, found.code, found.hydrogens, np.ones(len(found.peak)), 1.0)
+    peaks = AnnotatedPeaks(
+        annotation.peak, annotation.code, annotation.hydrogens, np.ones(len(annotation.peak)), 1.0
+    )
     for peak, part, shift in zip(*explained(peaks, fragments), strict=True):
         inside = in_fragment(fragments.masks[part], len(bonds.code))
         atoms = [int(atom) for atom in np.flatnonzero(inside)]
         broken = bonds.ends[inside[bonds.ends[:, 0]] != inside[bonds.ends[:, 1]]]
-        parts[found.peak[peak]] = Fragment(
+        parts[annotation.peak[peak]] = Fragment(
             str(chemistry().MolFragmentToSmiles(molecule, atoms)),
             tuple(atoms),
             tuple((int(a), int(b)) for a, b in broken),

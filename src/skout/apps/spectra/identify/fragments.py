@@ -27,7 +27,7 @@ _ENERGIES = {
 _OTHER = (350, 595, 840, 490)
 # Atoms of a molecule, and fragments of one cut that are cut again, at most: the cheapest.
 _MOST_ATOMS, _MOST_SIDES = 128, 600
-# Fragments of a molecule that are looked at, at most.
+# Fragments of a molecule that are compared with peaks, at most.
 _MOST_FRAGMENTS = 30_000
 _ORDERS = {1.0: "-", 2.0: "=", 3.0: "#", 1.5: ":"}
 _ONE = np.uint64(1)
@@ -45,12 +45,12 @@ class Fragments(NamedTuple):
     cuts: np.ndarray  # (k,) which of `CUTS`
 
     def of(self, rows: np.ndarray) -> Fragments:
-        """Return some of them."""
+        """Return the fragments of these rows."""
         return Fragments(*(column[rows] for column in self))
 
 
 class Bonds(NamedTuple):
-    """What the fragmenter sees of a molecule of n atoms and b bonds."""
+    """The bonds and atoms of a molecule of n atoms and b bonds, as arrays."""
 
     ends: np.ndarray  # (b, 2)
     energy: np.ndarray  # (b,) kJ/mol
@@ -106,26 +106,26 @@ def fragments_of(bonds: Bonds, cost: np.ndarray | None = None) -> Fragments | No
 def _broken_down(n: int, ends: np.ndarray, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms of each fragment, the molecule first, and which take one cut at most."""
     words = 1 + (n - 1) // 64
-    near = np.zeros((n, words), dtype=np.uint64)  # the neighbors of each atom
+    neighbors = np.zeros((n, words), dtype=np.uint64)  # the neighbors of each atom
     for a, b in ends:
-        near[a] |= _bit(b, words)
-        near[b] |= _bit(a, words)
+        neighbors[a] |= _bit(b, words)
+        neighbors[b] |= _bit(a, words)
     whole = np.bitwise_or.reduce(np.stack([_bit(i, words) for i in range(n)]))
-    sides = _sides(near, ends, whole)
+    sides = _sides(neighbors, ends, whole)
     masks = [whole[None], sides]
     if len(sides):
         sides = sides[np.argsort(broken_bonds(sides, ends) @ cost, kind="stable")[:_MOST_SIDES]]
         first, second = np.triu_indices(len(sides), 1)
         shared = _distinct(sides[first] & sides[second])
-        masks.append(shared[_connected(shared, near)])
-    found = np.concatenate(masks)
+        masks.append(shared[_connected(shared, neighbors)])
+    all_masks = np.concatenate(masks)
     _, kept = (
-        np.unique(found, axis=0, return_index=True)
+        np.unique(all_masks, axis=0, return_index=True)
         if words > 1
-        else np.unique(found[:, 0], return_index=True)
+        else np.unique(all_masks[:, 0], return_index=True)
     )
     kept = np.sort(kept)[:_MOST_FRAGMENTS]  # the molecule, then fragments of one cut
-    return found[kept], kept <= len(masks[1])
+    return all_masks[kept], kept <= len(masks[1])
 
 
 def _bit(i: int, words: int) -> np.ndarray:
@@ -160,8 +160,8 @@ def _distinct(masks: np.ndarray) -> np.ndarray:
     return np.unique(masks, axis=0)
 
 
-def _grown(start: np.ndarray, near: Any, n: int) -> np.ndarray:
-    """Return what can be reached from atoms; `near(i)` are neighbors of atom i in each case."""
+def _grown(start: np.ndarray, neighbors: Any, n: int) -> np.ndarray:
+    """Return the atoms connected to `start`; `neighbors(i)` are neighbors of atom i in each row."""
     reached = start
     while True:
         before = reached
@@ -169,26 +169,32 @@ def _grown(start: np.ndarray, near: Any, n: int) -> np.ndarray:
             # all ones where atom i is reached
             reached = reached | (-_has(reached, i).astype(np.int64)).view(np.uint64)[
                 :, None
-            ] & near(i)
+            ] & neighbors(i)
         if np.array_equal(before, reached):
             return reached
 
 
-def _sides(near: np.ndarray, ends: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def _sides(neighbors: np.ndarray, ends: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Return the two sides of each cut, without copies."""
     bonds = np.arange(len(ends))[:, None]
-    single, is_cut = _cut(bonds, near, ends)
+    single, is_cut = _cut(bonds, neighbors, ends)
     in_ring = np.flatnonzero(~is_cut)
     pairs = in_ring[np.stack(np.triu_indices(len(in_ring), 1), axis=1)]
-    double, _ = _cut(pairs, near, ends)
-    found = np.concatenate([single, double])
-    return _distinct(np.concatenate([found, whole & ~found])) if len(found) else found
+    double, _ = _cut(pairs, neighbors, ends)
+    first_sides = np.concatenate([single, double])
+    return (
+        _distinct(np.concatenate([first_sides, whole & ~first_sides]))
+        if len(first_sides)
+        else first_sides
+    )
 
 
-def _cut(bonds: np.ndarray, near: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the side of the first atom where breaking bonds parts the molecule, and where."""
-    n, words = near.shape
-    left = np.repeat(near[None], len(bonds), axis=0)  # (k, n, words)
+def _cut(
+    bonds: np.ndarray, neighbors: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the atoms on one side of each cut, and which bonds part the molecule (k,) bool."""
+    n, words = neighbors.shape
+    left = np.repeat(neighbors[None], len(bonds), axis=0)  # (k, n, words)
     rows = np.arange(len(bonds))
     bits = np.stack([_bit(i, words) for i in range(n)])
     for bond in bonds.T:
@@ -201,12 +207,12 @@ def _cut(bonds: np.ndarray, near: np.ndarray, ends: np.ndarray) -> tuple[np.ndar
     return reached[parted], parted
 
 
-def _connected(masks: np.ndarray, near: np.ndarray) -> np.ndarray:
+def _connected(masks: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
     """Return which masks are in one piece, of those that have an atom."""
     lowest = masks & (~masks + _ONE)
     if masks.shape[1] > 1:
         lowest[:, 1] *= masks[:, 0] == 0
-    reached = _grown(lowest, lambda i: near[i] & masks, len(near))
+    reached = _grown(lowest, lambda i: neighbors[i] & masks, len(neighbors))
     return (reached == masks).all(axis=1) & masks.any(axis=1)
 
 
@@ -219,15 +225,15 @@ def _atom_classes(
         if order >= 2:
             double[a].add(symbols[b])
             double[b].add(symbols[a])
-    found = []
+    classes = []
     for symbol, in_ring, others in zip(symbols, aromatic, double, strict=True):
         if in_ring:
-            found.append(symbol.lower())
+            classes.append(symbol.lower())
         elif symbol == "C":
-            found.append("C(=X)" if others & {"O", "S", "N"} else "C(=C)" if others else "C")
+            classes.append("C(=X)" if others & {"O", "S", "N"} else "C(=C)" if others else "C")
         else:
-            found.append("X" if symbol in ("Cl", "Br", "I") else symbol)
-    return found
+            classes.append("X" if symbol in ("Cl", "Br", "I") else symbol)
+    return classes
 
 
 # Machine code ------------------------------------------------------------------------------------
@@ -264,28 +270,28 @@ def _compiled() -> Any:
 
 def _break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore[no-untyped-def]
     n = len(codes)
-    near, bit = np.zeros((n, 2), dtype=np.uint64), np.zeros((n, 2), dtype=np.uint64)
+    neighbors, bit = np.zeros((n, 2), dtype=np.uint64), np.zeros((n, 2), dtype=np.uint64)
     every = np.zeros(2, dtype=np.uint64)
     for i in range(n):
         bit[i, i // 64] = _ONE << np.uint64(i % 64)
         every |= bit[i]
     for k in range(len(ends)):
-        _toggle(near, bit, ends[k])
+        _toggle(neighbors, bit, ends[k])
     size = 16
     while size < 4 * most:
         size *= 2
     table = np.full(size, -1, dtype=np.int32)
-    found = np.empty((most + 1, 2), dtype=np.uint64)
+    masks = np.empty((most + 1, 2), dtype=np.uint64)
     whole = np.ones(most + 1, dtype=np.bool_)  # in one piece
-    _is_new(table, found, every[0], every[1], 0)
-    count = _one_cut(near, bit, every, ends, table, found, most)
+    _is_new(table, masks, every[0], every[1], 0)
+    count = _one_cut(neighbors, bit, every, ends, table, masks, most)
     n_sides = count - 1
-    order = np.argsort(_costs(found[1:count], bit, ends, cost))[:most_sides] + 1
-    count = _two_cuts(near, order, table, found, whole, count, most)
-    return _described(found[:count], whole, n_sides, bit, ends, cost, codes, hydrogens)
+    order = np.argsort(_costs(masks[1:count], bit, ends, cost))[:most_sides] + 1
+    count = _two_cuts(neighbors, order, table, masks, whole, count, most)
+    return _described(masks[:count], whole, n_sides, bit, ends, cost, codes, hydrogens)
 
 
-def _reach(near, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
+def _reach(neighbors, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
     """Return all atoms among (in_lo, in_hi) that can be reached from (lo, hi)."""
     todo_lo, todo_hi = lo, hi
     while todo_lo != _ZERO or todo_hi != _ZERO:
@@ -297,8 +303,8 @@ def _reach(near, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
             lowest = todo_hi & (~todo_hi + _ONE)
             todo_hi ^= lowest
             atom = 64 + _PLACE[(lowest * _SEQUENCE) >> _WORD_END]
-        new_lo = near[atom, 0] & in_lo & ~lo
-        new_hi = near[atom, 1] & in_hi & ~hi
+        new_lo = neighbors[atom, 0] & in_lo & ~lo
+        new_hi = neighbors[atom, 1] & in_hi & ~hi
         lo |= new_lo
         hi |= new_hi
         todo_lo |= new_lo
@@ -306,109 +312,109 @@ def _reach(near, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
     return lo, hi
 
 
-def _is_new(table, found, lo, hi, number):  # type: ignore[no-untyped-def]
-    """Put a mask into a table of masks under a number, unless it is there."""
+def _is_new(table, masks, lo, hi, number):  # type: ignore[no-untyped-def]
+    """Add a mask to the hash table under a number; return False where the table has it."""
     last = np.uint64(len(table) - 1)
     h = (lo ^ (hi * _MIX)) * _MIX_AGAIN
     at = (h ^ (h >> _HALF_WORD)) & last
     while table[at] >= 0:
-        if found[table[at], 0] == lo and found[table[at], 1] == hi:
+        if masks[table[at], 0] == lo and masks[table[at], 1] == hi:
             return False
         at = (at + _ONE) & last
     table[at] = number
-    found[number, 0], found[number, 1] = lo, hi
+    masks[number, 0], masks[number, 1] = lo, hi
     return True
 
 
-def _toggle(near, bit, bond):  # type: ignore[no-untyped-def]
-    """Break a bond, or mend it."""
+def _toggle(neighbors, bit, bond):  # type: ignore[no-untyped-def]
+    """Remove a bond from the tables of neighbors, or put it back."""
     a, b = bond[0], bond[1]
     for w in range(2):
-        near[a, w] ^= bit[b, w]
-        near[b, w] ^= bit[a, w]
+        neighbors[a, w] ^= bit[b, w]
+        neighbors[b, w] ^= bit[a, w]
 
 
-def _add_sides(near, bit, every, bond, table, found, count, most):  # type: ignore[no-untyped-def]
-    """Return how many masks there are with the sides of a cut, as many as before without one."""
+def _add_sides(neighbors, bit, every, bond, table, masks, count, most):  # type: ignore[no-untyped-def]
+    """Add both sides of a cut; return the number of masks, and whether the bond was a cut."""
     a, b = bond[0], bond[1]
-    lo, hi = _reach(near, bit[a, 0], bit[a, 1], every[0], every[1])
+    lo, hi = _reach(neighbors, bit[a, 0], bit[a, 1], every[0], every[1])
     if (lo & bit[b, 0]) | (hi & bit[b, 1]) != _ZERO:
         return count, False
-    if count < most and _is_new(table, found, lo, hi, count):
+    if count < most and _is_new(table, masks, lo, hi, count):
         count += 1
-    if count < most and _is_new(table, found, every[0] & ~lo, every[1] & ~hi, count):
+    if count < most and _is_new(table, masks, every[0] & ~lo, every[1] & ~hi, count):
         count += 1
     return count, True
 
 
-def _one_cut(near, bit, every, ends, table, found, most):  # type: ignore[no-untyped-def]
+def _one_cut(neighbors, bit, every, ends, table, masks, most):  # type: ignore[no-untyped-def]
     """Add the sides of all cuts, by a bond or two of a ring; return how many masks there are."""
     in_ring = np.empty(len(ends), dtype=np.int64)
     count, n_ring = 1, 0
     for k in range(len(ends)):
-        _toggle(near, bit, ends[k])
-        count, parted = _add_sides(near, bit, every, ends[k], table, found, count, most)
-        _toggle(near, bit, ends[k])
+        _toggle(neighbors, bit, ends[k])
+        count, parted = _add_sides(neighbors, bit, every, ends[k], table, masks, count, most)
+        _toggle(neighbors, bit, ends[k])
         if not parted:
             in_ring[n_ring] = k
             n_ring += 1
     for i in range(n_ring):
         first = ends[in_ring[i]]
-        _toggle(near, bit, first)
+        _toggle(neighbors, bit, first)
         for j in range(i + 1, n_ring):
-            _toggle(near, bit, ends[in_ring[j]])
-            count, _ = _add_sides(near, bit, every, first, table, found, count, most)
-            _toggle(near, bit, ends[in_ring[j]])
-        _toggle(near, bit, first)
+            _toggle(neighbors, bit, ends[in_ring[j]])
+            count, _ = _add_sides(neighbors, bit, every, first, table, masks, count, most)
+            _toggle(neighbors, bit, ends[in_ring[j]])
+        _toggle(neighbors, bit, first)
     return count
 
 
-def _costs(found, bit, ends, cost):  # type: ignore[no-untyped-def]
-    """Return what breaking the bonds that lead out of each mask costs."""
-    total = np.zeros(len(found))
-    for i in range(len(found)):
+def _costs(masks, bit, ends, cost):  # type: ignore[no-untyped-def]
+    """Return for each mask the sum of the costs of the bonds that lead out of it."""
+    total = np.zeros(len(masks))
+    for i in range(len(masks)):
         for k in range(len(ends)):
             a, b = ends[k, 0], ends[k, 1]
-            in_a = (found[i, 0] & bit[a, 0]) | (found[i, 1] & bit[a, 1]) != _ZERO
-            in_b = (found[i, 0] & bit[b, 0]) | (found[i, 1] & bit[b, 1]) != _ZERO
+            in_a = (masks[i, 0] & bit[a, 0]) | (masks[i, 1] & bit[a, 1]) != _ZERO
+            in_b = (masks[i, 0] & bit[b, 0]) | (masks[i, 1] & bit[b, 1]) != _ZERO
             if in_a != in_b:
                 total[i] += cost[k]
     return total
 
 
-def _two_cuts(near, order, table, found, whole, count, most):  # type: ignore[no-untyped-def]
+def _two_cuts(neighbors, order, table, masks, whole, count, most):  # type: ignore[no-untyped-def]
     """Add what two sides share, and mark what is in pieces; return how many masks there are."""
     for i in range(len(order)):
         for j in range(i):
-            lo = found[order[i], 0] & found[order[j], 0]
-            hi = found[order[i], 1] & found[order[j], 1]
+            lo = masks[order[i], 0] & masks[order[j], 0]
+            hi = masks[order[i], 1] & masks[order[j], 1]
             if (lo | hi) == _ZERO or count >= most:
                 continue
-            if not _is_new(table, found, lo, hi, count):
+            if not _is_new(table, masks, lo, hi, count):
                 continue
             start_lo, start_hi = lo & (~lo + _ONE), _ZERO  # the lowest atom
             if lo == _ZERO:
                 start_hi = hi & (~hi + _ONE)
-            got_lo, got_hi = _reach(near, start_lo, start_hi, lo, hi)
-            # what is in pieces stays in the table, so that it is looked at once
+            got_lo, got_hi = _reach(neighbors, start_lo, start_hi, lo, hi)
+            # what is in pieces stays in the table, so that it is tested once
             whole[count] = got_lo == lo and got_hi == hi
             count += 1
     return count
 
 
-def _described(found, whole, n_sides, bit, ends, cost, codes, hydrogens):  # type: ignore[no-untyped-def]
+def _described(masks, whole, n_sides, bit, ends, cost, codes, hydrogens):  # type: ignore[no-untyped-def]
     """Return the columns of fragments of at least two atoms."""
-    count = len(found)
+    count = len(masks)
     total, n_broken = (
-        _costs(found, bit, ends, cost),
-        _costs(found[: n_sides + 1], bit, ends, np.ones(len(ends))),
+        _costs(masks, bit, ends, cost),
+        _costs(masks[: n_sides + 1], bit, ends, np.ones(len(ends))),
     )
     code, sums = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.int64)
     cuts, kept = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     for row in range(count):
         size = 0
         for i in range(len(codes)):
-            if (found[row, 0] & bit[i, 0]) | (found[row, 1] & bit[i, 1]) != _ZERO:
+            if (masks[row, 0] & bit[i, 0]) | (masks[row, 1] & bit[i, 1]) != _ZERO:
                 size += 1
                 code[row] += codes[i]
                 sums[row] += hydrogens[i]
@@ -418,4 +424,4 @@ def _described(found, whole, n_sides, bit, ends, cost, codes, hydrogens):  # typ
             cuts[row] = 2 if n_broken[row] > 1.0 else int(n_broken[row])
         kept[row] = whole[row] and size > 1
     rows = np.flatnonzero(kept)
-    return found[rows], code[rows], sums[rows], total[rows], cuts[rows]
+    return masks[rows], code[rows], sums[rows], total[rows], cuts[rows]

@@ -38,7 +38,7 @@ from .search import Pairs, described, ranked
 from .side_by_side import widths_of
 from .validation import Candidates, held_out
 
-# Lists of one formula with several candidates that a ranking of its own is calibrated on, at least.
+# Lists of one formula with several candidates that their ranking is calibrated on, at least.
 _FEWEST_LISTS = 100
 
 
@@ -51,8 +51,8 @@ class SpectrumIdentifier(PartsByName):
     parts of the candidate's. Candidates are also broken into fragments, which explain peaks. In
     folds of laboratories, or of molecules where spectra do not say their laboratory, it learns how
     much each of these counts (a softmax over candidates, as in `Reranker`), and measures how good
-    the model is on what it has not seen, how sure it may be, and how large prediction sets must be.
-    `identify` takes the molecules of the right mass from a pool, and ranks them.
+    the model is on what it has not seen, how probable its candidates are, and how large prediction
+    sets must be. `identify` takes the molecules of the right mass from a pool, and ranks them.
 
     Needs RDKit: `pip install skout[chem]`.
 
@@ -72,7 +72,7 @@ class SpectrumIdentifier(PartsByName):
         Probability that a prediction set holds the molecule, where this is one of several
         candidates: for few candidates and for many alike.
     fingerprint : dict, optional
-        Arguments of `skout.molecules.fingerprints`. Default those of the pool that `fit` is given,
+        Arguments of `skout.molecules.fingerprints`. Default those of the pool that `fit` takes,
         else those of pools: five kinds side by side.
     fragments : bool, default True
         Whether candidates are broken into fragments.
@@ -115,9 +115,9 @@ class SpectrumIdentifier(PartsByName):
     >>> from skout import SpectrumIdentifier
     >>> from skout.datasets import load
     >>> data = load("massbank-sample")
-    >>> some = slice(0, 60)
+    >>> rows = slice(0, 60)
     >>> model = SpectrumIdentifier(n_landmarks=(50, 50), cv=2, random_state=0)
-    >>> model = model.fit(data.X[some], data.Y[some], groups=range(60))
+    >>> model = model.fit(data.X[rows], data.Y[rows], groups=range(60))
     >>> model.validation_["n_molecules"]
     60
     """
@@ -212,7 +212,7 @@ class SpectrumIdentifier(PartsByName):
                 cv=self.cv,
                 n_validation=self.n_validation,
                 rng=rng,
-                tell=bar.update,
+                progress=bar.update,
             )
             ways = design.ways(X, Y, molecule)
             bar.update()
@@ -220,8 +220,8 @@ class SpectrumIdentifier(PartsByName):
             bar.update()
         self.ways_, self.formula_ways_ = ways
         self.rankings_ = {
-            by: {name: ranking.state for name, ranking in own.items()}
-            for by, own in rankings.items()
+            by: {name: ranking.state for name, ranking in variants.items()}
+            for by, variants in rankings.items()
         }
         self.bond_classes_ = None if kinds is None else kinds.names
         self.bond_costs_ = None if kinds is None else kinds.cost
@@ -287,7 +287,7 @@ class SpectrumIdentifier(PartsByName):
 
         Returns
         -------
-        found : list of Identification
+        identifications : list of Identification
             One for each spectrum, or compound, in their order. What cannot be searched has no hits,
             and a note that says why.
         """
@@ -302,24 +302,24 @@ class SpectrumIdentifier(PartsByName):
             raise ValueError("The model was fitted without a prior: fit it with one, too.")
         ranking = CandidateRanking.restored(rankings["spectrum" if prior is None else "prior"])
         queries = read_queries(spectra, adduct, by, self.polarities_, merge)
-        found = list(queries.blank)
-        done = len(found) - len(queries.order)
+        identifications = list(queries.blank)
+        done = len(identifications) - len(queries.order)
         for batch in batches(queries, pool, ppm, by):
             start = time.perf_counter()
             ions = queries.ions.take(batch.spectra)
             columns = candidate_columns(self.models, ions, batch.pairs, pool)
             hits = self._hits(*batch.merged(columns), ranking, pool, int(top), prior)
             seconds = (time.perf_counter() - start) / len(batch.compounds)
-            for i, own in zip(batch.compounds, hits, strict=True):
-                found[i] = queries.identified(i, own, seconds)
+            for i, description in zip(batch.compounds, hits, strict=True):
+                identifications[i] = queries.identified(i, description, seconds)
             done += len(batch.compounds)
             if progress is not None:
-                progress(done, len(found))
-        return found
+                progress(done, len(identifications))
+        return identifications
 
     @property
     def models(self) -> CandidateModels:
-        """What scores candidates: both ways by masses and by formulas, and kinds of bonds."""
+        """The models that score candidates: both ways by masses and by formulas, kinds of bonds."""
         kinds = None
         if self.bond_classes_ is not None and self.bond_costs_ is not None:
             kinds = BondKinds(self.bond_classes_, self.bond_costs_)
@@ -331,10 +331,10 @@ class SpectrumIdentifier(PartsByName):
                 "pool must be a MoleculePool: MoleculePool.open(path). Got "
                 f"{type(pool).__name__} instead."
             )
-        own = getattr(pool, "fingerprint_settings", self.fingerprint_)
-        if dict(own) != self.fingerprint_:
+        settings = getattr(pool, "fingerprint_settings", self.fingerprint_)
+        if dict(settings) != self.fingerprint_:
             raise ValueError(
-                f"The pool has the fingerprints {dict(own)}, and the model was fitted on "
+                f"The pool has the fingerprints {dict(settings)}, and the model was fitted on "
                 f"{self.fingerprint_}: fit it with pool=, or build the pool with these."
             )
 
@@ -353,8 +353,8 @@ class SpectrumIdentifier(PartsByName):
         scores = ranking.coef @ columns
         cuts = Cuts.fitted(ranking.sizes, ranking.surprises, self.coverage)
         best = [
-            ranked(pairs.indices[own], scores[own], top, cuts, ranking.confidence)
-            for own in map(pairs.own, range(len(pairs)))
+            ranked(pairs.indices[entries], scores[entries], top, cuts, ranking.confidence)
+            for entries in map(pairs.entries, range(len(pairs)))
         ]
         return described(best, pool)
 
@@ -380,8 +380,8 @@ class SpectrumIdentifier(PartsByName):
         --------
         >>> from skout import SpectrumIdentifier
         >>> caffeine = ([110.0713, 138.0662], [50.0, 999.0], 195.0877)
-        >>> found = SpectrumIdentifier().explain(caffeine, "Cn1cnc2c1c(=O)n(C)c(=O)n2C")
-        >>> found.formula, round(found.share, 2)
+        >>> explanation = SpectrumIdentifier().explain(caffeine, "Cn1cnc2c1c(=O)n(C)c(=O)n2C")
+        >>> explanation.formula, round(explanation.share, 2)
         (('C5H8N3+', 'C6H8N3O+'), 1.0)
         """
         is_table = hasattr(spectrum, "record") or hasattr(spectrum, "row_numbers")
@@ -418,8 +418,8 @@ def _rankings(
         "random": random_order(several),
     }
     alike = held.of(held.alike)
-    own_formula = weighed(alike, groups, weights.alpha)
-    first, scores = calibrated(alike, own_formula)
+    formula_weights = weighed(alike, groups, weights.alpha)
+    first, scores = calibrated(alike, formula_weights)
     enough = len(first.sizes) >= _FEWEST_LISTS
     if enough:
         rankings["formula"] = {"spectrum": first}
@@ -431,9 +431,9 @@ def _rankings(
         rankings["mass"]["prior"] = _of_lists(held, both, fair)
         report |= _of_prior(held, fair, column, weights.scores, both.scores)
         if enough:
-            own = fair[held.alike]
-            both = with_prior(alike, own_formula, column[held.alike], own)
-            rankings["formula"]["prior"] = _of_lists(alike, both, own)
+            fair_alike = fair[held.alike]
+            both = with_prior(alike, formula_weights, column[held.alike], fair_alike)
+            rankings["formula"]["prior"] = _of_lists(alike, both, fair_alike)
     rankings.setdefault("formula", rankings["mass"])
     return rankings, report
 
@@ -447,9 +447,9 @@ def _fair(held: HeldOut, pairs: Pairs, candidates: Candidates, prior: np.ndarray
     """
     distinct, place = np.unique(pairs.indices, return_inverse=True)
     measured = np.isin(candidates.keys(distinct), candidates.measured.keys)[place]
-    own, unnamed = candidates.is_own(pairs.indices), prior == 0.0
-    telling = 2 * measured[unnamed & own].sum() > (unnamed & own).sum()
-    fair = own & ~unnamed if telling else own
+    in_pool, unnamed = candidates.is_from_pool(pairs.indices), prior == 0.0
+    telling = 2 * measured[unnamed & in_pool].sum() > (unnamed & in_pool).sum()
+    fair = in_pool & ~unnamed if telling else in_pool
     truths = np.maximum.reduceat(held.right & fair, held.indptr[:-1])
     return fair & held.each(truths)
 
@@ -459,21 +459,21 @@ def _of_lists(held: HeldOut, weights: Weights, fair: np.ndarray) -> CandidateRan
 
     A pool of lists has no others, and where it has, those on no list are less often the truth.
     """
-    some = held.of(fair)
-    if (np.diff(some.indptr) > 1).sum() < _FEWEST_LISTS:
+    listed = held.of(fair)
+    if (np.diff(listed.indptr) > 1).sum() < _FEWEST_LISTS:
         return calibrated(held, weights)[0]
-    return calibrated(some, replace(weights, scores=weights.scores[fair]))[0]
+    return calibrated(listed, replace(weights, scores=weights.scores[fair]))[0]
 
 
 def _of_prior(
     held: HeldOut, fair: np.ndarray, prior: np.ndarray, without: np.ndarray, both: np.ndarray
 ) -> dict[str, Any]:
-    """Return what is scored with a prior, without, and by it alone, of what it was learned from."""
+    """Return scores with the prior, without it, and by it alone, of candidates that are fair."""
     if not fair.any():
         return {}
-    some = held.of(fair)
+    listed = held.of(fair)
     # most candidates are on as many lists as others: these come in random order
     blind = prior + 1e-9 * np.random.default_rng(0).random(len(prior))
     columns = {"with_prior": both, "same_without_prior": without, "prior": blind}
-    right = some.split(some.right)
-    return {name: report_of(some.split(scores[fair]), right) for name, scores in columns.items()}
+    right = listed.split(listed.right)
+    return {name: report_of(listed.split(scores[fair]), right) for name, scores in columns.items()}

@@ -63,7 +63,7 @@ def _mass(mz: float, adduct: str) -> tuple[float, str]:
 
 
 def with_precursors(table: SpectraTable, masses: np.ndarray) -> SpectraTable:
-    """Return spectra whose precursor follows from mass and adduct where it is not given."""
+    """Return spectra; a precursor that is missing is computed from mass and adduct."""
     precursors = np.array(table["precursor_mz"], dtype=np.float64)
     for i in np.flatnonzero(np.isnan(precursors) & np.isfinite(masses)):
         try:
@@ -105,21 +105,23 @@ def read_library(
     """
     check_choice(on_error, "on_error", ("raise", "skip"))
     table = spectra_table(spectra)
-    texts = [str(one) for one in (table["smiles"] if smiles is None else smiles)]
+    texts = [str(text) for text in (table["smiles"] if smiles is None else smiles)]
     for name, values in (("smiles", texts), ("groups", groups)):
         if values is not None and len(values) != len(table):
             raise ValueError(
                 f"{name} must have one for each of {len(table)} spectra. Got {len(values)}."
             )
     if len(table) == 0:
-        raise ValueError("spectra is empty: give the spectra of at least some molecules.")
+        raise ValueError("spectra is empty: pass the spectra of a library, with a SMILES for each.")
     distinct = list(dict.fromkeys(texts))
-    known: dict[str, Any] = dict(zip(distinct, entries(distinct), strict=True))
-    exact = np.array([np.nan if known[text] is None else known[text].mass for text in texts])
+    molecule_of: dict[str, Any] = dict(zip(distinct, entries(distinct), strict=True))
+    exact = np.array(
+        [np.nan if molecule_of[text] is None else molecule_of[text].mass for text in texts]
+    )
     masses = neutral_masses(table)[0]
     table = with_precursors(table, exact)
     kept = _whole(table, texts, exact, on_error)
-    molecules = [known[texts[i]] for i in kept]
+    molecules = [molecule_of[texts[i]] for i in kept]
     names = np.array([entry.key for entry in molecules])
     keys, first, molecule = np.unique(names, return_index=True, return_inverse=True)
     labels = names if groups is None else np.asarray(groups)[kept]
@@ -157,7 +159,7 @@ def formula_of(molecule: Any) -> str:
 def _whole(
     table: SpectraTable, texts: Sequence[str], exact: np.ndarray, on_error: str
 ) -> np.ndarray:
-    """Return the rows that have all that a fit needs; tell of the others."""
+    """Return the rows that have a molecule and a precursor; raise or warn for the others."""
     faults = {}
     for i, text in enumerate(texts):
         if np.isnan(exact[i]):

@@ -32,11 +32,13 @@ class Queries:
     blank: list[Identification]  # without hits; those that cannot be searched have a note
     remarks: list[str]  # what to say of a compound even if it has hits
 
-    def identified(self, compound: int, found: dict[str, Any], seconds: float) -> Identification:
-        """Return the candidates of a compound."""
+    def identified(
+        self, compound: int, description: dict[str, Any], seconds: float
+    ) -> Identification:
+        """Return the identification of a compound from the fields of `described`."""
         none = "the pool has no molecule of its mass or formula."
-        note = self.remarks[compound] if found["hits"] else none
-        return replace(self.blank[compound], **found, seconds=seconds, note=note)
+        note = self.remarks[compound] if description["hits"] else none
+        return replace(self.blank[compound], **description, seconds=seconds, note=note)
 
 
 def read_queries(
@@ -71,10 +73,10 @@ def read_queries(
     compounds: dict[Any, list[int]] = {}  # in order of appearance; without a label, each alone
     for i, label in enumerate(labels):
         compounds.setdefault(label or i, []).append(i)
-    searched = [np.array([i for i in own if not notes[i]], np.intp) for own in compounds.values()]
+    searched = [np.array([i for i in rows if not notes[i]], np.intp) for rows in compounds.values()]
     leads = [
-        int(some[0]) if len(some) else own[0]
-        for some, own in zip(searched, compounds.values(), strict=True)
+        int(usable[0]) if len(usable) else rows[0]
+        for usable, rows in zip(searched, compounds.values(), strict=True)
     ]
     blank = [
         Identification(
@@ -120,42 +122,45 @@ class Batch(NamedTuple):
             return columns, self.pairs
         means, lists = [], []
         for k in range(len(self.compounds)):
-            own = [self.pairs.own(int(i)) for i in np.flatnonzero(self.compound_of == k)]
-            means.append(np.mean([columns[:, some] for some in own], axis=0))
-            lists.append(self.pairs.indices[own[0]])
+            slices = [self.pairs.entries(int(i)) for i in np.flatnonzero(self.compound_of == k)]
+            means.append(np.mean([columns[:, entries] for entries in slices], axis=0))
+            lists.append(self.pairs.indices[slices[0]])
         return np.concatenate(means, axis=1), Pairs.of(lists)
 
 
 def batches(queries: Queries, pool: Any, ppm: float, by: str) -> Iterator[Batch]:
     """Yield compounds of similar mass, and their candidates."""
     compounds: list[int] = []
-    found: list[np.ndarray] = []
-    known: dict[Any, np.ndarray] = {}  # spectra of one molecule ask for the same
+    lists: list[np.ndarray] = []
+    latest: dict[Any, np.ndarray] = {}  # spectra of one molecule have the same candidates
     for compound in queries.order:
         parts = []
         for i in queries.spectra[compound]:
             key = queries.formulas[i] if by == "formula" else float(queries.masses[i])
-            if key not in known:
-                known = {key: _looked_up(pool, key, ppm, by)}
-            parts.append(known[key])
-        own = functools.reduce(np.union1d, parts)
+            if key not in latest:
+                latest = {key: _candidates_of(pool, key, ppm, by)}
+            parts.append(latest[key])
+        candidates = functools.reduce(np.union1d, parts)
         size = len(queries.spectra[compound])
-        full = sum(map(len, found)) + size * len(own) > _MOST_PAIRS or len(found) >= _MOST_SPECTRA
+        full = (
+            sum(map(len, lists)) + size * len(candidates) > _MOST_PAIRS
+            or len(lists) >= _MOST_SPECTRA
+        )
         if compounds and full:
-            yield _batch(queries, compounds, found)
-            compounds, found = [], []
+            yield _batch(queries, compounds, lists)
+            compounds, lists = [], []
         compounds.append(compound)
-        found += [own] * size
+        lists += [candidates] * size
     if compounds:
-        yield _batch(queries, compounds, found)
+        yield _batch(queries, compounds, lists)
 
 
-def _batch(queries: Queries, compounds: list[int], found: list[np.ndarray]) -> Batch:
+def _batch(queries: Queries, compounds: list[int], lists: list[np.ndarray]) -> Batch:
     spectra = [queries.spectra[compound] for compound in compounds]
-    places = np.repeat(np.arange(len(compounds)), [len(own) for own in spectra])
-    return Batch(compounds, np.concatenate(spectra), places, Pairs.of(found))
+    places = np.repeat(np.arange(len(compounds)), [len(rows) for rows in spectra])
+    return Batch(compounds, np.concatenate(spectra), places, Pairs.of(lists))
 
 
-def _looked_up(pool: Any, key: Any, ppm: float, by: str) -> np.ndarray:
-    found = pool.by_formula(key) if by == "formula" else pool.by_mass(key, ppm)
-    return np.asarray(found, dtype=np.int64)
+def _candidates_of(pool: Any, key: Any, ppm: float, by: str) -> np.ndarray:
+    indices = pool.by_formula(key) if by == "formula" else pool.by_mass(key, ppm)
+    return np.asarray(indices, dtype=np.int64)

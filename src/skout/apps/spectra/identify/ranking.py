@@ -34,7 +34,7 @@ class HeldOut:
     alike: np.ndarray  # (pairs,) bool, which have the formula of the truth
 
     def of(self, pairs: np.ndarray) -> HeldOut:
-        """Return some of the candidates, (pairs,) bool, and the spectra that have any."""
+        """Return the candidates that `pairs`, bool, marks, and the spectra that have any."""
         counts = np.add.reduceat(pairs, self.indptr[:-1], dtype=np.intp)
         kept = counts > 0
         return HeldOut(
@@ -65,12 +65,12 @@ class CandidateRanking:
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> CandidateRanking:
-        """Return what `state` said."""
+        """Return the ranking that `state` was read from."""
         return cls(**state | {"confidence": Confidence(*state["confidence"])})
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a file can hold."""
+        """The ranking as a dict of arrays and tuples, which a file can hold."""
         return vars(self) | {"confidence": tuple(self.confidence)}
 
 
@@ -84,7 +84,7 @@ class Weights:
 
 
 def weighed(held: HeldOut, groups: np.ndarray, alpha: float | None = None) -> Weights:
-    """Return how much columns count; `alpha` is chosen by folds where it is None.
+    """Return coefficients of columns; `alpha` is chosen by folds where it is None.
 
     Columns of one number in `groups` are on one scale, so that rare ones are drawn to 0.
     """
@@ -101,8 +101,8 @@ def weighed(held: HeldOut, groups: np.ndarray, alpha: float | None = None) -> We
     for k in np.unique(held.fold):
         others = np.flatnonzero(lists.fold != k)
         if len(others):
-            own = listwise_coefficients(lists.of(others), alpha) / scale
-            scores[fold == k] = own @ held.columns[:, fold == k]
+            fold_coef = listwise_coefficients(lists.of(others), alpha) / scale
+            scores[fold == k] = fold_coef @ held.columns[:, fold == k]
     return Weights(coef, scores, alpha)
 
 
@@ -130,13 +130,15 @@ def calibrated(held: HeldOut, weights: Weights) -> tuple[CandidateRanking, dict[
     p = [confidence.of(s) for s in scores]
     sizes = np.diff(held.indptr)
     several = sizes > 1  # one candidate is always right, and teaches nothing
-    surprises = np.array([surprise(one, t) for one, t in zip(p, right, strict=True)])
+    surprises = np.array(
+        [surprise(probability, t) for probability, t in zip(p, right, strict=True)]
+    )
     report = report_of(scores, right)
-    sure = np.array([one.max() for one in p])[several]
+    best_probability = np.array([probability.max() for probability in p])[several]
     if several.any():
         hits = np.array([truth_rank(s, t) <= 1.0 for s, t in zip(scores, right, strict=True)])
-        report["calibration_error"] = calibration_error(sure, hits[several])
-        report["mean_confidence"] = float(sure.mean())
+        report["calibration_error"] = calibration_error(best_probability, hits[several])
+        report["mean_confidence"] = float(best_probability.mean())
     return CandidateRanking(weights.coef, confidence, sizes[several], surprises[several]), report
 
 
@@ -169,11 +171,11 @@ def report_of(scores: list[np.ndarray], right: list[np.ndarray]) -> dict[str, An
         "top_10": rank <= 10.0,
         "mrr_25": np.where(rank <= _TOP, 1.0 / rank, 0.0),
     }
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for name, value in values.items():
-        found[name] = float(np.mean(value)) if n else float("nan")
-        found[f"{name}_se"] = float(np.std(value, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    return found
+        report[name] = float(np.mean(value)) if n else float("nan")
+        report[f"{name}_se"] = float(np.std(value, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return report
 
 
 def random_order(sizes: np.ndarray) -> dict[str, float]:

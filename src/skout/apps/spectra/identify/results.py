@@ -79,10 +79,10 @@ class Identification:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what JSON can hold: None stands for numbers that are not known."""
-        found = asdict(self)
+        values = asdict(self)
         for name in ("precursor_mz", "mass"):
-            found[name] = None if math.isnan(found[name]) else found[name]
-        return found | {"hits": list(found["hits"])}
+            values[name] = None if math.isnan(values[name]) else values[name]
+        return values | {"hits": list(values["hits"])}
 
 
 @dataclass(frozen=True)

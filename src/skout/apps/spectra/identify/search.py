@@ -28,12 +28,12 @@ class Pairs(PerQuery):
     indices: np.ndarray
 
     @classmethod
-    def of(cls, found: list[np.ndarray]) -> Pairs:
+    def of(cls, lists: list[np.ndarray]) -> Pairs:
         """Return the candidates of each spectrum, one array for each."""
-        indptr = np.cumsum([0, *map(len, found)])
-        return cls(indptr, np.concatenate([np.empty(0, dtype=np.int64), *found]).astype(np.int64))
+        indptr = np.cumsum([0, *map(len, lists)])
+        return cls(indptr, np.concatenate([np.empty(0, dtype=np.int64), *lists]).astype(np.int64))
 
-    def own(self, i: int) -> slice:
+    def entries(self, i: int) -> slice:
         """Return where the candidates of spectrum i are."""
         return slice(int(self.indptr[i]), int(self.indptr[i + 1]))
 
@@ -49,17 +49,17 @@ def pair_scores(
     distinct, number = np.unique(pairs.indices, return_inverse=True)
     query, order = pairs.query_of, np.argsort(number, kind="stable")
     parts = []
-    for some in row_slices(len(distinct), _BLOCK):
-        first, last = np.searchsorted(number, (some.start, some.stop), sorter=order)
+    for block in row_slices(len(distinct), _BLOCK):
+        first, last = np.searchsorted(number, (block.start, block.stop), sorter=order)
         entries = order[first:last]
         entries = entries[np.argsort(query[entries], kind="stable")]
         rows, counts = np.unique(query[entries], return_counts=True)
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        own = CandidateSets(fingerprints(distinct[some]), indptr, number[entries] - some.start)
-        parts.append((entries, score(rows, own)))
+        sets = CandidateSets(fingerprints(distinct[block]), indptr, number[entries] - block.start)
+        parts.append((entries, score(rows, sets)))
     out = np.empty((n_ways, len(number)))
-    for entries, found in parts:
-        out[:, entries] = found
+    for entries, scores in parts:
+        out[:, entries] = scores
     return out
 
 
@@ -82,30 +82,30 @@ def ranked(
     order = np.lexsort((index, -scores))[:top]
     if len(scores) == 0:
         return Best(index, scores, scores, scores.astype(bool), 0, 0)
-    sure = confidence.of(scores)
-    inside = cuts.of(sure)
-    best = (index[order], scores[order], sure[order], inside[order])
+    probability = confidence.of(scores)
+    inside = cuts.of(probability)
+    best = (index[order], scores[order], probability[order], inside[order])
     return Best(*best, len(scores), int(inside.sum()))
 
 
-def described(found: list[Best], pool: Any) -> list[dict[str, Any]]:
-    """Return what an `Identification` says of candidates; the pool is asked once for all."""
-    index = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in found)])
+def described(ranked_lists: list[Best], pool: Any) -> list[dict[str, Any]]:
+    """Return the fields of an `Identification` for each list; the pool is read once for all."""
+    index = np.concatenate([np.empty(0, dtype=np.int64), *(best.rows for best in ranked_lists)])
     distinct, place = np.unique(index, return_inverse=True)
     columns = (pool.smiles, pool.names, pool.formulas, pool.masses)
     facts = [column(distinct) for column in columns] if len(distinct) else [[]] * 4
-    places = np.split(place, np.cumsum([len(one.rows) for one in found])[:-1])
+    places = np.split(place, np.cumsum([len(best.rows) for best in ranked_lists])[:-1])
     return [
         {
-            "hits": tuple(_hits(one, own, facts)),
-            "n_candidates": one.n_candidates,
-            "n_in_set": one.n_in_set,
+            "hits": tuple(_hits(best, numbers, facts)),
+            "n_candidates": best.n_candidates,
+            "n_in_set": best.n_in_set,
         }
-        for one, own in zip(found, places, strict=True)
+        for best, numbers in zip(ranked_lists, places, strict=True)
     ]
 
 
-def _hits(one: Best, place: np.ndarray, facts: list[Any]) -> Iterator[Hit]:
+def _hits(best: Best, place: np.ndarray, facts: list[Any]) -> Iterator[Hit]:
     smiles, names, formulas, masses = facts
     for row, j in enumerate(place):
         yield Hit(
@@ -114,8 +114,8 @@ def _hits(one: Best, place: np.ndarray, facts: list[Any]) -> Iterator[Hit]:
             name=str(names[j]),
             formula=str(formulas[j]),
             mass=float(masses[j]),
-            score=float(one.score[row]),
-            confidence=float(one.confidence[row]),
-            in_set=bool(one.in_set[row]),
-            index=int(one.rows[row]),
+            score=float(best.score[row]),
+            confidence=float(best.confidence[row]),
+            in_set=bool(best.in_set[row]),
+            index=int(best.rows[row]),
         )

@@ -28,7 +28,7 @@ _NEAREST = 50
 
 @dataclass(frozen=True)
 class Candidates:
-    """What held-out spectra choose from: molecules of a pool, then those of the library."""
+    """Candidates of held-out spectra: molecules of a pool, then those of the library."""
 
     pool: Any  # MoleculePool or None
     ppm: float
@@ -42,32 +42,32 @@ class Candidates:
     def of(self, mass: float, molecule: int) -> np.ndarray:
         """Return the candidates of a spectrum, the truth among them."""
         if self.pool is None:
-            near = np.argsort(np.abs(self.measured.exact - mass), kind="stable")[:_NEAREST]
-            return np.union1d(near, molecule)
-        found = np.asarray(self.pool.by_mass(mass, self.ppm), dtype=np.int64)
-        has_truth = (self.pool.keys(found) == self.measured.keys[molecule]).any()
-        return found if has_truth else np.append(found, self.size + molecule)
+            nearest = np.argsort(np.abs(self.measured.exact - mass), kind="stable")[:_NEAREST]
+            return np.union1d(nearest, molecule)
+        indices = np.asarray(self.pool.by_mass(mass, self.ppm), dtype=np.int64)
+        has_truth = (self.pool.keys(indices) == self.measured.keys[molecule]).any()
+        return indices if has_truth else np.append(indices, self.size + molecule)
 
     def reaches(self) -> np.ndarray:
-        """Return whether the mass of each spectrum leads to its molecule; no pool needs it to."""
+        """Return which spectra have the mass of their molecule within ppm; without a pool, all."""
         library = self.measured
         if self.pool is None:
             return np.ones(len(library.masses), dtype=bool)
         exact = library.exact[library.molecule]
-        near = np.abs(library.masses - exact) <= 1e-6 * self.ppm * exact
-        if not near.any():
+        within = np.abs(library.masses - exact) <= 1e-6 * self.ppm * exact
+        if not within.any():
             raise ValueError(
                 f"No spectrum of the library has the mass of its molecule within {self.ppm:g} ppm: "
                 "give a larger ppm, and check precursors and adducts."
             )
-        return near
+        return within
 
-    def is_own(self, indices: np.ndarray) -> np.ndarray:
-        """Return which candidates were not put among those of a pool because they are a truth."""
+    def is_from_pool(self, indices: np.ndarray) -> np.ndarray:
+        """Return which candidates the pool has, (pairs,) bool; others are truths that it lacks."""
         return np.asarray((self.pool is None) | (indices < self.size))
 
     def facts(self, held: np.ndarray) -> dict[str, Any]:
-        """Return what to say of held-out spectra, their candidates and the library."""
+        """Return the numbers of held-out spectra, molecules and candidates for the report."""
         library = self.measured
         return {
             "n_held_out": len(held),
@@ -95,11 +95,11 @@ class Candidates:
     def keys(self, indices: np.ndarray) -> np.ndarray:
         return np.concatenate(self._parts(indices, "keys", self.measured.keys))
 
-    def _parts(self, indices: np.ndarray, name: str, own: Any) -> list[Any]:
+    def _parts(self, indices: np.ndarray, name: str, library_column: Any) -> list[Any]:
         """Return a column of candidates, in increasing order: of the pool, then of the library."""
         split = int(np.searchsorted(indices, self.size))
         parts = [getattr(self.pool, name)(indices[:split])] if split else []
-        return [*parts, own[indices[split:] - self.size]]
+        return [*parts, library_column[indices[split:] - self.size]]
 
 
 def held_out(
@@ -113,7 +113,7 @@ def held_out(
     cv: int,
     n_validation: int,
     rng: np.random.Generator,
-    tell: Callable[[], Any] = lambda: None,
+    progress: Callable[[], Any] = lambda: None,
 ) -> tuple[np.ndarray, Pairs, HeldOut]:
     """Return held-out spectra, their candidates, and the columns of these.
 
@@ -121,20 +121,22 @@ def held_out(
     out, or one of each molecule and laboratory; of a large laboratory no more than of others, as
     far as these have as many.
     """
-    asked = np.flatnonzero(candidates.reaches())
+    chosen = np.flatnonzero(candidates.reaches())
     blocks = library.groups if library.laboratory is None else library.laboratory
-    same = np.unique(np.stack([library.groups[asked], blocks[asked]]), axis=1, return_inverse=True)
-    asked = rng.permutation(asked[few_a_group(same[1].ravel(), 1, rng)])
-    asked = np.sort(asked[np.argsort(_places(blocks[asked]), kind="stable")[:n_validation]])
-    fold = np.zeros(len(asked), dtype=np.intp)
-    for k, (_, test) in enumerate(deal(cv, len(asked), random_state=rng, groups=blocks[asked])):
+    same = np.unique(
+        np.stack([library.groups[chosen], blocks[chosen]]), axis=1, return_inverse=True
+    )
+    chosen = rng.permutation(chosen[few_a_group(same[1].ravel(), 1, rng)])
+    chosen = np.sort(chosen[np.argsort(_places(blocks[chosen]), kind="stable")[:n_validation]])
+    fold = np.zeros(len(chosen), dtype=np.intp)
+    for k, (_, test) in enumerate(deal(cv, len(chosen), random_state=rng, groups=blocks[chosen])):
         fold[test] = k
     order = np.argsort(fold, kind="stable")
-    asked, fold = asked[order], fold[order]
+    chosen, fold = chosen[order], fold[order]
     columns = [np.empty((len(scale_groups(kinds)), 0))]
-    lists = [candidates.of(library.masses[i], library.molecule[i]) for i in asked]
+    lists = [candidates.of(library.masses[i], library.molecule[i]) for i in chosen]
     for k in range(fold.max() + 1):
-        held = asked[fold == k]
+        held = chosen[fold == k]
         seen = np.isin(library.groups[rows], library.groups[held])
         if library.laboratory is not None:
             seen |= np.isin(library.laboratory[rows], library.laboratory[held])
@@ -143,16 +145,16 @@ def held_out(
         if len(np.unique(library.groups[rows[train]])) < 2:
             raise ValueError("cv leaves fewer than two molecules to learn from: give more folds.")
         ways = design.ways(X[train], candidates.bits[molecule], molecule)
-        pairs = Pairs.of([own for own, f in zip(lists, fold, strict=True) if f == k])
+        pairs = Pairs.of([indices for indices, f in zip(lists, fold, strict=True) if f == k])
         models = CandidateModels(*ways, kinds)
         columns.append(candidate_columns(models, library.ions.take(held), pairs, candidates))
-        tell()
+        progress()
     pairs = Pairs.of(lists)
     distinct, number = np.unique(pairs.indices, return_inverse=True)
-    molecule = library.molecule[asked][pairs.query_of]
+    molecule = library.molecule[chosen][pairs.query_of]
     right = candidates.keys(distinct)[number] == library.keys[molecule]
     alike = candidates.formulas(distinct)[number] == library.formulas[molecule]
-    return asked, pairs, HeldOut(np.concatenate(columns, axis=1), pairs.indptr, right, fold, alike)
+    return chosen, pairs, HeldOut(np.concatenate(columns, axis=1), pairs.indptr, right, fold, alike)
 
 
 def _places(labels: np.ndarray) -> np.ndarray:

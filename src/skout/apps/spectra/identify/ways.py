@@ -38,7 +38,7 @@ class BothWays(BaseEstimator):
     Parameters
     ----------
     spectra : KernelMap
-        From spectra x to [f(x), z_x(x)]: predicted coordinates of molecules, and own ones.
+        From spectra x to [f(x), z_x(x)]: predicted coordinates of molecules, and those of x.
     backward, forward : KernelMap
         From molecules y to their coordinates z(y), and to predicted ones of spectra, g(y).
     """
@@ -50,7 +50,7 @@ class BothWays(BaseEstimator):
 
     @classmethod
     def of(cls, model: TwoWay) -> BothWays:
-        """Return those of a model whose ways have the same landmarks among spectra."""
+        """Return both ways of a fitted model that has the same landmarks of spectra in both."""
         back, inputs = model.regressor_.regressor, model.regressor_.inputs
         outputs, forward = model.output_basis_.outputs, model.output_basis_.regressor
         whiten = inputs.components_.T
@@ -72,9 +72,9 @@ class BothWays(BaseEstimator):
         squares = np.einsum("ij,ij->i", g, g)
         back, products = np.empty((2, len(sets.indices)))
         for i, (a, b) in enumerate(pairwise(sets.indptr)):
-            own = sets.indices[a:b]
-            back[a:b] = 2.0 * (z[own] @ F[i, :p]) - 1.0
-            products[a:b] = 2.0 * (g[own] @ F[i, p:])
+            rows = sets.indices[a:b]
+            back[a:b] = 2.0 * (z[rows] @ F[i, :p]) - 1.0
+            products[a:b] = 2.0 * (g[rows] @ F[i, p:])
         lengths = np.linalg.norm(F[:, p:], axis=1)[sets.query_of]
         both = np.maximum(lengths * np.sqrt(squares[sets.indices]), np.finfo(np.float64).tiny)
         cosine = products / both - 1.0

@@ -25,11 +25,11 @@ from skout.dev import check_choice, check_number, chemistry, only_one
 from skout.molecules import fingerprints
 
 from ..readers.molecules import is_molecule_file, stream_molecules
-from .parts import SHOWN, is_whole, make_part, merge, told
+from .parts import SHOWN, is_whole, make_part, merge, part_counts
 from .priors import has_prior, prior_of
 from .segments import Manifest, Segment, segment_name
 
-#: Fingerprints of pools and of models, unless others are given.
+#: Fingerprints of pools and of models, unless others are passed.
 SETTINGS: dict[str, Any] = {
     "kind": ["morgan", "counts", "pairs", "rdkit", "maccs"],
     "n_bits": 2048,
@@ -116,7 +116,7 @@ def _version() -> str:
 
 @contextmanager
 def _place(path: Path) -> Iterator[Path]:
-    """Yield the folder for batches, which stays after an error where it has some."""
+    """Yield the folder for batches, which stays after an error where it has batches."""
     place = path.with_name(f"{path.name}.building")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {place.parent}: make it first.")
@@ -157,7 +157,7 @@ def _merged(
     paths = _parts(_molecules(source, work), place, settings, work)
     if not paths:
         return None
-    _tell_invalid(paths, work.on_error)
+    _report_invalid(paths, work.on_error)
     shutil.rmtree(place / "segment", ignore_errors=True)
     return merge(paths, place / "segment", known)
 
@@ -220,34 +220,34 @@ def _parts(
             run(jobs)
             bar.update(sum(map(len, group)))
             if work.on_error == "raise":
-                _tell_invalid(paths[-len(group) :], "raise")
+                _report_invalid(paths[-len(group) :], "raise")
     return paths
 
 
 def _batches(molecules: Iterator[Molecule], size: int, most: int) -> list[list[Molecule]]:
     """Return the next batches, none at the end."""
-    found = (list(islice(molecules, size)) for _ in range(most))
-    return [batch for batch in found if batch]
+    batches = (list(islice(molecules, size)) for _ in range(most))
+    return [batch for batch in batches if batch]
 
 
 def _digest(batch: list[Molecule], settings: Mapping[str, Any]) -> str:
-    """Return what a part depends on, in 16 digits."""
+    """Return a digest of all that a part depends on, in 16 digits."""
     head = json.dumps([_version(), dict(settings)], sort_keys=True)
     text = "\n".join([head, *("\t".join(map(str, molecule)) for molecule in batch)])
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _tell_invalid(paths: list[Path], on_error: str) -> None:
+def _report_invalid(paths: list[Path], on_error: str) -> None:
     """Raise, or warn, where SMILES are invalid."""
-    counts = [told(path) for path in paths]
-    invalid = sum(one.invalid for one in counts)
+    counts = [part_counts(path) for path in paths]
+    invalid = sum(part.invalid for part in counts)
     if not invalid:
         return
-    shown = [text for one in counts for text in one.shown][:SHOWN]
+    shown = [text for part in counts for text in part.shown][:SHOWN]
     more = f" and {invalid - len(shown)} more" if invalid > len(shown) else ""
-    found = f"{invalid} of {sum(one.read for one in counts)} SMILES are invalid"
+    problem = f"{invalid} of {sum(part.read for part in counts)} SMILES are invalid"
     if on_error == "raise":
         raise ValueError(
-            f'{found}: {", ".join(shown)}{more}. Mend them, or leave such out with on_error="skip".'
+            f'{problem}: {", ".join(shown)}{more}. Mend them, or leave them out: on_error="skip".'
         )
-    warnings.warn(f"{found} and left out: {', '.join(shown)}{more}.", stacklevel=5)
+    warnings.warn(f"{problem} and left out: {', '.join(shown)}{more}.", stacklevel=5)

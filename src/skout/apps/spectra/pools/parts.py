@@ -67,7 +67,7 @@ def _joined(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Told:
+class PartCounts:
     """How many molecules a part had, how many of them are invalid, and the first of these."""
 
     read: int
@@ -75,11 +75,11 @@ class Told:
     shown: list[str]
 
 
-def told(path: Path) -> Told:
-    """Return what a part tells of its batch."""
+def part_counts(path: Path) -> PartCounts:
+    """Return the counts of molecules in the batch of a part."""
     with np.load(path, allow_pickle=False) as part:
         read, invalid = part["counts"].tolist()
-        return Told(read, invalid, json.loads(part["shown"].tobytes()))
+        return PartCounts(read, invalid, json.loads(part["shown"].tobytes()))
 
 
 def is_whole(path: Path) -> bool:
@@ -116,21 +116,21 @@ def merge(
     _write_texts(folder, "smiles", paths, columns["smiles_length"], rows)
     _write_texts(folder, "name", paths, columns["name_length"], named)
     _write_words(folder, paths, columns, rows)
-    counts = [told(path) for path in paths]
-    read, invalid = sum(one.read for one in counts), sum(one.invalid for one in counts)
+    counts = [part_counts(path) for path in paths]
+    read, invalid = sum(part.read for part in counts), sum(part.invalid for part in counts)
     repeated = read - invalid - len(rows)
     return sealed(folder, molecules=len(rows), read=read, invalid=invalid, repeated=repeated)
 
 
 def _columns(paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Return the small columns of all parts, one behind the other."""
+    """Return the small columns of all parts, concatenated."""
     names = ("mass", "prior", "key", "formula", "smiles_length", "name_length")
-    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for path in paths:
         with np.load(path, allow_pickle=False) as part:
             for name in names:
-                found[name].append(part[name])
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+                pieces[name].append(part[name])
+    return {name: np.concatenate(parts) for name, parts in pieces.items()}
 
 
 def _choose(
@@ -144,8 +144,8 @@ def _choose(
     codes, place = np.unique(code.reshape(-1)[with_name], return_index=True)
     named[codes] = with_name[place]
     new = np.ones(len(keys), dtype=bool)
-    for some in known:
-        new &= ~np.isin(keys, some)
+    for known_keys in known:
+        new &= ~np.isin(keys, known_keys)
     prior = np.bincount(code.reshape(-1), columns["prior"], minlength=len(keys))
     first, named, prior = first[new], named[new], prior[new]
     order = np.lexsort([first, columns["mass"][first]])
@@ -172,23 +172,23 @@ def _write_formulas(folder: Path, formulas: np.ndarray) -> None:
 def _write_texts(
     folder: Path, name: str, paths: Sequence[Path], lengths: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Put the texts of some rows of the parts, in this order, behind each other."""
+    """Write the texts of `rows` of the parts, in this order, one after the other."""
     starts = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
     _write(folder, f"{name}_start", starts)
     out = new_map(folder / f"{name}_text.npy", (int(starts[-1]),), np.uint8)
     arrays = (f"{name}_length", f"{name}_text")
-    for here, own, text in _placed(paths, arrays, len(lengths), rows):
+    for here, part_lengths, text in _placed(paths, arrays, len(lengths), rows):
         wanted = here >= 0
-        begins = np.cumsum(own) - own
-        source = spans(begins[wanted], own[wanted])
-        out[spans(starts[here[wanted]], own[wanted])] = text[source]
+        begins = np.cumsum(part_lengths) - part_lengths
+        source = spans(begins[wanted], part_lengths[wanted])
+        out[spans(starts[here[wanted]], part_lengths[wanted])] = text[source]
     out.flush()
 
 
 def _write_words(
     folder: Path, paths: Sequence[Path], columns: Mapping[str, np.ndarray], rows: np.ndarray
 ) -> None:
-    """Put the fingerprints of some rows of the parts in this order."""
+    """Write the fingerprints of `rows` of the parts in this order."""
     out = None
     for here, words in _placed(paths, ("words",), len(columns["mass"]), rows):
         if out is None and len(words):

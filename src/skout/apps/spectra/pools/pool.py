@@ -26,7 +26,7 @@ class MoleculePool:
     Before an array is read for the first time, its SHA-256 is compared with that of the manifest. A
     pickle is the path.
 
-    Molecules are standardised: the largest fragment (of salts), neutralised where this needs no
+    Molecules are standardized: the largest fragment (of salts), neutralized where this needs no
     more than moving protons. Of molecules with the same skeleton, the first block of the
     InChIKey, the first is kept, so that stereoisomers and tautomers by mobile hydrogens are one;
     it has the first name that any of them has.
@@ -44,12 +44,12 @@ class MoleculePool:
     >>> pool = MoleculePool.build([("CCO", "ethanol"), "COC", (sugar, "sugar")], path)
     >>> pool
     <MoleculePool: 3 molecules, morgan+counts+pairs+rdkit+maccs fingerprints of 8359 bits>
-    >>> found = pool.by_mass(46.0419, ppm=10)
-    >>> list(pool.smiles(found)), list(pool.names(found))
+    >>> indices = pool.by_mass(46.0419, ppm=10)
+    >>> list(pool.smiles(indices)), list(pool.names(indices))
     (['CCO', 'COC'], ['ethanol', ''])
     >>> pool.smiles(pool.by_formula("C6H12O6"))
     array(['OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O'], dtype=object)
-    >>> pool.fingerprints(found)
+    >>> pool.fingerprints(indices)
     <PackedBits: 2 rows of 8359 bits, float64>
     >>> pool.append(["CCN", "OCC"])  # one of them is new
     1
@@ -63,9 +63,13 @@ class MoleculePool:
 
     def _take(self, manifest: Manifest) -> None:
         # those that are open already stay, with what was compared
-        known = {one.folder.name: one for one in self._segments if one.record in manifest.segments}
+        open_segments = {
+            segment.folder.name: segment
+            for segment in self._segments
+            if segment.record in manifest.segments
+        }
         self._segments = [
-            known.get(record["folder"]) or Segment(self.path, record, verify=self._verify)
+            open_segments.get(record["folder"]) or Segment(self.path, record, verify=self._verify)
             for record in manifest.segments
         ]
         if any(segment.n_words != -(-manifest.n_bits // 64) for segment in self._segments):
@@ -243,8 +247,8 @@ class MoleculePool:
         check_number(mass, "mass", low=0)
         check_number(ppm, "ppm", low=0)
         width = 1e-6 * ppm * mass
-        found = [segment.between(mass - width, mass + width) for segment in self._segments]
-        return self._joined(found, lambda indices: np.abs(self.masses(indices) - mass))
+        rows = [segment.between(mass - width, mass + width) for segment in self._segments]
+        return self._joined(rows, lambda indices: np.abs(self.masses(indices) - mass))
 
     def by_formula(self, formula: str) -> np.ndarray:
         """Return the molecules of a formula, by their numbers.
@@ -267,7 +271,7 @@ class MoleculePool:
         Parameters
         ----------
         keys : list of str
-            InChIKeys, of which only the skeleton, the first 14 letters, is looked at.
+            InChIKeys, of which only the skeleton, the first 14 letters, is compared.
 
         Returns
         -------
@@ -279,15 +283,17 @@ class MoleculePool:
         wanted = np.array([str(key)[:14].encode("ascii", "replace") for key in keys], dtype="S14")
         out = np.full(len(wanted), -1, dtype=np.int64)
         for segment, start in zip(self._segments, self._starts, strict=False):
-            found = segment.of_keys(wanted)
-            out[found >= 0] = found[found >= 0] + start
+            rows = segment.of_keys(wanted)
+            out[rows >= 0] = rows[rows >= 0] + start
         return out
 
     def _joined(
-        self, found: list[np.ndarray], order: Callable[[np.ndarray], np.ndarray] | None = None
+        self,
+        rows_by_segment: list[np.ndarray],
+        order: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Return rows of segments as numbers of the pool, sorted by a value if one is given."""
-        parts = [rows + start for rows, start in zip(found, self._starts, strict=False)]
+        """Return rows of segments as numbers of the pool, sorted by `order` unless it is None."""
+        parts = [rows + start for rows, start in zip(rows_by_segment, self._starts, strict=False)]
         indices = np.sort(np.concatenate(parts).astype(np.int64))
         return indices if order is None else indices[np.argsort(order(indices), kind="stable")]
 
@@ -356,14 +362,14 @@ class MoleculePool:
         return out
 
     def _checked(self, indices: Any) -> np.ndarray:
-        found = np.atleast_1d(np.asarray(indices))
-        if found.size == 0:
+        numbers = np.atleast_1d(np.asarray(indices))
+        if numbers.size == 0:
             return np.empty(0, dtype=np.int64)
-        if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
             raise TypeError(f"indices must be integers. Got {indices!r} instead.")
-        if found.min() < 0 or found.max() >= len(self):
+        if numbers.min() < 0 or numbers.max() >= len(self):
             raise IndexError(
                 f"indices must be from 0 to {len(self) - 1}. "
-                f"Got {found.min()} to {found.max()} instead."
+                f"Got {numbers.min()} to {numbers.max()} instead."
             )
-        return found.astype(np.int64, copy=False)
+        return numbers.astype(np.int64, copy=False)

@@ -51,7 +51,7 @@ def segment_name(number: int) -> str:
 
 
 def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return start, start + 1, ..., start + length - 1 for each start, one behind the other."""
+    """Return start, start + 1, ..., start + length - 1 for each start, concatenated."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
@@ -64,7 +64,7 @@ class Texts:
         self.text, self.starts = text, starts
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return some of the texts, an array of str."""
+        """Return the texts of these rows, an array of str."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
         if np.any(begins > ends) or np.any(begins < 0) or np.any(ends > len(self.text)):
             raise FileError("The pool is damaged: texts lie outside of their file.")
@@ -73,8 +73,8 @@ class Texts:
         out[:] = [self.text[a:b].tobytes().decode("utf-8", "replace") for a, b in pairs]
         return out
 
-    def one(self, row: int) -> str:
-        """Return one of the texts."""
+    def at(self, row: int) -> str:
+        """Return the text of a row."""
         return str(self.take(np.array([row]))[0])
 
 
@@ -185,25 +185,25 @@ class Segment:
         low, high = 0, len(texts.starts) - 1
         while low < high:  # the first formula that is not below
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if texts.one(middle) < formula else (low, middle)
-        if low == len(texts.starts) - 1 or texts.one(low) != formula:
+            low, high = (middle + 1, high) if texts.at(middle) < formula else (low, middle)
+        if low == len(texts.starts) - 1 or texts.at(low) != formula:
             return np.empty(0, dtype=np.int64)
         starts = self._array("formula_rows")
         rows = self._array("formula_order")[starts[low] : starts[low + 1]]
         return self._within(rows, len(self), "formula_order")
 
-    def _within(self, found: np.ndarray, n: int, name: str) -> np.ndarray:
-        """Return numbers below n; files that were damaged may have others."""
-        if len(found) and not 0 <= found.min() <= found.max() < n:
+    def _within(self, numbers: np.ndarray, n: int, name: str) -> np.ndarray:
+        """Return the numbers, or raise where a damaged file has others than 0 to n - 1."""
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < n:
             raise self._damaged(f"{name}.npy has numbers out of bounds")
-        return found
+        return numbers
 
     def of_keys(self, wanted: np.ndarray) -> np.ndarray:
         """Return the row of each key, -1 where there is none."""
         keys, order = self.all_keys, self._array("key_order")
         try:
             place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-        except ValueError as error:  # of NumPy, on its way
+        except ValueError as error:  # raised by NumPy in searchsorted
             raise self._damaged("key_order.npy has numbers out of bounds") from error
         rows = self._within(order[place], len(self), "key_order")
         return np.where(keys[rows] == wanted, rows, -1)
@@ -241,7 +241,7 @@ def digest_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a pool is made of."""
+    """The settings of a pool and the records of its segments, as manifest.json has them."""
 
     fingerprints: dict[str, Any]  # settings of `skout.molecules.fingerprints`
     n_bits: int  # of a fingerprint, of all kinds together
@@ -259,19 +259,22 @@ class Manifest:
                 "Make one with MoleculePool.build or `skout pool build`."
             )
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            _must(isinstance(found, dict), "contents", found)
-            known, digest = found["pool"], found["digest"]
-            _must(isinstance(known, dict), "pool", known)
-            _must(known["format"] == _FORMAT, "format", known["format"])
-            _must(_is_count(known["version"]), "version", known["version"])
-            if known["version"] > _VERSION:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            _must(isinstance(manifest, dict), "contents", manifest)
+            contents, digest = manifest["pool"], manifest["digest"]
+            _must(isinstance(contents, dict), "pool", contents)
+            _must(contents["format"] == _FORMAT, "format", contents["format"])
+            _must(_is_count(contents["version"]), "version", contents["version"])
+            if contents["version"] > _VERSION:
                 raise NotImplementedError
-            if _digest(known) != digest:
+            if _digest(contents) != digest:
                 raise ValueError("it is not as it was written")
-            _check_manifest(known)
+            _check_manifest(contents)
             return cls(
-                known["fingerprints"], known["n_bits"], known["rdkit"], tuple(known["segments"])
+                contents["fingerprints"],
+                contents["n_bits"],
+                contents["rdkit"],
+                tuple(contents["segments"]),
             )
         except NotImplementedError:
             raise FileError(f"{pool} was made by a newer skout: upgrade to open it.") from None
@@ -283,11 +286,11 @@ class Manifest:
         """Write the manifest, in the place of the old one in a single step."""
         has_prior = any("prior.npy" in record["files"] for record in self.segments)
         version = _VERSION if has_prior else 1  # which an older skout can open, too
-        known = {"format": _FORMAT, "version": version, **vars(self)}
-        known["segments"] = list(self.segments)
-        found = {"digest": _digest(known), "pool": known}
+        contents = {"format": _FORMAT, "version": version, **vars(self)}
+        contents["segments"] = list(self.segments)
+        manifest = {"digest": _digest(contents), "pool": contents}
         with replacing(pool / MANIFEST) as part:
-            part.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
     def about(self) -> dict[str, Any]:
         """Return numbers of molecules and bytes, and settings."""
@@ -306,21 +309,21 @@ class Manifest:
         }
 
 
-def _digest(known: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+def _digest(contents: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
-def _check_manifest(known: dict[str, Any]) -> None:
+def _check_manifest(contents: dict[str, Any]) -> None:
     """Raise a ValueError that names what is of another kind than this code writes."""
-    settings, segments = known["fingerprints"], known["segments"]
+    settings, segments = contents["fingerprints"], contents["segments"]
     _must(isinstance(settings, dict), "fingerprints", settings)
     _must(set(settings) == {"kind", "n_bits", "radius"}, "fingerprints", settings)
     kinds = settings["kind"] if isinstance(settings["kind"], list) else [settings["kind"]]
     _must(kinds != [] and all(isinstance(kind, str) for kind in kinds), "kind", kinds)
     for name in ("n_bits", "radius"):
         _must(_is_count(settings[name]), f"fingerprints {name}", settings[name])
-    _must(_is_count(known["n_bits"]) and known["n_bits"] > 0, "n_bits", known["n_bits"])
-    _must(isinstance(known["rdkit"], str), "rdkit", known["rdkit"])
+    _must(_is_count(contents["n_bits"]) and contents["n_bits"] > 0, "n_bits", contents["n_bits"])
+    _must(isinstance(contents["rdkit"], str), "rdkit", contents["rdkit"])
     _must(isinstance(segments, list) and segments != [], "segments", segments)
     for number, record in enumerate(segments):
         _must(isinstance(record, dict), "segments", record)

@@ -19,7 +19,7 @@ _MOST_LETTERS = 10_000
 
 @dataclass(frozen=True)
 class Entry:
-    """A standardised molecule."""
+    """A standardized molecule."""
 
     molecule: Any
     smiles: str

@@ -83,17 +83,17 @@ def parse_adduct(text: str) -> Adduct:
     >>> adduct.n, round(adduct.shift, 4), adduct.charge
     (2, 22.9892, 1)
     """
-    found = _match(text)
-    if found is None:
+    match = _match(text)
+    if match is None:
         raise ValueError(f"The adduct {text!r} cannot be read. {_FORMS}")
-    charge = _charge(found)
+    charge = _charge(match)
     if charge == 0:
         raise ValueError(f"The adduct {text!r} has no charge. {_FORMS}")
-    molecules = int(found[1] or 1)
+    molecules = int(match[1] or 1)
     if molecules == 0:
         raise ValueError(f"The adduct {text!r} has no molecule. {_FORMS}")
     shift = -charge * ELECTRON
-    for sign, count, what in PART.findall(found[2]):
+    for sign, count, what in PART.findall(match[2]):
         mass = int(count or 1) * _mass(what, text)
         shift += mass if sign == "+" else -mass
     return Adduct(molecules, shift, charge)
@@ -104,31 +104,31 @@ def _match(text: str) -> re.Match[str] | None:
     return _BRACKETS.fullmatch(plain) or _BARE.fullmatch(plain)
 
 
-def _charge(found: re.Match[str]) -> int:
+def _charge(match: re.Match[str]) -> int:
     """Return the charge that is written as 2+, +2, ++ or +, else that of the ions added."""
-    if found[4]:
-        return int(found[4] + (found[3] or "1"))
-    if found[5]:
-        return int(found[5] + found[6])
-    if found[7]:
-        return found[7].count("+") - found[7].count("-")
-    parts = PART.findall(found[2])
+    if match[4]:
+        return int(match[4] + (match[3] or "1"))
+    if match[5]:
+        return int(match[5] + match[6])
+    if match[7]:
+        return match[7].count("+") - match[7].count("-")
+    parts = PART.findall(match[2])
     return sum(int(f"{sign}{count or 1}") * _CHARGES.get(what, 0) for sign, count, what in parts)
 
 
 def written(text: str, polarity: str = "") -> str:
-    """Return an adduct with brackets and charge, [M+H]+ for M+H; what is none as it is.
+    """Return an adduct with brackets and charge, [M+H]+ for M+H; other texts unchanged.
 
     Where neither the text nor its ions say the charge, the polarity does: M is [M]+ or [M]-.
     """
-    found = _match(text)
-    if found is None:
+    match = _match(text)
+    if match is None:
         return text
-    charge = _charge(found) or {"positive": 1, "negative": -1}.get(polarity, 0)
+    charge = _charge(match) or {"positive": 1, "negative": -1}.get(polarity, 0)
     if text.startswith("[") and not text.endswith("]"):
         return text  # as it should be, with the signs of radicals
     size = str(abs(charge)) if abs(charge) > 1 else ""
-    return f"[{found[1]}M{found[2]}]" + (f"{size}{'+' if charge > 0 else '-'}" if charge else "")
+    return f"[{match[1]}M{match[2]}]" + (f"{size}{'+' if charge > 0 else '-'}" if charge else "")
 
 
 def _mass(what: str, text: str) -> float:
@@ -186,12 +186,12 @@ def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
 
 
 def _each(values: Any, adduct: Any, formula: Callable[[float, Adduct], float]) -> np.ndarray:
-    """Return a formula of each number and its adduct, NaN where that is not known."""
+    """Return `formula(number, adduct)` of each number, NaN where its adduct is not known."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
     is_one = isinstance(adduct, str) or adduct is None
     ions = [adduct] * len(numbers) if is_one else list(adduct)
     if len(ions) != len(numbers):
         raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
     pairs = zip(numbers.tolist(), ions, strict=True)
-    found = [formula(value, parse_adduct(ion)) if ion else np.nan for value, ion in pairs]
-    return np.array(found, dtype=np.float64)
+    results = [formula(value, parse_adduct(ion)) if ion else np.nan for value, ion in pairs]
+    return np.array(results, dtype=np.float64)

@@ -36,7 +36,7 @@ _BY_MARK: list[tuple[str, Reader]] = [
     (">PARENTMASS", read_sirius),
     ('"PEAKS_JSON"', read_json),
 ]
-# Letters of a .txt file that are looked at.
+# Letters of a .txt file that its format is recognized by.
 _HEAD = 2**20
 
 
@@ -54,7 +54,7 @@ def read_spectra_file(path: Path, on_error: str = "raise") -> SpectraTable:
 
 
 def read_spectra_text(text: str, limit: int) -> SpectraTable:
-    """Return the spectra of a text, at most `limit`, whose format its words tell."""
+    """Return at most `limit` spectra of a text, whose format is recognized by its keywords."""
     reader = _by_mark(text)
     if reader is None:
         raise ValueError(

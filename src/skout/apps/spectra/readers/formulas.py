@@ -28,7 +28,7 @@ Fm 257.095105 Md 258.098431 No 259.10103 Lr 262.10963 Rf 267.12153 Db 268.12545 
 Bh 270.13362 Hs 269.13406 Mt 278.15481 Ds 281.16206 Rg 281.16537 Cn 285.17411 Nh 284.17873
 Fl 289.19042 Mc 288.19274 Lv 293.20449 Ts 292.20746 Og 294.21392
 """
-# Isotopes by which molecules are labelled; formulas write them [13C], deuterium also D.
+# Isotopes by which molecules are labeled; formulas write them [13C], deuterium also D.
 _ISOTOPES = """
 [2H] 2.014101778 [3H] 3.016049278 [6Li] 6.015122795 [10B] 10.012937 [13C] 13.00335484
 [14C] 14.00324199 [15N] 15.0001089 [17O] 16.9991317 [18O] 17.999161 [29Si] 28.9764947
@@ -53,17 +53,17 @@ _DIGITS = 6
 
 def _parsed(formula: str) -> tuple[Counter[str], str]:
     """Return how many atoms of each element a formula has, and the charge at its end."""
-    found = _FORMULA.fullmatch(str(formula).replace(" ", ""))
-    if found is None:
+    match = _FORMULA.fullmatch(str(formula).replace(" ", ""))
+    if match is None:
         raise ValueError(
             f"formula must be like 'C6H12O6', a charge at the end ('C5H14NO+'). Got {formula!r}."
         )
     counts: Counter[str] = Counter()
-    for element, number in _ELEMENT.findall(found[1]):
+    for element, number in _ELEMENT.findall(match[1]):
         if len(number) > _DIGITS:
             raise ValueError(f"formula {str(formula)[:40]!r} has more atoms than a molecule.")
         counts[element] += int(number or 1)
-    return counts, found[2] or ""
+    return counts, match[2] or ""
 
 
 def element_counts(formula: str) -> dict[str, int]:
@@ -97,7 +97,11 @@ def hill(formula: str) -> str:
     counts, charge = _parsed(formula)
     first = [element for element in ("C", "H") if "C" in counts and element in counts]
     order = first + sorted(set(counts) - set(first))
-    texts = (f"{one}{counts[one] if counts[one] > 1 else ''}" for one in order if counts[one])
+    texts = (
+        f"{element}{counts[element] if counts[element] > 1 else ''}"
+        for element in order
+        if counts[element]
+    )
     return "".join(texts) + charge.removesuffix("1")
 
 

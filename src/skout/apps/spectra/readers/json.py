@@ -9,7 +9,7 @@ from typing import Any
 from skout.dev import opened
 
 from .records import Faults, read_all
-from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
+from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 
 def read_json(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -60,4 +60,4 @@ def _spectrum(record: Any) -> Spectrum:
         raise ValueError("it has no peaks_json.")
     pairs = json.loads(peaks) if isinstance(peaks, str) else peaks
     texts = {str(k): str(v) for k, v in record.items() if isinstance(v, str | int | float)}
-    return Spectrum(*checked_peaks(pairs), normalised(texts))
+    return Spectrum(*checked_peaks(pairs), normalized(texts))

@@ -83,7 +83,7 @@ def read_smiles(
 ) -> MoleculeTable:
     """Read SMILES from lines "SMILES name", or from a column of a CSV or TSV table.
 
-    Whether they are molecules is not looked at: `skout.molecules.parse_smiles` does that.
+    Whether they are valid is not checked: `skout.molecules.parse_smiles` does that.
 
     Parameters
     ----------
@@ -274,15 +274,15 @@ def stream_molecules(
 
     Names of fields are in lower case.
 
-    SDF is told by its end, all else is as in `read_smiles`.
+    A name that ends in .sdf or .sd is read as SDF, all else as in `read_smiles`.
     """
     path = as_path(path)
     faults = Faults(path, on_error)
     is_sdf = ending(path) in _SDF
-    with faults.told():
-        found = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
+    with faults.reported():
+        records = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
         is_empty = True
-        for _, smiles, fields in found:
+        for _, smiles, fields in records:
             is_empty = False
             yield smiles, {field.strip().lower(): value for field, value in fields.items()}
         if is_empty:

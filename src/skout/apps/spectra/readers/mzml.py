@@ -14,7 +14,7 @@ from skout.readers import LIMITS
 
 from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 from .records import Faults, read_all
-from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
+from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Accessions of the controlled vocabulary of mass spectrometry.
 _LEVEL, _MZ, _INTENSITY = "MS:1000511", "MS:1000514", "MS:1000515"
@@ -109,24 +109,24 @@ def _elements(stream: IO[bytes], groups: Groups) -> Iterator[ElementTree.Element
 
 def _terms(element: ElementTree.Element, groups: Groups) -> dict[str, str]:
     """Return the terms of an element and of the groups that it refers to; the first of a kind."""
-    found: dict[str, str] = {}
+    terms: dict[str, str] = {}
     for part in element:
         if is_named(part, "cvParam"):
-            found.setdefault(part.get("accession", ""), part.get("value", ""))
+            terms.setdefault(part.get("accession", ""), part.get("value", ""))
         elif is_named(part, "referenceableParamGroupRef"):
             name = part.get("ref", "")
             if name not in groups:
                 raise ValueError(f"it refers to a group of terms that the file has not, {name!r}.")
-            found = groups[name] | found
-    return found
+            terms = groups[name] | terms
+    return terms
 
 
 def _terms_within(element: ElementTree.Element, groups: Groups) -> dict[str, str]:
     """Return the terms of an element and of what is in it; the first of a kind."""
-    found: dict[str, str] = {}
+    terms: dict[str, str] = {}
     for part in element.iter():
-        found = _terms(part, groups) | found
-    return found
+        terms = _terms(part, groups) | terms
+    return terms
 
 
 def _spectrum(
@@ -137,8 +137,12 @@ def _spectrum(
     arrays: dict[str, np.ndarray] = {}
     for part in element.iter():
         if is_named(part, "binaryDataArray"):
-            own = _terms(part, groups)
-            arrays |= {name: _numbers(part, own) for name in (_MZ, _INTENSITY) if name in own}
+            array_terms = _terms(part, groups)
+            arrays |= {
+                name: _numbers(part, array_terms)
+                for name in (_MZ, _INTENSITY)
+                if name in array_terms
+            }
     if len(arrays) < 2:
         raise ValueError("it has no array of m/z, or none of intensities.")
     mz, intensity = arrays[_MZ], arrays[_INTENSITY]
@@ -154,7 +158,7 @@ def _spectrum(
         "collision_energy": terms.get(_ENERGY, ""),
         "retention_time": _time(element),
     }
-    return Spectrum(*checked_peaks(np.column_stack([mz, intensity])), normalised(fields))
+    return Spectrum(*checked_peaks(np.column_stack([mz, intensity])), normalized(fields))
 
 
 def _time(element: ElementTree.Element) -> str:
@@ -171,7 +175,7 @@ def _numbers(part: ElementTree.Element, terms: dict[str, str]) -> np.ndarray:
     kind = next((dtype for accession, dtype in _TYPES.items() if accession in terms), None)
     if kind is None or not (_ZLIB in terms or _PLAIN in terms):
         raise ValueError(
-            "its arrays are packed in a way that is not known here (numpress, say): write the "
+            "its arrays are packed by a method that is not known here (numpress, say): write the "
             "file again with zlib, as msconvert does with --zlib."
         )
     text = next((inner.text or "" for inner in part if is_named(inner, "binary")), "")

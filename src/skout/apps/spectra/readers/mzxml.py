@@ -12,7 +12,7 @@ from skout.readers import LIMITS
 
 from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
 from .records import Faults, read_all
-from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
+from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Pairs of m/z and intensity, numbers in network order.
 _TYPES = {"32": ">f4", "64": ">f8"}
@@ -74,7 +74,7 @@ def _scans(stream: IO[bytes]) -> Iterator[ElementTree.Element]:
                 element.clear()
             if above and is_scan and is_named(above[-1], "scan"):
                 above[-1].remove(element)
-            elif above and not any(is_named(one, "scan") for one in above):
+            elif above and not any(is_named(ancestor, "scan") for ancestor in above):
                 above[-1].clear()
             else:
                 continue
@@ -100,7 +100,7 @@ def _spectrum(element: ElementTree.Element) -> Spectrum:
         "collision_energy": element.get("collisionEnergy", ""),
         "retention_time": element.get("retentionTime", ""),
     }
-    return Spectrum(*checked_peaks(_pairs(peaks[0])), normalised(fields))
+    return Spectrum(*checked_peaks(_pairs(peaks[0])), normalized(fields))
 
 
 def _pairs(peaks: ElementTree.Element) -> Any:
@@ -110,8 +110,8 @@ def _pairs(peaks: ElementTree.Element) -> Any:
     packed = _PACKED.get(peaks.get("compressionType", ""))
     if order != "m/z-int" or dtype is None or packed is None:
         raise ValueError(
-            "its peaks are packed in a way that is not known here: write the file again as mzML, "
-            "as msconvert does."
+            "its peaks are packed by a method that is not known here: write the file again as "
+            "mzML, as msconvert does."
         )
     numbers = decoded(peaks.text or "", dtype, packed=packed)
     if len(numbers) % 2:

@@ -60,7 +60,7 @@ class Problem:
 
 
 class Faults:
-    """Problems of a file: the first is raised, or all are kept and told in one warning.
+    """Problems of a file: the first is raised, or all are kept and reported in one warning.
 
     `met` counts what the file has, for the message where nothing of it can be read; `notes` counts
     remarks on records that were read.
@@ -81,8 +81,8 @@ class Faults:
         self.problems.append(problem)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Warn at the end of what was left out, and of what was remarked."""
+    def reported(self) -> Iterator[None]:
+        """Warn at the end of the block about records that were left out, and about notes."""
         yield
         said = [f"{count} {note}" for note, count in self.notes.items()]
         if self.problems:
@@ -126,11 +126,11 @@ def read_all(
         check_number(limit, "limit", low=1, integer=True)
     path = as_path(path)
     faults = Faults(path, on_error)
-    with faults.told():
-        found = table(islice(records(path, faults), limit))
-        if not len(found.record):
+    with faults.reported():
+        new_table = table(islice(records(path, faults), limit))
+        if not len(new_table.record):
             raise faults.nothing(what)
-    return replace(found, problems=tuple(faults.problems))
+    return replace(new_table, problems=tuple(faults.problems))
 
 
 def plain_number(text: str) -> float:
@@ -148,7 +148,7 @@ def lines_of(path: Any, faults: Faults, space: str | None = None) -> Iterator[tu
 
     UTF-8 or Latin-1, UTF-16, or UTF-32 with a mark at its beginning; lines end in LF, CR LF, or
     CR. `space` are the characters that both ends of a line are freed of, None for all white space.
-    Where an archive is cut, or a line is too long, `faults` is told so of a record 0.
+    Where an archive is cut, or a line is too long, `faults` gets a problem of record 0.
     """
     count = 0
     with opened(path) as stream:
@@ -161,7 +161,7 @@ def lines_of(path: Any, faults: Faults, space: str | None = None) -> Iterator[tu
 
 
 def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines without what ends them; which sign that is, the first one tells."""
+    """Yield lines without their end: LF where the first block with an end has it, else CR."""
     rest, end = b"", b""
     for block in _utf8_blocks(stream):
         if not end:
@@ -175,7 +175,7 @@ def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _utf8_blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a text, as UTF-8 where its beginning tells another encoding."""
+    """Yield the bytes of a text; UTF-16 and UTF-32 with a mark at the beginning as UTF-8."""
     blocks = blocks_of(stream)
     first = next(blocks, b"")
     encoding = next((name for mark, name in _ENCODINGS.items() if re.match(mark, first)), None)

@@ -16,7 +16,7 @@ from skout.dev import replacing
 from skout.readers import LIMITS
 
 from .records import Faults, as_path, lines_of, plain_number, read_all
-from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
+from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Fields of a record.
 _MOST_FIELDS = 10_000
@@ -64,7 +64,7 @@ class _Record:
         n_peaks = len(self.peaks) // 2
         if self.wanted is not None and self.wanted != n_peaks:
             raise ValueError(f"it says it has {self.wanted} peaks. Got {n_peaks}.")
-        return Spectrum(*checked_peaks(self.peaks), normalised(self.fields))
+        return Spectrum(*checked_peaks(self.peaks), normalized(self.fields))
 
 
 Records = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[_Record, str | None]]]
@@ -203,8 +203,8 @@ def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
         except (ValueError, IndexError):
             return f"its line {line[:60]!r} is no peak."
         return None
-    name, found, value = line.partition(sign)
-    if not found:
+    name, separator, value = line.partition(sign)
+    if not separator:
         return f"its line {line[:60]!r} is neither a field nor a peak."
     record.add(name, value)
     return None
@@ -216,11 +216,11 @@ def _spectra(records: Records, path: Any, faults: Faults) -> Iterator[tuple[int,
         try:
             if fault is not None:
                 raise ValueError(fault)
-            found = record.spectrum()
+            spectrum = record.spectrum()
         except ValueError as error:
             faults.add(number, record.line, str(error))
         else:
-            yield number, found
+            yield number, spectrum
 
 
 def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:

@@ -98,7 +98,7 @@ class SpectraTable:
         return neutral_mass(self.fields["precursor_mz"], list(self.fields["adduct"]))
 
     def take(self, rows: Any) -> SpectraTable:
-        """Return some of the spectra.
+        """Return the spectra of these rows.
 
         Parameters
         ----------
@@ -113,12 +113,12 @@ def _known(values: np.ndarray) -> bool:
     return bool(np.isfinite(values).any() if values.dtype == np.float64 else (values != "").any())
 
 
-def normalised(found: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a record by our names; the first name of `FIELDS` that has a value.
+def normalized(raw_fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a record by the names of `FIELDS`; the first alias with a value counts.
 
     A precursor m/z that is no positive number is an error.
     """
-    known = [(key, value.strip()) for key, value in found.items() if value.strip()]
+    known = [(key, value.strip()) for key, value in raw_fields.items() if value.strip()]
     plain = {re.sub(r"[^a-z]", "", key.lower()): value for key, value in reversed(known)}
     fields: dict[str, Any] = {}
     for name, aliases in FIELDS.items():
@@ -173,7 +173,7 @@ def _seconds(text: str, in_seconds: bool) -> float:
 
 
 def _polarity(fields: dict[str, Any]) -> str:
-    """Return "positive", "negative" or "", from what says so."""
+    """Return "positive", "negative" or "", from the polarity, the adduct or the charge."""
     said = _said(fields["polarity"])
     if said:
         return said
@@ -182,7 +182,7 @@ def _polarity(fields: dict[str, Any]) -> str:
 
 
 def _said(text: str) -> str:
-    """Return "positive", "negative" or "" from the word of a file."""
+    """Return "positive", "negative" or "" from the polarity as a file writes it."""
     word = text.lower()
     return "positive" if word in _POSITIVE else "negative" if word in _NEGATIVE else ""
 
@@ -206,13 +206,13 @@ def table_of(records: Iterable[tuple[int, Spectrum]]) -> SpectraTable:
     """Return a table of numbered records, which are taken one at a time."""
     numbers, lengths, peaks = array("q"), array("q"), (array("d"), array("d"))
     columns: dict[str, Any] = {name: array("d") if name in _NUMBERS else [] for name in FIELDS}
-    for number, one in records:
+    for number, spectrum in records:
         numbers.append(number)
-        lengths.append(len(one.mz))
-        for whole, part in zip(peaks, (one.mz, one.intensity), strict=True):
+        lengths.append(len(spectrum.mz))
+        for whole, part in zip(peaks, (spectrum.mz, spectrum.intensity), strict=True):
             whole.frombytes(np.ascontiguousarray(part, dtype=np.float64).tobytes())
         for name, values in columns.items():
-            values.append(one.fields[name])
+            values.append(spectrum.fields[name])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     fields = {name: _column(values, name) for name, values in columns.items()}
     precursor = np.repeat(fields["precursor_mz"], lengths)
@@ -249,10 +249,10 @@ def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
     """
     table = spectra if hasattr(spectra, "record") else _read_table(spectra)
     columns = dict(table.fields)
-    for name, given in fields.items():
+    for name, value in fields.items():
         check_choice(name, "fields", tuple(FIELDS))
-        one = isinstance(given, str | float | int)
-        values = [given] * len(table) if one else list(given)
+        is_scalar = isinstance(value, str | float | int)
+        values = [value] * len(table) if is_scalar else list(value)
         if len(values) != len(table):
             raise ValueError(f"{name} must have {len(table)} values. Got {len(values)}.")
         texts = values if name in _NUMBERS else ["" if v is None else str(v) for v in values]
@@ -285,12 +285,12 @@ def _read_table(spectra: Any) -> SpectraTable:
     """Return a list of spectra as a table."""
     rows = read_spectra(spectra)
     items = [None] * len(rows) if isinstance(spectra, Spectra) else spectra
-    found = []
+    records = []
     for i, known in enumerate(map(_metadata, items)):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        fields = normalised(known) | {"precursor_mz": float(rows.precursor[own.start])}
-        found.append((i + 1, Spectrum(rows.mz[own], rows.intensity[own], fields)))
-    return table_of(found)
+        peaks = slice(rows.indptr[i], rows.indptr[i + 1])
+        fields = normalized(known) | {"precursor_mz": float(rows.precursor[peaks.start])}
+        records.append((i + 1, Spectrum(rows.mz[peaks], rows.intensity[peaks], fields)))
+    return table_of(records)
 
 
 def _metadata(item: Any) -> dict[str, str]:

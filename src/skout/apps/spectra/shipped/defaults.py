@@ -1,4 +1,4 @@
-"""The model and the pool that are used where none is given."""
+"""The model and the pool that are used where none is passed."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 class Columnar(Table):
-    """A parquet file, or a feather file, which is one of Arrow."""
+    """A parquet file, or a feather file, the format of Arrow."""
 
     def __init__(self, path: Path) -> None:
         pa, self._is_parquet = load_pyarrow(), ending(path) == ".parquet"
@@ -84,7 +84,8 @@ class Columnar(Table):
         pa = load_pyarrow()
         if self._is_parquet:
             with pa.parquet.ParquetFile(self.path) as file:
-                yield from (one.select(columns) for one in file.iter_batches(rows, columns=columns))
+                for batch in file.iter_batches(rows, columns=columns):
+                    yield batch.select(columns)
         else:
             table = pa.feather.read_table(self.path, columns=columns, memory_map=True)
             yield from table.select(columns).to_batches(rows)
@@ -166,12 +167,12 @@ class Json(Table):
                 f"{self.path} has more than {_LONGEST:,} letters, and JSON is read as a whole: "
                 "give JSON lines (.jsonl), one object a line."
             )
-        found = _parse(whole, str(self.path))
-        if not isinstance(found, list):
+        records = _parse(whole, str(self.path))
+        if not isinstance(records, list):
             raise ValueError(
                 f'{self.path} must be a list of objects such as [{{"a": 1}}, {{"a": 2}}].'
             )
-        return enumerate(found, 1)
+        return enumerate(records, 1)
 
 
 def _parse(line: str, where: str) -> Any:
@@ -193,7 +194,7 @@ def read_workbook(path: Path, sheet: str = "") -> Table:
     _check_archive(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheets = {one.title: one for one in book.worksheets}
+        sheets = {page.title: page for page in book.worksheets}
         title, rows = _sheet_rows(sheets, sheet, path)
         book.close()
     except _NoSheet:

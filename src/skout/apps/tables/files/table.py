@@ -1,4 +1,4 @@
-"""What a table is to the command line: named columns, read by the block as numbers and as text."""
+"""`Table`: named columns of a file, read block by block as numbers and as text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Part:
     """Some rows of a table."""
 
     start: int  # number of the first row, from 1
-    numbers: np.ndarray  # (n, d): the columns that were asked for as numbers
+    numbers: np.ndarray  # (n, d): the columns that are read as numbers
     texts: dict[str, list[str]]  # columns of text; empty where a cell is
     names: tuple[str, ...] = ()  # of the columns of numbers
 
@@ -112,7 +112,7 @@ class Table:
     filled_up: str = ""
     #: Bytes of the file, where all rows may be kept in memory.
     size: float = math.inf
-    _told: tuple[str, ...] = ()
+    _warned: tuple[str, ...] = ()
 
     def __init__(self, path: Path, names: list[str], notes: Sequence[str] = ()) -> None:
         self.path = path
@@ -121,7 +121,7 @@ class Table:
         if not names:
             raise ValueError(f"{path} has no columns.")
         for name in (name for name, n in Counter(names).items() if n > 1):
-            first, second = [j for j, one in enumerate(names, 1) if one == name][:2]
+            first, second = [j for j, other in enumerate(names, 1) if other == name][:2]
             raise ValueError(
                 f"{path} has two columns {name!r}, number {first} and number {second}: each needs "
                 "its own name."
@@ -147,14 +147,16 @@ class Table:
         reading, start = reading or Reading(), 1
         if self.filled_up and reading.strict:
             raise ValueError(f"{self.filled_up}. Mend these rows, or read without --strict.")
-        gaps, odd = set(reading.gaps), {name: OddCells("numbers") for name in numbers}
+        writings, gaps = reading.writings, set(reading.gaps)
+        are_dates = {name for name in numbers if writings.get(name, PLAIN).are_dates}
+        odd = {name: OddCells("dates" if name in are_dates else "numbers") for name in numbers}
         rows = int(_PART_CELLS / (1 + len(texts) + len(numbers) / 8))  # a number takes 8 bytes
         rows, pa = max(_LEAST_ROWS, min(_PART_ROWS, rows)), load_pyarrow()
         for batch in self._slices(columns or self.names[:1], rows):
             cells = dict(zip(columns, batch.columns, strict=False))
             matrix = np.empty((batch.num_rows, len(numbers)))
             for j, name in enumerate(numbers):
-                read, seen = self._numbers(cells[name], reading.writings.get(name, PLAIN), pa)
+                read, seen = self._numbers(cells[name], writings.get(name, PLAIN), pa)
                 refused = [] if name in gaps and not reading.strict else [*read.unread]
                 refused += read.bounds if reading.strict else []
                 if refused:
@@ -169,13 +171,13 @@ class Table:
             raise ValueError(f"{self.path} has columns, but no rows.")
         messages = [replace(cells, rows=start - 1).message(name) for name, cells in odd.items()]
         for message in (self.filled_up, *messages):
-            if message and message not in self._told:
-                self._told = (*self._told, message)
+            if message and message not in self._warned:
+                self._warned = (*self._warned, message)
                 warnings.warn(message, UserWarning, stacklevel=2)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        known = set(self.names)
-        missing = [name for name in columns if name not in known]
+        present = set(self.names)
+        missing = [name for name in columns if name not in present]
         if missing:
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise ValueError(
@@ -224,7 +226,7 @@ class Table:
     def _numbers(
         self, cells: pa.Array, writing: Writing, pa: ModuleType
     ) -> tuple[Read, Sequence[str]]:
-        """Return cells as numbers, and as texts where it took a look at these."""
+        """Return cells as numbers, and as texts where these had to be parsed."""
         if self.decimal == ",":
             writing = replace(writing, decimal=",")
         is_plain = writing.decimal == "." and not (writing.true or writing.are_dates)
@@ -302,13 +304,13 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
     >>> select("y,x*", ["x1", "x2", "y", "z"], "--inputs")
     ['y', 'x1', 'x2']
     """
-    known = set(names)
-    if patterns in known:
+    present = set(names)
+    if patterns in present:
         return [patterns]
-    found: dict[str, None] = {}  # a set in order
+    selected: dict[str, None] = {}  # a set in order
     for word in (word.strip() for word in patterns.split(",")):
-        matches = [word] if word in known else [n for n in names if fnmatchcase(n, word)]
+        matches = [word] if word in present else [n for n in names if fnmatchcase(n, word)]
         if not matches:
             raise ValueError(f"{option}: {no_column(word, names)}")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        selected.update(dict.fromkeys(matches))
+    return list(selected)

@@ -1,6 +1,6 @@
 """Files of separated cells, CSV and its kin: how they are written, and what they hold.
 
-pyarrow reads them. Where it stops, or somebody asks for the line of a row, the standard library
+pyarrow reads them. Where it stops, or the line of a row is requested, the standard library
 goes through the file again, since it can say which line is wrong and why.
 """
 
@@ -32,7 +32,7 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-# Characters and records that are looked at, and bytes that are checked at a time.
+# Characters and records that are sampled, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
 #: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
 PACKED_TABLES = UnpackLimits(unpacked=2**28, ratio=200)
@@ -45,7 +45,7 @@ _PART_BYTES, _FEW_ROWS = 2**20, 64
 _FILLED_ROWS = 1024
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", re.I).fullmatch
-# The first line of a file by which Excel is told what separates cells.
+# The first line of a file that declares to Excel what separates cells.
 _DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
 # A line whose cells are all in single quotes.
 _IN_SINGLE_QUOTES = re.compile(r"\s*'[^']*'\s*([,;|\t]\s*'[^']*'\s*)+").fullmatch
@@ -99,7 +99,7 @@ class Lines:
         return line
 
     def end_row(self) -> None:
-        """Say that the next line begins a row."""
+        """Note that the next line begins a row."""
         self._size = 0
 
 
@@ -107,7 +107,7 @@ class Lines:
 
 
 class TextSurvey(NamedTuple):
-    """What all bytes of a file of text say."""
+    """The encoding of a file of text and its quotes, from all of its bytes."""
 
     encoding: str
     notes: list[str]
@@ -334,10 +334,10 @@ class Delimited(Table):
         self.path, self._text = path, text
         if text is None:
             self.size = path.stat().st_size
-            found = survey(path)
+            surveyed = survey(path)
         else:
-            found = TextSurvey("utf-8", [], bool(text.count('"') % 2))
-        self._encoding, notes, has_odd_quotes = found
+            surveyed = TextSurvey("utf-8", [], bool(text.count('"') % 2))
+        self._encoding, notes, has_odd_quotes = surveyed
         try:
             with self._open() as file:
                 start = file.read(_SAMPLE)
@@ -476,7 +476,7 @@ class Delimited(Table):
             yield pa.record_batch(arrays, names=columns)
 
     def place(self, row: int) -> str:
-        """Return the row and its line; found only where an error names it."""
+        """Return the words for a row and its line, which the file is read again for."""
         lines = (line for number, line, _ in self._records() if number == row)
         line = next(lines, None)
         return f"row {row}" if line is None else f"row {row}, line {line}"

@@ -1,4 +1,4 @@
-"""What `Tuned` asks of a map from inputs to output coordinates."""
+"""`Map`: the interface of maps from inputs to output coordinates, which `Tuned` chooses from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from skout.dev import n_rows, outputs_by_rows, take
 
 from ..clock import Clock
+from ..data import weighed
 from ..folds import Folds
-from ..given import weighed
 from ..inputs import ColumnScaler
 from ..samples import Inputs, Profile, Sample
 
@@ -35,7 +35,7 @@ FLOPS, KERNEL_VALUE, SPLIT, CALL = 1.5e10, 4e-9, 4e-8, 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Map(ABC):
-    """Settings of a map from inputs to output coordinates, and what `Tuned` asks of them.
+    """Settings of a map from inputs to output coordinates, as `Tuned` tries them.
 
     A map is a subclass that is a frozen dataclass. Its fields are its settings, each with a default
     and known by its `repr`. It says how to `build` the regressor, what a fit would `cost`, and what
@@ -126,7 +126,7 @@ class Map(ABC):
         yield self, F
 
     def fit_params(self, clock: Clock) -> dict[str, Any]:
-        """Return what `fit` of the regressor takes in trials: the clock, if it asks it at times."""
+        """Return what `fit` of the regressor takes in trials: the clock, if it checks it."""
         return {}
 
     def sizes(self, n: int) -> list[tuple[Self, float]]:
@@ -196,7 +196,7 @@ class Map(ABC):
 
 def other_scalings(settings: Settings, scalings: Iterable[str]) -> Iterator[Settings]:
     """Yield settings with each of the scalings that they have not."""
-    return (replace(settings, scaling=one) for one in scalings if one != settings.scaling)
+    return (replace(settings, scaling=other) for other in scalings if other != settings.scaling)
 
 
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):

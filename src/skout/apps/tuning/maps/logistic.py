@@ -90,8 +90,8 @@ def _logistic_path(
     """Yield C, coefficients (d, q) and intercepts (q,), from strong penalties to weak ones.
 
     Minimizes mean_i log(1 + exp(-s_i f(x_i))) + 1/(2 C n) ||w||^2 for each answer, s = 1 or -1.
-    With weights the mean is that of the weighted rows, and n is their sum. The clock is asked
-    whenever the loss is.
+    With weights the mean is that of the weighted rows, and n is their sum. The clock is checked
+    at each evaluation of the loss.
     """
     counts = np.ones((len(answers), 1)) if weights is None else weights[:, None]
     d, n, q = X.shape[1], counts.sum(), answers.shape[1]

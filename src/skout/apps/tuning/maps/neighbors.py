@@ -13,7 +13,7 @@ from ..folds import Folds
 from ..samples import Profile, Sample
 from .base import Map, Path, Regressor
 
-# Rows whose neighbors are searched before the clock is asked again.
+# Rows whose neighbors are searched before the clock is checked again.
 _TIMED_ROWS = 1000
 _COUNTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 

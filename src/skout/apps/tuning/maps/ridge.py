@@ -1,4 +1,4 @@
-"""Kernel ridge regressions: of a given kernel, in a learned metric, or with a kernel a column."""
+"""Kernel ridge regressions: of a fixed kernel, in a learned metric, or with a kernel a column."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from skout.kernels import Gaussian, Kernel, Laplacian, LearnedMetric, Linear, Ma
 from skout.sketches import SubSample
 
 from ..clock import Clock
+from ..data import column_means, weighed
 from ..folds import Folds
-from ..given import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
@@ -38,7 +38,7 @@ _KERNELS: dict[str, Callable[[float | str], Kernel]] = {
 _EXACT, _SIZES, _FEW = 1200, (700, 1400, 2200), 400
 # Landmarks up to which one thread is as fast as several: those of BLAS wait for work.
 _SMALL = 500
-# Rows whose coordinates are computed before the clock is asked again.
+# Rows whose coordinates are computed before the clock is checked again.
 _TIMED_ROWS = 8192
 # Rows that the median distance is of, and that kernels of columns are compared with outputs on.
 _WIDTH_ROWS, _ALIGNED_ROWS = 1000, 600
@@ -393,7 +393,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Where no group of columns says anything of the targets, it is the kernel of all columns.
         Weights count where a metric is learned; groups are compared on the rows as they are. The
-        clock is asked before each round.
+        clock is checked before each round.
         """
         of_width, seed = _KERNELS[self.kernel], self.random_state
         if self.groups is not None:
@@ -409,7 +409,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _timed(clock: Clock) -> type[LearnedMetric]:
-    """Return the kernel whose metric is learned in rounds, each of which asks the clock first."""
+    """Return the kernel whose metric is learned in rounds, each of which checks the clock first."""
 
     class TimedMetric(LearnedMetric):  # a class, since estimators clone their kernel
         def in_metric(self, scale: Any) -> Kernel:

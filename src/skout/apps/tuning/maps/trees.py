@@ -16,11 +16,11 @@ from threadpoolctl import threadpool_limits
 from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
 
 from ..clock import Clock
-from ..given import column_means, weighed
+from ..data import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import SPLIT, Map, Path, Regressor
 
-# Outputs that the trees of a forest look at, when there are more: random combinations.
+# Outputs that the trees of a forest split by, when there are more: random combinations.
 _PROJECTIONS = 24
 # Rows that a thread predicts at a time.
 _ROWS = 2048
@@ -36,9 +36,9 @@ _TREE, _SMALL_TREE, _STAGE, _HISTOGRAM = 4e-4, 5e-4, 6e-4, 3e-9
 _BOOSTED, _MOST_BOOSTED = 8, 600
 # Rows from which boosting may go on for long, and from which histograms are faster.
 _LARGE, _HISTOGRAMS = 3000, 1000
-# Trees of a forest that are grown before the clock is asked again.
+# Trees of a forest that are grown before the clock is checked again.
 _TIMED_TREES = 10
-# Numbers of boosted trees that are looked at.
+# Numbers of boosted trees whose predictions are compared.
 _STAGES = (25, 50, 100, 200, 400)
 
 
@@ -214,7 +214,7 @@ class BoostingMap(Map):
         return self.subsample is None and self.max_features == 1.0
 
     def path(self, sample: Sample) -> Path:
-        """Boost each principal component, and look at its predictions after fewer trees too."""
+        """Boost each principal component, and compare its predictions after fewer trees too."""
         X, T, splits = sample.rows(self.scaling), sample.T, sample.folds.splits
         stages = sorted({stage for stage in _STAGES if stage < self.max_iter} | {self.max_iter})
         axes = [
@@ -229,7 +229,7 @@ class BoostingMap(Map):
             model, weights = self._trees(sample.seed + k), weighed(sample.weights(train))
             if self.is_staged and np.isfinite(sample.clock.seconds):
                 values, new = [], take(X, held)
-                for stage in stages:  # the same trees, but the clock is asked
+                for stage in stages:  # the same trees, but the clock is checked
                     sample.clock.check()
                     model.set_params(warm_start=True, max_iter=stage)
                     values.append(model.fit(take(X, train), column, **weights).predict(new))
@@ -284,7 +284,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> LeafForest:
         """Grow the trees, and note which leaves the rows lie in.
 
-        The clock, if there is one, is asked between some trees and the next.
+        The clock, if there is one, is checked between some trees and the next.
         """
         targets = np.reshape(y, (len(y), -1))
         p = targets.shape[1]
@@ -340,7 +340,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
 def _grown(
     forest: Any, X: Inputs, targets: np.ndarray, clock: Clock | None, weights: dict[str, Any]
 ) -> Any:
-    """Return a forest of the same trees, whether the clock is asked between them or not."""
+    """Return a forest of the same trees, whether the clock is checked between them or not."""
     forest = clone(forest)
     if clock is None:
         return forest.fit(X, targets, **weights)

@@ -1,4 +1,4 @@
-"""What `fit` was given: rows that count, what they weigh, and means over them.
+"""The data of `fit`: rows that count, their weights, and means over them.
 
 NaN is what a row does not have.
 """
@@ -15,7 +15,7 @@ from scipy import sparse
 from skout.dev import in_memory, n_rows, take
 
 # Rows that have a column, at least, where some rows are drawn and values are missing.
-_LEAST_KNOWN = 50
+_LEAST_OBSERVED = 50
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TuningData:
     Y: Any
     groups: Any = None
     weights: np.ndarray | None = None  # of mean 1; None where all rows count the same
-    #: where each row that the user gave is among these, -1 where it was left out; None: all are
+    #: where each row that the user passed is among these, -1 where it was left out; None: all are
     place: np.ndarray | None = None
 
     def at(self, rows: np.ndarray) -> TuningData:
@@ -53,23 +53,23 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
         return TuningData(X, Y, groups)
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0
-    given = TuningData(X, Y, groups, None if are_equal else _of_mean_one(weights))
-    return given if len(rows) == len(weights) else given.at(rows)
+    data = TuningData(X, Y, groups, None if are_equal else _of_mean_one(weights))
+    return data if len(rows) == len(weights) else data.at(rows)
 
 
 def with_class_weight(
-    given: TuningData, class_weight: Mapping[Any, float] | str, kind: str
+    data: TuningData, class_weight: Mapping[Any, float] | str, kind: str
 ) -> TuningData:
     """Return the rows with weights times those of their classes."""
     if kind != "classes":
         raise ValueError(f"class_weight is for classes. Got {class_weight!r} for kind={kind!r}.")
     from sklearn.utils.class_weight import compute_sample_weight  # slow to import
 
-    each = compute_sample_weight(class_weight, given.Y)
+    each = compute_sample_weight(class_weight, data.Y)
     if not np.all(np.isfinite(each)) or each.min() <= 0.0:
         raise ValueError(f"class_weight must be positive numbers. Got {class_weight!r} instead.")
-    weights = each if given.weights is None else each * given.weights
-    return replace(given, weights=None if np.ptp(weights) == 0.0 else _of_mean_one(weights))
+    weights = each if data.weights is None else each * data.weights
+    return replace(data, weights=None if np.ptp(weights) == 0.0 else _of_mean_one(weights))
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
@@ -109,7 +109,9 @@ def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
     """
     order = rng.permutation(len(T))
     missing = np.isnan(T)
-    rare = [order[~missing[order, j]][:_LEAST_KNOWN] for j in np.flatnonzero(missing.any(axis=0))]
+    rare = [
+        order[~missing[order, j]][:_LEAST_OBSERVED] for j in np.flatnonzero(missing.any(axis=0))
+    ]
     return np.unique(np.concatenate([order[:most], *rare]))
 
 
