@@ -1,6 +1,7 @@
 """`make reproduce`: names, what is finished is kept, the page is that of the records."""
 
 import json
+import os
 
 import pytest
 
@@ -35,6 +36,9 @@ def test_configs_name_what_exists():
         assert config.plan is not None or config.gpu, config.name
 
 
+@pytest.mark.skipif(
+    not os.environ.get("SKOUT_DATA"), reason="plans of real data need SKOUT_DATA, which is not set"
+)
 def test_a_plan_writes_a_record_that_its_config_reads():
     from experiments.messages import by_name
 
