@@ -49,7 +49,7 @@ print(run("look", "train.csv", *targets))
 # Rows that lack one of the targets are left out of its model only. The last lines say how good the
 # model is, which columns it needs most, and what to do next.
 
-print(run("fit", "train.csv", *targets, "--budget", "6 fits", "-o", "films.skout"))
+print(run("fit", "train.csv", *targets, "--budget", "3 fits", "-o", "films.skout"))
 
 # %%
 # On films that it has not seen

@@ -46,7 +46,7 @@ print(run("look", "train.csv", "--target", "price")[0])
 # dropped. Notes say what was not used, and why.
 
 dropped = ["--drop", "old_price,item_id"]
-words = ["--target", "price", *dropped, "--budget", "4 fits", "-o", "prices.skout"]
+words = ["--target", "price", *dropped, "--budget", "2 fits", "-o", "prices.skout"]
 summary, notes = run("fit", "train.csv", *words)
 print(notes)
 print(summary)

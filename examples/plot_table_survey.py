@@ -37,7 +37,7 @@ def run(*words):
     return done.stdout, done.stderr
 
 
-words = ["--target", "pie*", "--budget", "4 fits", "-o", "pies.skout"]
+words = ["--target", "pie*", "--budget", "2 fits", "-o", "pies.skout"]
 summary, notes = run("fit", "train.csv", *words)
 print(notes)
 print(summary)
