@@ -201,6 +201,11 @@ def test_what_cannot_is_named():
     model = StructuredPredictor(KernelRidge(), KINDS["rankings"].basis(ranks, 0), RankingDecoder())
     with pytest.raises(TypeError, match=r"RankingDecoder has no form in ONNX.*at most 7 items"):
         to_onnx(model.fit(X, ranks))
+    parts = ["root", "leaves", "leaves and root", "root and leaves", "leaves and stems"]
+    encoder = TableEncoder().fit({"parts": np.array(parts * 10, dtype=object), "x": np.arange(50)})
+    assert encoder.kinds_["parts"] == "set"
+    with pytest.raises(TypeError, match=r"SetColumn has no form in ONNX where 'and' stands"):
+        add_part(OnnxGraph("float64"), encoder, "")
     smiles = {"mol": np.array(["CCO", "CCC", "CCN", "CCCl"] * 10, dtype=object)}
     encoder = TableEncoder(kinds={"mol": "smiles"}).fit(smiles)
     with pytest.raises(TypeError, match=r"MoleculeColumn has no form in ONNX: .* RDKit"):

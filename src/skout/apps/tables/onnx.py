@@ -143,6 +143,11 @@ def _count_table(part: ManyCategories) -> dict[str, float]:
 
 def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     """Add 0 and 1 for each element, over the root of how many there are."""
+    if len(part.separator) > 1:  # a word between the elements; signs are matched one by one
+        raise TypeError(
+            f"SetColumn has no form in ONNX where {part.separator.strip()!r} stands between the "
+            "elements: replace it by a sign such as ';' in the table, and fit again."
+        )
     padded = graph.node("StringConcat", cells, graph.texts([part.separator]))  # none is empty
     sign = _escaped(part.separator)
     # from the first character that is no blank to the last
