@@ -165,7 +165,7 @@ def shell(folder, monkeypatch, capsys):
 
     def run(words):
         for name in ("typer", "rich", "pyarrow"):
-            extra(name)
+            pytest.importorskip(name)
         from skout.apps import cli
 
         monkeypatch.chdir(folder)
@@ -184,7 +184,7 @@ def test_each_of_seven_has_five():
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda one: f"{one.who}: {one.code[:40]}")
 def test_first_minutes(snippet, shell, folder):
     for name in snippet.needs:
-        extra(name)
+        pytest.importorskip(name)
     if snippet.is_command:
         if "m.skout" in snippet.code and not (folder / "m.skout").exists():
             shell("skout fit churn.csv --target churn --budget '3 fits' -o m.skout")
@@ -229,7 +229,7 @@ def test_a_new_category_is_named(shell, folder):
 
 def test_python_m_skout_is_the_command():
     for name in ("typer", "rich"):
-        extra(name)
+        pytest.importorskip(name)
     words = [sys.executable, "-m", "skout", "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"skout {skout.__version__}"

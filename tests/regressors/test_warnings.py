@@ -3,8 +3,8 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -23,6 +23,7 @@ from skout.kernels import LearnedMetric, Linear, Matern
 from skout.losses import Pinball
 from skout.sketches import SubSample
 
+pd = extra("pandas")
 SCALES = "very different scale"
 
 
