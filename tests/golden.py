@@ -129,7 +129,7 @@ def ridge_cases(folder):
 def matrix_cases(folder):
     for name, (make, y, takes_weights) in matrix.ESTIMATORS.items():
         for source in matrix.SOURCES:
-            if source == "tensor on a card":
+            if source == "tensor on a GPU":
                 continue
             for weighted in (False, True)[: 1 + (takes_weights and source == "memory")]:
                 model = make()
