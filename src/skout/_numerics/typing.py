@@ -27,6 +27,14 @@ Array: TypeAlias = NDArray[Any]
 Tensor: TypeAlias = "torch.Tensor"
 
 
+class ArrayModule(Protocol):
+    """What is used of `numpy`, of `torch` and of their special functions: functions of arrays."""
+
+    @property
+    def float64(self) -> Any: ...
+    def __getattr__(self, name: str, /) -> Callable[..., Array]: ...
+
+
 class SparseMatrix(Protocol):
     """What is used of a sparse matrix or array of SciPy."""
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
-from .._numerics.types import DType, Matrix, Objects, RandomState
+from .._numerics.typing import DType, Matrix, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype, n_rows, take
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
+from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape
 from .._numerics.typing import Estimator
 from .local import Memory
 from .source import Progress, Reduction, Request, RowMap, Source, limits

@@ -17,7 +17,7 @@ import numpy as np
 from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape, TorchDevice
+from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape, TorchDevice
 from .._numerics.typing import Estimator
 from .local import Local, Memory, in_file
 from .source import Place, Progress, Reduction, RowMap, Source, limits

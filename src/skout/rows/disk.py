@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows
 from .._numerics.objects import Rows
-from .._numerics.types import Array, Index, Matrix, Objects
+from .._numerics.typing import Array, Index, Matrix, Objects
 from .local import Local
 
 # Most rows of a chunk to read at once when only a few of its rows are needed.

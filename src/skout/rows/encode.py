@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 
 from .._numerics.arrays import float_dtype, has_rows, is_checked, is_gpu_tensor, n_rows, numpy_of
 from .._numerics.objects import Rows, column_of
-from .._numerics.types import Matrix, Objects, RandomState, Weights
+from .._numerics.typing import Matrix, Objects, RandomState, Weights
 from .._numerics.typing import Estimator
 from .._numerics.validation import LEAST_WEIGHT, MOST_WEIGHT, check_squares, check_total_weight
 from .blocks import Blocks

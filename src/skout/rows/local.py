@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._numerics.threads import map_blocks
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
+from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape
 from .source import Progress, Reduction, RowMap, Source, block_rows, limits
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._numerics.arrays import float_dtype, row_slices, unique
 from .._numerics.objects import to_device
-from .._numerics.types import (
+from .._numerics.typing import (
     Array,
     DType,
     Index,

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, stack
-from .._numerics.types import Index, Matrix, Objects
+from .._numerics.typing import Index, Matrix, Objects
 
 
 def join(parts: Sequence[Matrix]) -> Matrix:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._numerics.threads import single_thread
-from .._numerics.types import Array, Objects, Rows
+from .._numerics.typing import Array, Objects, Rows
 from .source import Reduction
 
 #: A task of dask, or a lazy dask array: dask carries no types.
