@@ -25,10 +25,7 @@ from .typing import (
     ArrayModule,
     DType,
     Index,
-    Ints,
-    Matrix,
     Objects,
-    Rows,
     TorchDevice,
     VectorRows,
 )
@@ -185,7 +182,7 @@ def flatnonzero(array: Array) -> Array:
     return np.flatnonzero(array)
 
 
-def positions(index: Array | Sequence[int], like: object) -> Array:
+def positions(index: Index, like: object) -> Array:
     """Return row numbers as an array that `like` can be indexed with."""
     if is_tensor(like):
         return namespace(like).as_tensor(index, device=like.device)
@@ -245,7 +242,7 @@ def unpack_bits(octets: Array, count: int) -> Array:
     return first
 
 
-def tensor(array: VectorRows, device: TorchDevice) -> Array:
+def tensor(array: VectorRows, device: TorchDevice | str) -> Array:
     """Return an array or a CSR matrix as a dense tensor on a device."""
     import torch
 
@@ -471,10 +468,11 @@ def row_keys(rows: Objects | VectorRows) -> Sequence[Hashable]:
         csr.eliminate_zeros()
         ends = zip(csr.indptr[:-1], csr.indptr[1:], strict=True)
         return [(csr.indices[a:b].tobytes(), csr.data[a:b].tobytes()) for a, b in ends]
-    if not isinstance(rows, np.ndarray):
-        named: Any = rows
-        keys: Sequence[Hashable] = named.keys()
+    held: Any = rows
+    if not isinstance(held, np.ndarray):
+        keys: Sequence[Hashable] = held.keys()
         return keys
+    rows = np.asarray(held)
     if rows.ndim == 2:
         rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
         return [row.tobytes() for row in rows]

@@ -108,16 +108,18 @@ def inverse_corner(L: Tensor, size: int) -> Tensor:
     import torch
 
     identity = torch.eye(size, dtype=L.dtype, device=L.device)
-    return torch.linalg.solve_triangular(L[:size, :size], identity, upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(L[:size, :size], identity, upper=False)
+    return inverse
 
 
-def add_gram(out: Array | Tensor, F: Array | Tensor) -> None:
+def add_gram(out: Array, F: Array) -> None:
     """Add F'F to `out`; of tensors only the lower triangle, which takes half the work."""
     if not is_tensor(F):
         out += F.T @ F  # NumPy sees the symmetry
         return
-    for block in _blocks(len(out)):
-        out[block, : block.stop].addmm_(F[:, block].T, F[:, : block.stop])
+    total: Any = out
+    for block in _blocks(len(total)):
+        total[block, : block.stop].addmm_(F[:, block].T, F[:, : block.stop])
 
 
 def gram_of_triangle(triangle: Triangle) -> Array:

@@ -17,7 +17,7 @@ from .typing import Array, TorchDevice
 EPS = float(np.finfo(np.float64).eps)
 # A torch device on which triangles of `_LARGE` rows or more are inverted, multiplied and solved, in
 # float64 too; smaller ones are not worth the copy.
-_DEVICE: ContextVar[TorchDevice] = ContextVar("device", default=None)
+_DEVICE: ContextVar[TorchDevice | None] = ContextVar("device", default=None)
 _LARGE = 1500
 # Columns of a triangle that are copied at a time: a block of them stays in cache.
 _TRIANGLE = 256
@@ -35,7 +35,7 @@ _UNDERFLOW = 1e-290
 
 
 @contextmanager
-def large_matrices_on(device: TorchDevice) -> Iterator[None]:
+def large_matrices_on(device: TorchDevice | None) -> Iterator[None]:
     """Compute with large matrices on a device within the block; None is the host."""
     token = _DEVICE.set(device)
     try:
@@ -44,7 +44,7 @@ def large_matrices_on(device: TorchDevice) -> Iterator[None]:
         _DEVICE.reset(token)
 
 
-def _device_for(n: int) -> TorchDevice:
+def _device_for(n: int) -> TorchDevice | None:
     """Return the device for matrices of n rows, None for the host."""
     return _DEVICE.get() if n >= _LARGE else None
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .arrays import Taken, astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
-from .typing import Array, DType, Index, Ints, Objects, State, TorchDevice, VectorRows
+from .typing import Array, DType, Index, Ints, Objects, State, TorchDevice
 from .typing import Objects as UserObjects
 
 
@@ -299,14 +299,15 @@ def _are_texts_on_disk(objects: Objects) -> bool:
     return len(getattr(objects, "shape", ())) == 1
 
 
-def moved(rows: Taken, move: Callable[[Array], Array]) -> Taken:
+def moved(rows: Taken, move: Callable[[Any], Any]) -> Taken:
     """Return rows with `move` applied to each array that holds them."""
     new: Any = rows
-    same: Taken = new.moved(move) if isinstance(new, Rows) else move(new)
+    new = new.moved(move) if isinstance(new, Rows) else move(new)
+    same: Taken = new
     return same
 
 
-def to_device(rows: Taken, device: TorchDevice, dtype: DType | None = None) -> Taken:
+def to_device(rows: Taken, device: TorchDevice | str, dtype: DType | None = None) -> Taken:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters

@@ -134,8 +134,8 @@ Json: TypeAlias = Any
 State: TypeAlias = dict[str, Any]
 #: Columns by name: a table of results, or what an estimator reports of a fit.
 Table: TypeAlias = dict[str, Any]
-#: A device of PyTorch; None is the host.
-TorchDevice: TypeAlias = "torch.device | str | None"
+#: A device of PyTorch; where it may be None, that is the host.
+TorchDevice: TypeAlias = "torch.device"
 #: None, the name of a metric, a metric, or a scorer of scikit-learn.
 Scoring: TypeAlias = str | Callable[..., Any] | None
 #: A list or an array with one label per row, groups or strata; or None.
