@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "coordinates",
@@ -34,7 +37,7 @@ __all__ = [
     "sketched_ridge_weights",
 ]
 
-Array = np.ndarray
+Array: TypeAlias = NDArray[Any]
 
 
 def gaussian(A: Array, B: Array, gamma: float) -> Array:

@@ -74,8 +74,9 @@ class Draw:
         if W is None:
             R[np.arange(len(self.indices)), self.indices] = 1.0
         else:
-            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W  # type: ignore[attr-defined]
-        return R * np.reshape(self.scale, (-1, 1))
+            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W
+        dense: np.ndarray = R * np.reshape(self.scale, (-1, 1))
+        return dense
 
 
 class Sketch(ABC, PartsByName):
@@ -471,7 +472,7 @@ def _random_pivots(
 
 
 #: Names accepted wherever a sketch is: each stands for the default-constructed class.
-SKETCHES: Registry = Registry(countsketch="count_sketch", sub_sample="subsample")
+SKETCHES: Registry[type[Sketch]] = Registry(countsketch="count_sketch", sub_sample="subsample")
 SKETCHES |= {
     "subsample": SubSample,
     "p_sparsified": PSparsified,

@@ -357,7 +357,7 @@ class Curves(Transformed):
             raise TypeError(f"Curves takes a kernel on vectors. Got {kernel!r} instead.")
         if _are_pairs(objects):
             objects = self._on_grid(objects)
-        rows = kernel.encode(objects.toarray() if hasattr(objects, "toarray") else objects)
+        rows: Rows = kernel.encode(objects.toarray() if hasattr(objects, "toarray") else objects)
         self._roots(rows.shape[1])
         return rows
 

@@ -77,7 +77,8 @@ def _compile(parts: Parts) -> Callable[..., None]:
     import numba
 
     _teach_sqrt()
-    popcount, ratio = _popcount(), numba.njit(parts)
+    popcount = _popcount()
+    ratio: Any = numba.njit(parts)
 
     @numba.njit
     def value(common, a, b):  # type: ignore[no-untyped-def]

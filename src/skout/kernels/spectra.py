@@ -276,7 +276,7 @@ def _compiled(pair_value: PairValue) -> Any:
         import numba
     except ImportError:
         return None
-    pair = numba.njit(pair_value, nogil=True)
+    pair: Any = numba.njit(pair_value, nogil=True)
 
     def loop(indptr, mass, value, right_mass, right_value, right_row, width, p, q, out):  # type: ignore[no-untyped-def]
         for i in range(len(indptr) - 1):

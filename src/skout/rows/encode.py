@@ -280,7 +280,7 @@ def encoded_weights(
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
-        if not np.any(weights.load()):
+        if not np.asarray(weights.load()).any():
             check_total_weight(0.0)
     return check_weights(weights.load(), rows, alone=alone)
 

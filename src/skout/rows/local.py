@@ -121,8 +121,8 @@ class Memory(Local):
     """Rows in memory: what `kernel.encode` returned, or an array."""
 
     def __init__(self, rows: Objects, name: str = "X") -> None:
-        self.rows: Any = rows
-        self.like = self.rows
+        held: Any = rows
+        self.rows = self.like = held
         self.is_array = isinstance(rows, np.ndarray)
         self.name = name
 

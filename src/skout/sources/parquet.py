@@ -116,6 +116,6 @@ def _values(batch: Any, names: str | Iterable[str]) -> np.ndarray | list[Any]:
     """Return one column of a batch as an array or list, or several as a matrix."""
     if isinstance(names, str):
         column = batch.column(names)
-        values = column.to_numpy(zero_copy_only=False)
-        return column.to_pylist() if values.dtype.kind == "O" else values
+        values: np.ndarray = column.to_numpy(zero_copy_only=False)
+        return list(column.to_pylist()) if values.dtype.kind == "O" else values
     return np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])

@@ -160,7 +160,7 @@ def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
 
 
 def _sampled_scores(
-    kernel: Kernel, rows: Array, landmarks: Array, weights: np.ndarray, shift: float
+    kernel: Kernel, rows: Rows, landmarks: Rows, weights: np.ndarray, shift: float
 ) -> np.ndarray:
     """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1."""
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights

@@ -85,7 +85,7 @@ def _gram(source: Spectrum) -> np.ndarray:
     """Return K from K or (kernel, Z)."""
     if _is_pair(source):
         return _kernel_gram(*source)
-    K = check_array(source, dtype=np.float64, input_name="K")
+    K: np.ndarray = check_array(source, dtype=np.float64, input_name="K")
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"K must be a square Gram matrix. Got shape {K.shape} instead.")
     if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * float(np.abs(K).max())):
