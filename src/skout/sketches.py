@@ -166,7 +166,8 @@ class SubSample(Sketch):
         if isinstance(self.probabilities, str):
             check_choice(self.probabilities, "probabilities", ("leverage",))
             scores = _pilot_leverage(_need(gram, self), n, m, rng)
-            return scores / scores.sum()
+            probabilities: np.ndarray = scores / scores.sum()
+            return probabilities
         return _as_probabilities(self.probabilities, n)
 
 
@@ -180,7 +181,8 @@ def _as_probabilities(values: ArrayLike | None, n: int) -> np.ndarray:
             f"Got an array of shape {p.shape}."
         )
     p = p / p.max()  # so that their sum is finite
-    return p / p.sum()
+    probabilities: np.ndarray = p / p.sum()
+    return probabilities
 
 
 def _pilot_leverage(gram: GramColumns, n: int, m: int, rng: Rng) -> np.ndarray:

@@ -263,7 +263,8 @@ def _check_convex(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Gener
 def _moved_to(loss: Loss, s: float, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Move F along the gradient of s(F, Y), which is a straight line, to a given value of s."""
     now = loss.variable(F, Y)
-    return F + _columns(s - now) * loss.lift(np.ones_like(now), F, Y)
+    moved: np.ndarray = F + _columns(s - now) * loss.lift(np.ones_like(now), F, Y)
+    return moved
 
 
 def _columns(s: np.ndarray) -> np.ndarray:

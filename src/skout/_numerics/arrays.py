@@ -472,7 +472,6 @@ def row_keys(rows: Any) -> Sequence[Hashable]:
     if not isinstance(rows, np.ndarray):
         keys: Sequence[Hashable] = rows.keys()
         return keys
-    rows = np.asarray(held)
     if rows.ndim == 2:
         rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
         return [row.tobytes() for row in rows]

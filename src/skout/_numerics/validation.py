@@ -17,7 +17,6 @@ from scipy import sparse
 
 from .typing import RandomState
 
-
 Named = TypeVar("Named")
 
 

@@ -401,7 +401,8 @@ class Wrapper(Kernel):
         return self._part("kernel").normalized
 
     def encode(self, objects: Objects) -> Rows:
-        return self._part("kernel").encode(objects)
+        rows: Rows = self._part("kernel").encode(objects)
+        return rows
 
 
 class Scaled(Wrapper):

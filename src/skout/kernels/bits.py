@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from string import hexdigits
 from typing import Any, Self
@@ -16,7 +17,7 @@ from .._numerics.arrays import cast, float_dtype, is_tensor, n_rows, namespace, 
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.typing import Array, Array, Objects, Rows, VectorRows
+from .._numerics.typing import Array, Objects, Rows, SparseMatrix, VectorRows
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import (
@@ -176,9 +177,9 @@ class PackedBits(ObjectRows):
 
 def _octets(words: Array) -> Array:
     """Return words as bytes, lowest first; tensors are bytes already."""
-    if is_tensor(words):
-        return words
-    return np.ascontiguousarray(words).astype(_WORD, copy=False).view(np.uint8)
+    if not is_tensor(words):
+        words = np.ascontiguousarray(words).astype(_WORD, copy=False).view(np.uint8)
+    return words
 
 
 def _precision(dtype: DTypeLike) -> np.dtype:
@@ -224,7 +225,7 @@ def _words(octets: np.ndarray) -> np.ndarray:
     return padded.view(_WORD).astype(np.uint64, copy=False)
 
 
-def _words_of_csr(matrix: Array) -> np.ndarray:
+def _words_of_csr(matrix: SparseMatrix) -> np.ndarray:
     """Return the words of a CSR matrix, whose indices are sorted, so that words are in order."""
     n, d = matrix.shape
     words = np.zeros((n, max(1, -(-d // 64))), dtype=np.uint64)
@@ -325,9 +326,9 @@ class _SetKernel(VectorKernel):
             counts stay as they are.
         """
         packed = None if _is_matrix(objects) else pack_objects(objects)
-        is_integer = isinstance(objects, np.ndarray) and objects.dtype.kind in "biu"
-        if is_integer and objects.ndim == 2 and _is_long(objects):
-            packed = pack_matrix(objects)  # without a copy in float64
+        is_array = isinstance(objects, np.ndarray) and objects.ndim == 2
+        if is_array and np.asarray(objects).dtype.kind in "biu" and _is_long(np.asarray(objects)):
+            packed = pack_matrix(np.asarray(objects))  # without a copy in float64
         if packed is not None:
             return packed
         rows: Any = super().encode(objects)
@@ -405,7 +406,8 @@ def _overlap_with(B: Array) -> Block:
 def _overlap_by_column(B: Array) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one pass over the block for each column."""
     columns = arrays.contiguous((B.toarray() if sparse.issparse(B) else B).T)
-    not_zero = [j for j, any_set in enumerate((columns > 0).any(axis=1).tolist()) if any_set]
+    is_set: Any = (columns > 0).any(axis=1)
+    not_zero = [j for j, any_set in enumerate(is_set.tolist()) if any_set]
 
     def overlap(A: Array, out: Array) -> Array:
         out[...] = 0.0
@@ -421,19 +423,21 @@ def _indicator(B: Array, level: float) -> Array:
     """Return 1[b >= level] in the format of B."""
     if not sparse.issparse(B):
         return cast(level <= B, B.dtype)
-    out = B.copy()
+    out: Any = B.copy()
     out.data = (level <= B.data).astype(B.dtype)
     out.eliminate_zeros()
-    return out
+    indicator: Array = out
+    return indicator
 
 
 def _share(A: Any, low: float, high: float) -> Array:
     """Return min(max(a, low), high) - low of each entry, dense or CSR as A is."""
     if not sparse.issparse(A):
         return namespace(A).clip(A, low, high) - low
-    out = A.copy()
+    out: Any = A.copy()
     out.data = np.clip(A.data, low, high) - low
-    return out
+    share: Array = out
+    return share
 
 
 def _tanimoto(common: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -661,10 +665,11 @@ def _counts(left: Array, right: Array) -> Array:
     if left.dtype.itemsize > 2:
         return left @ right.T
     parts = row_slices(left.shape[1], _EXACT_HALF)
-    return sum(cast(left[:, part] @ right[:, part].T, np.float32) for part in parts)
+    terms = (cast(left[:, part] @ right[:, part].T, np.float32) for part in parts)
+    return functools.reduce(operator.add, terms)
 
 
-def set_blocks(parts: Parts, B: Array, of_matrix: Callable[[Rows], Block]) -> Block:
+def set_blocks(parts: Parts, B: Array | PackedBits, of_matrix: Callable[[Array], Block]) -> Block:
     """Return the block function of B, packed or a matrix, for rows A that may be either.
 
     `of_matrix` makes the block function of B as a matrix, which may have counts.
@@ -689,7 +694,7 @@ def set_blocks(parts: Parts, B: Array, of_matrix: Callable[[Rows], Block]) -> Bl
     return block
 
 
-def _packed(rows: Array) -> PackedBits | None:
+def _packed(rows: Array | PackedBits) -> PackedBits | None:
     if isinstance(rows, PackedBits):
         return rows
     return None if is_tensor(rows) else pack_matrix(rows)

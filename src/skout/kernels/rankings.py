@@ -103,7 +103,9 @@ class Kendall(RankingKernel):
 
     def _features(self, rows: np.ndarray) -> np.ndarray:
         first, second = np.triu_indices(rows.shape[1], k=1)
-        signs: np.ndarray = np.sign(rows[:, second] - rows[:, first]).astype(float_dtype(rows), copy=False)
+        signs: np.ndarray = np.sign(rows[:, second] - rows[:, first]).astype(
+            float_dtype(rows), copy=False
+        )
         signs *= signs.dtype.type(len(first) ** -0.5)
         return signs
 

@@ -424,7 +424,10 @@ class ProbabilityProduct(_PeakKernel):
 
     def _factor(self, rows: Spectra) -> np.ndarray:
         """Return 1 / (n sqrt(4 pi sigma_mass sigma_intensity)) of each spectrum."""
-        return 1.0 / (rows.lengths * np.sqrt(4 * np.pi * self.sigma_mass * self.sigma_intensity))
+        factor: np.ndarray = 1.0 / (
+            rows.lengths * np.sqrt(4 * np.pi * self.sigma_mass * self.sigma_intensity)
+        )
+        return factor
 
     def against(self, B: Spectra) -> Block:
         sums, right = super().against(B), self._factor(B)
@@ -438,7 +441,8 @@ class ProbabilityProduct(_PeakKernel):
         return block
 
     def diag(self, A: Spectra) -> np.ndarray:
-        return _self_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
+        diagonal: np.ndarray = _self_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
+        return diagonal
 
 
 class PeakCosine(_PeakKernel):

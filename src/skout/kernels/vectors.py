@@ -384,7 +384,7 @@ class RadialKernel(DistanceKernel):
         slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
         if sparse.issparse(B):
             return self._sparse_gradients(slopes, B, coef)
-        center = B.mean(axis=0)  # type: ignore[union-attr]
+        center = B.mean(axis=0)
         right = arrays.empty((m, q, d + 1), B, np.float64)
         right[:, :, :d] = coef[:, :, None] * arrays.cast(B - center, np.float64)[:, None, :]
         right[:, :, d] = coef
@@ -392,7 +392,8 @@ class RadialKernel(DistanceKernel):
 
         def of_block(A: Array) -> Array:
             sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
-            return sums[:, :, d:] * (A - center)[:, None, :] - sums[:, :, :d]
+            gradients: Array = sums[:, :, d:] * (A - center)[:, None, :] - sums[:, :, :d]
+            return gradients
 
         return of_block
 
@@ -446,7 +447,8 @@ class Gaussian(RadialKernel):
 
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
         """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
-        return np.sqrt(2.0 * self._width()) * normal
+        draws: np.ndarray = np.sqrt(2.0 * self._width()) * normal
+        return draws
 
 
 # The median distance of gamma="median" ----------------------------------------------------------
@@ -674,11 +676,12 @@ class Matern(RadialKernel):
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
         """Return draws of its spectral measure: Student's t of 2 nu degrees, times gamma."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        return (
+        draws: np.ndarray = (
             self._width()
             * normal
             * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
         )
+        return draws
 
     def slopes(self, B: VectorRows) -> RowFunction:
         # k'(r)/r = -2 nu gamma^2 exp(-u) times 1/u, 1 and (1 + u)/3

@@ -95,7 +95,8 @@ def _opened(parquet: ModuleType, path: Path) -> Any:
 def _pyarrow_parquet() -> ModuleType:
     with extra("disk", "open_parquet needs pyarrow"):
         import pyarrow.parquet as parquet
-    return parquet
+    module: ModuleType = parquet
+    return module
 
 
 def _parquet_paths(files: Paths) -> list[Path]:

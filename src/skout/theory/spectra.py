@@ -411,4 +411,5 @@ def theorem_4_9_size(
     if check_number(delta, "delta", strict=True) > math.exp(-1.0):
         raise ValueError(f"delta must be in (0, 1/e]. Got {delta!r} instead.")
     growth = float(n) ** (min(gamma + mu, 1.0) / (1.0 + gamma))
-    return max(nu2 * growth, nu2**2 * math.log(1.0 / delta))
+    size: float = max(nu2 * growth, nu2**2 * math.log(1.0 / delta))
+    return size
