@@ -8,7 +8,7 @@ until=$(($(date +%s) + $2))
 out=$3
 text2mol=${TEXT2MOL:-python3 -m experiments.papers.text2mol}
 cache=${CACHE:-experiments/cache}
-export PYTHONPATH=src:. PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=true HF_HUB_OFFLINE=1
+export PYTHONPATH="src:.${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=true HF_HUB_OFFLINE=1
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True OMP_NUM_THREADS=${OMP_NUM_THREADS:-6}
 mkdir -p "$out"
 if [ ! -f "$cache/text2mol.npz" ]; then
