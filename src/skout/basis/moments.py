@@ -37,7 +37,7 @@ from .._numerics.arrays import (
     unique_columns,
 )
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
+from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
 from .._numerics.validation import check_total_weight, warn_user
 from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 from .features import LandmarkFeatures, PartlyWhitened, Whitening, check_values
@@ -80,12 +80,12 @@ class Moments:
         if weights is not None:
             Z *= cast(root[:, None], Z.dtype)
         if sparse.issparse(T):
-            T = sparse.diags_array(root) @ T
-            cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
+            S: Any = sparse.diags_array(root) @ T
+            cross = (S.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
             z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
-            zz, squares = Z.T @ Z if zz is None else zz, T.multiply(T).sum(axis=0)
+            zz, squares = Z.T @ Z if zz is None else zz, S.multiply(S).sum(axis=0)
             count = float(np.count_nonzero(root))
-            return cls(float(root @ root), zz, cross, squares, z_sum, T.T @ root, count)
+            return cls(float(root @ root), zz, cross, squares, z_sum, S.T @ root, count)
         T = T * root[:, None]
         right = namespace(T).concatenate([T, root[:, None]], 1)
         if wide is None:

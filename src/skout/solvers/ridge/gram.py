@@ -29,7 +29,7 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.threads import map_blocks
-from ..._numerics.types import Array, Floats, Ints, Rows
+from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
 from ...basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments, check_outputs_observed, outputs_by_rows
@@ -450,7 +450,9 @@ class TiledSystem:
         features = LandmarkFeatures(self.kernel, rows)
 
         def system() -> Array:
-            A = _full(features).mul_(C).mul_(C.T)
+            A = _full(features)
+            A *= C
+            A *= C.T
             if self.fit_intercept:
                 A -= unit * (unit.T @ A)
                 A -= (A @ unit) * unit.T

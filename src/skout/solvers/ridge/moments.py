@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
-from ..._numerics.types import Floats, Ints
+from ..._numerics.typing import Floats, Ints
 from ...basis import Engine
 from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
