@@ -193,7 +193,7 @@ class GramSystem(SystemOfRows):
         span, sample, options = self.problem.span, self.problem.sample, self.problem.options
         d, w = sample.targets.shape[1], sample.weights
         matrix, intercepts = np.zeros((span.m, d)), np.zeros(d)
-        report = self.decision.report
+        report: dict[str, Any] = {}
         for columns, rows, T in self._parts:
             used, [(coef, intercept)], solved = self._fits(rows, [alpha], T, last=self._is_whole)
             if self._is_whole and len(used) == len(matrix):

@@ -448,7 +448,6 @@ class ProductSystem(SystemOfRows):
     """
 
     problem: RidgeProblem
-    decision: Decision
     engine: Engine
     instead: Callable[[], System] | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -463,7 +462,7 @@ class ProductSystem(SystemOfRows):
             other: type[System] = DeviceSystem if stays else MomentSystem
             again = replace(problem, options=replace(options, checkpoint=None))
             instead = functools.partial(other.of, again, decision)
-        return cls(problem, decision, engine, instead)
+        return cls(problem, engine, instead)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         sample, options = self.problem.sample, self.problem.options
@@ -491,7 +490,6 @@ class ProductSystem(SystemOfRows):
             system.store.kept.clear()  # its memory is needed
             raise Unsolved(self.instead(), report)
         warn_unless_converged(report, options.max_iter)
-        report = self.decision.report | report
         return Fit.in_span(
             self.engine, matrix, intercept, alpha, report=report, origin=sample.origin
         )
@@ -524,7 +522,7 @@ class DeviceSystem(System):
         if solution is None:  # its memory is free again
             raise Unsolved(MomentSystem.of(self.problem, self.decision))
         matrix, intercept, report = solution
-        origin, report = self.problem.sample.origin, self.decision.report | report
+        origin = self.problem.sample.origin
         return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
 
     def _solved(self, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:

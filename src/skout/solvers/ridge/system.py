@@ -240,16 +240,18 @@ class SystemOfRows(System):
         return chosen
 
 
-def fit_best(system: System, search: AlphaSearch) -> Fit:
-    """Return the fit with the best alpha; where a system fails, by the one that takes over."""
+def fit_best(system: System, search: AlphaSearch, report: Mapping[str, Any]) -> Fit:
+    """Return the fit with the best alpha; where a system fails, by the one that takes over.
+
+    What it reports is added to the `report`, that of the decision for one.
+    """
     try:
         chosen = system.choice(search)
-        return replace(system.solve(chosen.alpha), chosen=chosen)
+        fit = replace(system.solve(chosen.alpha), chosen=chosen)
     except Unsolved as stop:
-        fit = fit_best(stop.instead, search)
-        if stop.report is None:
-            return fit
-        return replace(fit, report={"fell_back_from": dict(stop.report)} | fit.report)
+        failed = {} if stop.report is None else {"fell_back_from": dict(stop.report)}
+        fit = fit_best(stop.instead, search, failed)
+    return replace(fit, report={**report, **fit.report})
 
 
 def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str = "") -> None:
