@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.estimators import PartsByName, frames_out
 from ._numerics.typing import (
+    Array,
     Candidates,
     Estimator,
     Inputs,
@@ -71,13 +72,14 @@ from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 if TYPE_CHECKING:  # PyTorch is optional
     from numpy.typing import ArrayLike
 
-    from .deep.regressor import Metric, ModuleLike, Training
+    from .deep.modules import ModuleLike
+    from .deep.training import Metric, Training
 
 
 class Regressor(Protocol):
     """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
 
-    def fit(self, X: Objects, y: Objects, /) -> object: ...
+    def fit(self, X: Objects, y: Array, /) -> object: ...
 
     def predict(self, X: Objects, /) -> Objects: ...
 
@@ -90,7 +92,7 @@ class OutputBasis(Protocol):
     def transform(self, Y: Objects, /) -> Objects: ...
 
 
-def as_basis(spec: KernelLike | OutputBasis) -> Estimator:
+def as_basis(spec: KernelLike | OutputBasis) -> Any:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -291,7 +293,7 @@ class StructuredPredictor(ObjectPredictor):
         *,
         scoring: Scoring = None,
     ) -> None:
-        self.regressor: Estimator = regressor  # subclasses have it as a property
+        self.regressor: Any = regressor  # subclasses have it as a property
         self.output_basis = output_basis
         self.decoder = decoder
         self.scoring = scoring

@@ -63,7 +63,7 @@ def is_tensor(array: object) -> TypeGuard[Any]:
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_gpu_tensor(array: object) -> bool:
+def is_gpu_tensor(array: object) -> TypeGuard[Any]:
     """Return whether an array is a tensor that is not in the memory of the host."""
     return is_tensor(array) and bool(getattr(array, "held", array).device.type != "cpu")
 

@@ -234,7 +234,7 @@ class Engine:
             progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
-            parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]
+            parts = [a.__iadd__(b) for a, b in zip(parts, of_landmarks(), strict=True)]
         if values is not None:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
@@ -349,7 +349,7 @@ def span_of(
     rng: np.random.Generator,
     weights: Weights = None,
     *,
-    also: Reduction | None = None,
+    also: Reduction[Any] | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> Span:
@@ -586,7 +586,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
-        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
+        self, rows: Source, weights: Weights = None, *, also: Reduction[Any] | None = None
     ) -> Any:
         """Fit on encoded rows; return the result of `also`, which the same pass makes.
 

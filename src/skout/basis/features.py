@@ -162,14 +162,14 @@ def _weights_near(landmarks: Rows, weights: Matrix) -> Matrix:
     like: Any = empty((0,), landmarks, float_dtype(landmarks))
     if not sparse.issparse(weights):
         return cast(tensor(weights, like.device), like.dtype)
-    W: Any = weights.tocsr(copy=True)  # type: ignore[attr-defined]
+    W: Any = weights.tocsr(copy=True)
     W.sum_duplicates()  # which sorts them too, as tensors want them
     torch = namespace(like)
     ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
     values = torch.as_tensor(W.data)
     with warnings.catch_warnings():  # PyTorch calls this form new, each time
         warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        made: Any = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
         near: Matrix = made.to(like.device, like.dtype)
     return near
 
@@ -433,7 +433,7 @@ def principal(
     return V.T @ components, np.maximum(values, 0.0)
 
 
-class _Squares(Reduction):
+class _Squares(Reduction[Array]):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
     def __init__(self, projection: Projection) -> None:

@@ -96,10 +96,9 @@ class Moments:
             products = gram(wide)
             zz, cross = products[:p, :p], products[:p, p:]
         cross = cast(cross, np.float64)
-        weight, count = root @ root, (root > 0.0).sum()
-        if not is_tensor(Z):  # whose host does not wait
-            weight, count = float(weight), float(count)
-        return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root, count)
+        sums: Any = (root @ root, (root > 0.0).sum())
+        weight, n = sums if is_tensor(Z) else map(float, sums)  # of tensors the host does not wait
+        return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root, n)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -135,7 +134,7 @@ class Moments:
         if not is_tensor(self.zz):
             return self
         names = ("zz", "zt", "tt", "z_sum", "t_sum")
-        arrays = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
+        arrays: dict[str, Any] = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), count=float(self.count), **arrays)
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -255,7 +254,7 @@ class MaskedMoments:
         if len(np.unique(np.column_stack([self.codes, other.codes]), axis=0)) > len(self.parts):
             return self + other
         for part, columns in zip(self.parts, self.column_sets(), strict=True):
-            operator.iadd(part, other.of_columns(columns))
+            part += other.of_columns(columns)  # in the memory of the part
         return self
 
     def __add__(self, other: AnyMoments) -> MaskedMoments:
@@ -523,7 +522,7 @@ class KnownRows:
         return out
 
 
-class BlockMoments(Reduction):
+class BlockMoments(Reduction[list[Any]]):
     """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
 
     Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
@@ -556,7 +555,7 @@ class BlockMoments(Reduction):
         """Let two threads share a long pass that would be a single block."""
         return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> BlockMoments:
         moved = copy.copy(self)
         moved.features = self.features.on(place.device, place.dtype)
         moved.prepare = self.whitening.on(place)
@@ -580,7 +579,7 @@ class BlockMoments(Reduction):
             return [self._moments(rows, T, weights, place)]
         parts: list[AnyMoments | None] = [None] * self.n_groups
         for group in namespace(groups).unique(groups):
-            members = flatnonzero(groups == group)
+            members: Any = flatnonzero(groups == group)
             if members[-1] - members[0] == len(members) - 1:  # one after another: nothing is copied
                 members = slice(int(members[0]), int(members[-1]) + 1)
             w, at = (None if column is None else column[members] for column in (weights, place))
@@ -612,11 +611,10 @@ class BlockMoments(Reduction):
     ) -> list[AnyMoments | None]:
         sums: list[Any] = [None] * self.n_groups if total is None else total
         for group, new in enumerate(part):
-            old = sums[group]
-            if new is not None:
-                sums[group] = (
-                    new.each(Moments.in_double) if old is None else operator.iadd(old, new)
-                )
+            if new is not None and sums[group] is None:
+                sums[group] = new.each(Moments.in_double)
+            elif new is not None:
+                sums[group] += new
         masked = [moments for moments in sums if isinstance(moments, MaskedMoments)]
         count = sum(len(moments.parts) for moments in masked)
         if 8 * count * self.p**2 > limits().coordinates_bytes:

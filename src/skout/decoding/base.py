@@ -438,7 +438,7 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
 # Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------
 
 
-class Distinct(Reduction):
+class Distinct(Reduction[Any]):
     """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:

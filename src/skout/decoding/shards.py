@@ -210,7 +210,7 @@ def _search(F: np.ndarray, decoder: Estimator, shard: _Shard, k: int) -> _ShardB
     return _ShardBest(numbers, scores, keys, objects)
 
 
-class _Merge(Reduction):
+class _Merge(Reduction[Any]):
     """Keep the k best of all shards; ties go to the lower index."""
 
     def __init__(self, k: int) -> None:

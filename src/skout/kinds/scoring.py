@@ -231,7 +231,7 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-class _FirstSeen(Reduction):
+class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 

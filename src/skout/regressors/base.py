@@ -480,7 +480,8 @@ class PenalizedRegressor(RegressorMixin):
         """
         targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
-            return r2(targets, numpy_of(self.predict(X)), sample_weight)
+            predicted = self.predict(X)  # type: ignore[attr-defined] # of the subclasses
+            return r2(targets, numpy_of(predicted), sample_weight)
         return super().score(X, y, sample_weight)
 
 

@@ -62,7 +62,7 @@ class MetricRounds:
 
 
 def learned_kernel(
-    kernel: LearnedMetric, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+    kernel: Any, sample: TrainingSample, alphas: list[float], options: RidgeOptions
 ) -> tuple[Mahalanobis, MetricRounds]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
@@ -282,7 +282,7 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
-class GradientProducts(Reduction):
+class GradientProducts(Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
     For a `Mahalanobis` the gradients are with respect to W x. `diagonal` makes only the diagonal of
@@ -304,13 +304,13 @@ class GradientProducts(Reduction):
         """Leave out what workers can compute from the rest."""
         return {name: value for name, value in self.__dict__.items() if name != "_gradients"}
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> GradientProducts:
         landmarks = to_device(self.landmarks, place.device, place.dtype)
         coef = place.moved(self.coef)
         return GradientProducts(self.kernel, landmarks, coef, diagonal=self.diagonal)
 
     def __call__(
-        self, rows: Rows, weights: Array | None = None, held: Array | None = None
+        self, rows: Array, weights: Array | None = None, held: Array | None = None
     ) -> tuple[Array, float]:
         G = self._gradients(cast(rows, float_dtype(self.landmarks)))  # (b, q, d)
         b, q, d = G.shape

@@ -220,7 +220,7 @@ def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -
     return replace(again, chosen=fit.chosen, report=fit.report, fitc_shift=shift)
 
 
-class FitcMoments(Reduction):
+class FitcMoments(Reduction[Moments]):
     """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
 
     def __init__(

@@ -46,7 +46,7 @@ class Disk(Local):
     def __len__(self) -> int:
         return n_rows(self.array)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return pick(self.array, index)
 
     def compared(self) -> list[slice]:

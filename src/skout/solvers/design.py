@@ -172,7 +172,7 @@ class _RowProduct(_Anywhere, RowMap):
         return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
 
 
-class _Adjoint(_Anywhere, Reduction):
+class _Adjoint(_Anywhere, Reduction[Array]):
     """Z, G -> G'Z, shape (d, p)."""
 
     def __init__(self, p: int, d: int) -> None:
@@ -184,13 +184,13 @@ class _Adjoint(_Anywhere, Reduction):
     def __call__(self, Z: Array, G: Array) -> Array:
         return tall_product(cast(G, Z.dtype), Z)
 
-    def combine(self, total: Array, part: Array) -> Array:
+    def combine(self, total: Array | None, part: Array) -> Array:
         total = zeros(self.shape, part) if total is None else total
         total += part
         return total
 
 
-class _Masked(Reduction):
+class _Masked(Reduction[Array]):
     """Z, W -> (W * (Z B))'Z, in the precision of W."""
 
     def __init__(self, B: np.ndarray, dtype: np.dtype) -> None:
@@ -213,7 +213,7 @@ class _Masked(Reduction):
         return total[: self.d]
 
 
-class _Gram(_Anywhere, Reduction):
+class _Gram(_Anywhere, Reduction[Array]):
     """Z, w -> [Z, 1]' diag(w) [Z, 1]."""
 
     def __init__(self, p: int, dtype: DTypeLike) -> None:
@@ -241,7 +241,7 @@ class _Gram(_Anywhere, Reduction):
         wide[:, p + 1 :] = 0.0
         return wide
 
-    def combine(self, total: Array, part: Array) -> Array:
+    def combine(self, total: Array | None, part: Array) -> Array:
         if total is None:
             return cast(part, np.float64)
         total += part

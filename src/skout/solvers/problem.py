@@ -115,7 +115,7 @@ class OutputPart:
         part = self.whole.take(rows)
         loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
         if levels.size > 1:  # one for each output
-            loss = type(loss)(levels[self.columns])
+            loss = type(loss)(tau=levels[self.columns])  # type: ignore[call-arg] # it has a tau
         return replace(part, Y=part.Y[:, positions(self.columns, part.Y)], loss=loss)
 
     def of(self, rows: Source) -> Source:

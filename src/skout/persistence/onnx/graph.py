@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.extras import extra
-from ..._numerics.typing import DType, Estimator, Json, Matrix
+from ..._numerics.typing import ArrayLike, DType, Estimator, Json
 
 # What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
@@ -146,7 +146,7 @@ class OnnxGraph:
             self._domains.add(attributes["domain"])
         return names
 
-    def constant(self, value: Matrix, dtype: DType | None = None) -> str:
+    def constant(self, value: ArrayLike, dtype: DType | None = None) -> str:
         """Add an array, by default of the graph's type, and return its name."""
         array = np.asarray(value, dtype=dtype or self.dtype, order="C")
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.typing import Objects, Table
+from ..._numerics.typing import Inputs, Table
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments, TrainingSample
 from ...rows import Progress, is_lazy, reads_once
@@ -70,7 +70,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
                 totals[group] = Moments(**fields | numbers)
         return int(stored["done"]), totals
 
-    def advance(self, done: int, total: list[Moments | None]) -> None:
+    def advance(self, done: int, total: Any) -> None:
         """Write the moments of the first blocks, if the last file is old enough."""
         if self.is_due() and any(isinstance(part, MaskedMoments) for part in total):
             raise ValueError(NO_MISSING)
@@ -104,7 +104,7 @@ class Bar(Progress):
             self._bar.close()
 
 
-def open_checkpoint(X: Objects, parameters: Table) -> RidgeCheckpoint:
+def open_checkpoint(X: Inputs, parameters: Table) -> RidgeCheckpoint:
     """Return where a ridge with these parameters keeps its progress; raise where it cannot.
 
     So it is where an earlier fit left a checkpoint of other data or parameters.

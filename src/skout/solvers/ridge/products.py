@@ -96,7 +96,7 @@ class Store:
         return {"most_bytes": 0, "kept": {}, "bytes": 0}
 
 
-class _FeaturePass(Reduction):
+class _FeaturePass(Reduction[Any]):
     """A sum over rows of something with their features, on the host or on a device.
 
     On the host blocks are kept by the numbers of their rows, on a device by their turn: there they
@@ -109,7 +109,7 @@ class _FeaturePass(Reduction):
         self.turn: int | None = None
         self._on_device: Any = None
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         if self._on_device is None:
             dtype = min(self.dtype, place.dtype, key=lambda kind: kind.itemsize)
             self._on_device = copy.copy(self)
@@ -144,7 +144,7 @@ class FeatureProducts(_FeaturePass):
         numbers = np.arange(len(rows)) if has_numbers else None
         return rows.reduce(self, sample.weights, numbers, n_jobs=n_jobs)
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         moved: Any = super().on(place)
         moved.V = cast(self.V, moved.dtype)
         return moved
@@ -193,7 +193,7 @@ class RightSide(_FeaturePass):
         check_values(self.features.kernel, numpy_of(moments.z_sum))
         return moments
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         moved: Any = super().on(place)
         moved.origin, moved.center = (
             None if value is None else place.moved(value, np.float64)
@@ -423,7 +423,7 @@ class LandmarkSystem:
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts: dict[str, Any] = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
 
@@ -543,7 +543,7 @@ class DeviceSystem(System):
             return None
         L: Any = factor.L.tril_()
         size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
-        first = inverse_corner(L, size).T.contiguous()  # A^-T
+        first: Any = inverse_corner(L, size).T.contiguous()  # A^-T
         grams = _Grams(system, first, L[size:, :size].T.contiguous())
         gg, cross, right = rows.reduce(grams, system.sample.targets, system.sample.weights)
         n = float(right[-1, -1])
@@ -580,13 +580,13 @@ def _largest_eigenvalue(D: Array) -> float:
     """Estimate the largest eigenvalue of D D' by power iteration."""
     v, value = namespace(D).ones_like(D[:, 0]), 0.0
     for _ in range(_POWER_STEPS):
-        v = v / v.norm()
+        v = v / namespace(D).norm(v)
         w = D @ (D.T @ v)
         value, v = float(v @ w), w
     return value
 
 
-class _Grams(Reduction):
+class _Grams(Reduction[Any]):
     """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
 
     features: LandmarkFeatures
@@ -596,7 +596,7 @@ class _Grams(Reduction):
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         origin, moved = self.system.sample.origin, copy.copy(self)
         moved.features = self.system.features_in(np.float64)
         moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)

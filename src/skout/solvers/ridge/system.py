@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
+from ..._numerics.arrays import cast, n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
 from ..._numerics.typing import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
@@ -445,7 +445,7 @@ class MemoryBudget:
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
 
-    def __init__(self, device: TorchDevice, free: float, work: float, m: int) -> None:
+    def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m
         share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
@@ -491,7 +491,7 @@ class MemoryBudget:
         """Return W A."""
         if self.device is None:
             return W @ A
-        return tensor(W, self.device).to(A.dtype) @ A
+        return cast(tensor(W, self.device), A.dtype) @ A
 
 
 def budget_for(rows: Source, m: int) -> MemoryBudget:
