@@ -30,7 +30,7 @@ from ..rows import Memory, Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
 from ..sketches import as_sketch, sketch_size
 from .index import as_index
-from .pools import kinds
+from .pools import EmbeddedPool, kinds
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
@@ -44,7 +44,7 @@ _MOST_OUTPUTS = 100_000
 _DIAGONAL = 2**16
 
 
-def as_decoder(spec: Estimator) -> Estimator:
+def as_decoder(spec: DecoderLike | Estimator) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -212,14 +212,19 @@ class KeepsOutputs(Decoder):
         See `CandidateDecoder`.
     """
 
-    _training: Any = None  # the training outputs as a pool, embedded when it is first searched
+    _training: EmbeddedPool | None = (
+        None  # the training outputs as a pool, embedded when it is first searched
+    )
     _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
     _dropped: int | None = None  # the most that are kept, where there were more
     #: `fit` takes encoded rows too, and outputs that are read when they are needed
     takes_rows = True
 
     def __init__(
-        self, index: Estimator = None, n_jobs: int | None = None, device: str | None = None
+        self,
+        index: Estimator | str | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.index = index
         self.n_jobs = n_jobs
@@ -279,7 +284,7 @@ class KeepsOutputs(Decoder):
             self._own_pool()  # builds the index now, not for the first query
 
     @abstractmethod
-    def _own_pool(self) -> Any:
+    def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs as a pool, or raise if they were not kept."""
 
     def _forget_pool(self) -> None:
@@ -483,7 +488,7 @@ def predicted(regressor: Estimator, X: Objects) -> Array:
     """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
     if not getattr(regressor, "takes_sources", False):
         X = source(X).load_for(regressor)
-    F = numpy_of(regressor.predict(X))
+    F: Array = numpy_of(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
 
 

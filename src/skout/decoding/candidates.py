@@ -207,7 +207,7 @@ class CandidateDecoder(KeepsOutputs):
 
     @property
     def _width(self) -> int:
-        return self.basis_.rank_ + 1
+        return int(self.basis_.rank_) + 1
 
     def _embedding(self, rows: Source, *known: Any, path: PathLike | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
@@ -324,7 +324,8 @@ class CandidateDecoder(KeepsOutputs):
         queries = self.queries(F, pool)
         if pool.is_per_query:
             pool = pool.distinct()
-            sets, scores = pool.objects, self._set_scores(queries, pool)
+            sets: CandidateSets = pool.objects
+            scores = self._set_scores(queries, pool)
             floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
             inside = np.flatnonzero(scores >= floor[sets.query_of])
             return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Candidates, Objects
+from .._numerics.typing import Candidates, Floats, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
@@ -93,11 +93,12 @@ class GradientDecoder(Decoder):
         self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
         return self
 
-    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
+    def decode(self, F: Floats, candidates: Candidates = None) -> Floats:
         check_is_fitted(self)
         basis = self.start_.basis_
         if getattr(basis.kernel_, "is_linear", False):
-            return F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
+            predicted: Floats = F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
+            return predicted
         b = F @ basis.combine(sparse.identity(n_rows(basis.landmarks_), format="csr"))
         pool, best, _ = best_positions(self.start_, F, candidates, self.n_starts)
         rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
@@ -107,12 +108,12 @@ class GradientDecoder(Decoder):
         )
         return np.array(list(minima)).reshape(len(F), len(self.low_))
 
-    def _best(self, b: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _best(self, b: Floats, starts: Floats) -> Floats:
         """Return the best of the starts and of what is reached from them."""
         score = score_of(self.start_.basis_, b)
         bounds = list(zip(self.low_, self.high_, strict=True))
         options = {"maxiter": self.max_iter, "ftol": _FTOL, "gtol": _GTOL}
-        best = (-score(starts[0])[0], starts[0])
+        best: tuple[float, Floats] = (-score(starts[0])[0], starts[0])
         for start in starts:
             inside = np.clip(start, self.low_, self.high_)
             minimum = minimize(

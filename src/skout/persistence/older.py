@@ -21,7 +21,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .._numerics.typing import Estimator, Json, Objects, State
+from .._numerics.typing import Estimator, Floats, Json, Objects, State
 from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
@@ -247,13 +247,13 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
     def __init__(self, regressor: Estimator) -> None:
         self.regressor = regressor
 
-    def predict(self, X: Objects) -> np.ndarray:
+    def predict(self, X: Objects) -> Floats:
         """Return the sum of the values of the leaves, shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
         sums = [self._sums(X[part]) for part in row_slices(len(X), _ROWS)]
-        return self.start_ + np.concatenate([np.empty(0), *sums])
+        return float(self.start_) + np.concatenate([np.empty(0), *sums])
 
-    def _sums(self, X: np.ndarray) -> np.ndarray:
+    def _sums(self, X: Floats) -> Any:
         at, rows = np.tile(self.roots_, (len(X), 1)), np.arange(len(X))[:, None]
         for _ in self.feature_:  # no path is longer
             goes_left = X[rows, self.feature_[at]] <= self.threshold_[at]

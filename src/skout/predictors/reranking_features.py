@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.typing import Candidates, Estimator, Floats, Matrix, Objects, Rng
+from .._numerics.typing import Candidates, Estimator, Floats, Ints, Matrix, Objects, Rng
 from ..decoding.base import able, split_pipeline
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
@@ -90,13 +90,17 @@ class _PredictorResults(QueryResults):
         return truth_in(self.pool, self.decoder, Y, self.n)
 
     def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
-        return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+        ranks: Floats = self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+        return ranks
 
     def ways(self, listed: Lists) -> dict[str, Floats]:
-        basis = self.decoder.basis_
-        if not hasattr(basis, "scores_by_direction"):
+        by_direction = getattr(self.decoder.basis_, "scores_by_direction", None)
+        if by_direction is None:
             return {}
-        return basis.scores_by_direction(self.F, self.pool.embedding, listed.indptr, listed.number)
+        scores: dict[str, Floats] = by_direction(
+            self.F, self.pool.embedding, listed.indptr, listed.number
+        )
+        return scores
 
     def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
         if references is None:
@@ -129,10 +133,12 @@ class _EnsembleResults(QueryResults):
         return Lists.of_ranking(blend.best(max(1, min(k, self.pool.largest))), self.pool)
 
     def truth(self, Y: Objects) -> np.ndarray:
-        return self.model._truth(Y, self.pools, self.n)
+        numbers: Ints = self.model._truth(Y, self.pools, self.n)
+        return numbers
 
     def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
-        return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+        ranks: Floats = self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+        return ranks
 
     def members(self, listed: Lists) -> dict[str, Floats]:
         pairs = zip(self.queries, self.pools.embeddings, strict=True)
