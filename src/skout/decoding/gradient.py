@@ -16,7 +16,7 @@ from .._numerics.typing import Candidates, Floats, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
-from .candidates import CandidateDecoder, best_positions
+from .candidates import CandidateDecoder
 
 # Relative change of the score, and gradient, at which an ascent ends; the defaults of SciPy, 2e-9
 # and 1e-5, leave fewer digits of the vector.
@@ -100,8 +100,11 @@ class GradientDecoder(Decoder):
             predicted: Floats = F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
             return predicted
         b = F @ basis.combine(sparse.identity(n_rows(basis.landmarks_), format="csr"))
-        pool, best, _ = best_positions(self.start_, F, candidates, self.n_starts)
+        pool = self.start_.embed(candidates).distinct()
         rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
+        best = [row[row >= 0] for row in self.start_.rank(F, pool, k=self.n_starts)[0]]
+        if pool.is_per_query:
+            best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
         starts = [rows[positions] for positions in best]
         minima = map_blocks(
             lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs

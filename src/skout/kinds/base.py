@@ -103,7 +103,8 @@ class Kind:
 
     def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Objects:
         """Return the output, one row, that a model without inputs predicts: the most frequent."""
-        return take(Y, most_frequent(self.kernel.encode(Y), sample_weight))
+        baseline: Objects = take(Y, most_frequent(self.kernel.encode(Y), sample_weight))
+        return baseline
 
     # Scores: the greater, the better --------------------------------------------------------------
 

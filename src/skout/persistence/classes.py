@@ -33,11 +33,7 @@ _MODULES = re.compile(
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
 #: Classes of skout that files name as they were called before.
-RENAMED = {
-    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
-    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
-    "LearntScore": "LearnedScore",
-}
+RENAMED = {"Centred": "Centered", "LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"}
 _BUILTINS: dict[str, type] = {
     kind.__name__: kind
     for kind in (

@@ -66,7 +66,7 @@ class JointBasis(OverBasis):
     def __init__(
         self,
         outputs: Estimator,
-        regressor: Estimator | None,
+        regressor: Estimator,
         n_forward: int,
         weight: float,
         cosine: bool,
@@ -158,7 +158,7 @@ class JointRegressor(PartsByName):
     takes_sources = True
 
     def __init__(
-        self, regressor: Estimator, inputs: Estimator | None, weight: float, cosine: bool
+        self, regressor: Estimator, inputs: Estimator, weight: float, cosine: bool
     ) -> None:
         self.regressor = regressor
         self.inputs = inputs

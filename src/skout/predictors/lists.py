@@ -291,6 +291,7 @@ class Calibrated(PartsByName):
     model: Any
     #: the attribute that `calibrate` sets
     _measured: str
+    _made_by: str | None  # which fit of the model was calibrated; None of those of folds
 
     def without_pool(self) -> Self:
         """Return a copy that has no default candidates, to travel."""
@@ -306,8 +307,7 @@ class Calibrated(PartsByName):
     def _ranker(self) -> Ranker:
         """Return the model, which must be the one of `calibrate`."""
         ranker = Ranker(self.model, type(self).__name__)
-        # files of older versions do not say which one it was
-        if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
+        if self._made_by != ranker.made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, whose results are of the other fit: "
                 "call `calibrate` again."

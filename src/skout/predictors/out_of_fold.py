@@ -249,7 +249,7 @@ class RerankingFolds(OutOfFold):
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
             results = searched(model, self.X, self.candidates_of(np.arange(self.n)))
-            F = results.F  # type: ignore[attr-defined]
+            F = results.F
         else:
             before, last = split_pipeline(model)
             F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)

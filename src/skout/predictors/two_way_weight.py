@@ -85,7 +85,10 @@ class Ways:
     ) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together, fitted on all rows."""
         back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
-        forward, inputs = self._ahead(X, Y) if weight > 0.0 else (None, None)
+        forward: Any = None
+        inputs: Any = None
+        if weight > 0.0:
+            forward, inputs = self._ahead(X, Y)
         regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
         n_forward = 0 if inputs is None else inputs.rank_
         basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
@@ -288,5 +291,5 @@ def reciprocal_ranks(S: Floats, right: np.ndarray) -> Floats:
     slack = TIE * np.abs(S).max(axis=1, keepdims=True)
     above: Ints = (truth + slack < S).sum(axis=1)
     not_below: Ints = (truth - slack <= S).sum(axis=1)
-    reciprocal: Floats = 2.0 / (1.0 + above + not_below)  # ties share the mean of their ranks
-    return reciprocal
+    # ties share the mean of their ranks
+    return np.asarray(2.0 / (1.0 + above + not_below), dtype=np.float64)
