@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._numerics.objects import Objects
+from .._numerics.typing import Objects
 from .._numerics.validation import Registry, warn_user
 from .labels import LabelSets
 from .numbers import Classes, Numbers

@@ -162,7 +162,7 @@ class OnnxGraph:
         tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
         return self._keep(tensor, sum(map(len, coded)))
 
-    def _keep(self, tensor: Estimator, size: int) -> str:
+    def _keep(self, tensor: Any, size: int) -> str:
         tensor.name = f"constant_{len(self.constants)}"
         self.constants.append(tensor)
         self.bytes += size
@@ -197,7 +197,7 @@ class OnnxGraph:
         """Return the description of a value that has a name."""
         return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
 
-    def model(self) -> Estimator:
+    def model(self) -> Any:
         """Return the graph as an onnx.ModelProto, checked."""
         helper = self.onnx.helper
         graph = helper.make_graph(self.nodes, "skout", self.inputs, self.outputs, self.constants)
