@@ -229,12 +229,14 @@ class ObjectPredictor(PartsByName):
     @property
     def n_features_in_(self) -> int:
         """Number of columns of X, if the inner estimator has it."""
-        return self._fitted_inner().n_features_in_
+        count: int = self._fitted_inner().n_features_in_
+        return count
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, if the inner estimator has them."""
-        return self._fitted_inner().feature_names_in_
+        names: np.ndarray = self._fitted_inner().feature_names_in_
+        return names
 
 
 @frames_out
@@ -413,7 +415,8 @@ class StructuredPredictor(ObjectPredictor):
     @property
     def cv_results_(self) -> State:
         """The scores that alpha was chosen by."""
-        return self.regressor_.cv_results_
+        results: State = self.regressor_.cv_results_
+        return results
 
     def _opened(
         self, X: Inputs, Y: Objects | None, fit_params: State, basis: Estimator
@@ -428,10 +431,12 @@ class StructuredPredictor(ObjectPredictor):
         return X, Y, fit_params if weights is passed else {**fit_params, "sample_weight": weights}
 
     def _fitted_inner(self) -> Estimator:
-        return self.regressor_
+        inner: Estimator = self.regressor_
+        return inner
 
     def _seen_outputs(self) -> Estimator:
-        return self.output_basis_
+        outputs: Estimator = self.output_basis_
+        return outputs
 
     def _embedded(self, candidates: Candidates) -> Candidates:
         if is_lazy(candidates) or not hasattr(self.decoder_, "embed"):
@@ -454,7 +459,8 @@ class StructuredPredictor(ObjectPredictor):
 
     def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
-        return decode(self.decoder_, F, candidates)
+        predicted: Objects = decode(self.decoder_, F, candidates)
+        return predicted
 
     def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
@@ -476,14 +482,16 @@ class StructuredPredictor(ObjectPredictor):
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
+        embedded: EmbeddedPool = able(self.decoder_, "embed", by="embed").embed(candidates, path)
+        return embedded
 
     def truth_ranks(
         self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         F = self.predict_coordinates(X)
         decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
-        return decoder.truth_ranks(F, Y, candidates, ties=ties)
+        ranks: np.ndarray = decoder.truth_ranks(F, Y, candidates, ties=ties)
+        return ranks
 
 
 def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
@@ -492,7 +500,10 @@ def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     if not params or not isinstance(spec, str | None):
         return spec
     decoder = as_decoder(spec)
-    return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
+    values: DecoderLike = decoder.set_params(
+        **{name: params[name] for name in params if hasattr(decoder, name)}
+    )
+    return values
 
 
 def iokr(

@@ -7,7 +7,6 @@ estimator over it, for inputs and outputs alike.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -156,7 +155,7 @@ class Engine:
             everything = rows.load()
             position = match(everything, self.landmarks)
             # z(l_i) . z(l_j) = k(l_i, l_j) of landmarks: rows of L
-            Z = triangular_inverse(self.components)[position]
+            Z: Array = triangular_inverse(self.components)[position]
             Z = Z.astype(float_dtype(everything), copy=False)
             others = np.flatnonzero(position < 0)  # rows that depend on landmarks
             if len(others):
@@ -166,7 +165,8 @@ class Engine:
         if copies is None:
             return self.coordinates(rows)
         first, inverse = copies
-        return self.coordinates(rows.subset(first))[inverse]
+        coordinates: Array = self.coordinates(rows.subset(first))[inverse]
+        return coordinates
 
     def residual(self, rows: Source) -> Array:
         """Return k(x, x) - ||z(x)||^2 of each row."""
@@ -177,7 +177,8 @@ class Engine:
         """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
         mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
-        return self.components @ mixed
+        result: Floats = self.components @ mixed
+        return result
 
     def on_features(self, coef: Floats) -> Floats:
         """Return B, (m, d), with z(x) . coef = phi(x) . B, where phi is W k(landmarks, .)."""
@@ -504,6 +505,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    landmarks_: Any  # rows, as the kernel encodes them
     # What files of earlier versions may not have: see `Engine`.
     _single = False
     _spectrum: Floats | None = None

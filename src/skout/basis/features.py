@@ -418,7 +418,8 @@ class Residual(RowMap):
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+        values: Floats = np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+        return values
 
 
 def principal(
@@ -573,7 +574,8 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     `share` is that of the rounding of `kind` which does not average out.
     """
     allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-    return allowed / (float(np.finfo(kind).eps) * share)
+    square: float = allowed / (float(np.finfo(kind).eps) * share)
+    return square
 
 
 class Whitening:
@@ -610,7 +612,8 @@ class Whitening:
         """Return a block of features, whitened as far as the plan says; it may be F itself."""
         size = self.plan.size
         if self.mean is not None:
-            return np.subtract(F, self.mean, out=F)
+            values: Array = np.subtract(F, self.mean, out=F)
+            return values
         if self.ordered:
             return F @ self.components.T
         if size:

@@ -243,7 +243,8 @@ class MaskedMoments:
         numbers = np.arange(len(self.codes))[columns]
         code = self.codes[numbers[0]]
         members = np.flatnonzero(self.codes == code)
-        return self.parts[code].of_columns(np.searchsorted(members, numbers))
+        values: Moments = self.parts[code].of_columns(np.searchsorted(members, numbers))
+        return values
 
     def each(self, function: Callable[[Moments], Moments]) -> MaskedMoments:
         """Return what a function makes of the moments of each set."""
@@ -317,7 +318,8 @@ def mean_of_observed(T: Floats) -> Floats:
     """Return the mean of each output over the rows that have it, 0 where none has."""
     observed = ~np.isnan(T)
     sums = np.where(observed, T, 0.0).sum(axis=0, dtype=np.float64)
-    return sums / np.maximum(observed.sum(axis=0), 1)
+    values: Floats = sums / np.maximum(observed.sum(axis=0), 1)
+    return values
 
 
 def check_outputs_observed(weight: Array) -> None:

@@ -158,7 +158,8 @@ def plain_outputs(Y: Objects | None, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
-    Y = column_of(numpy_of(Y))
+    outputs: Any = Y
+    Y = column_of(numpy_of(outputs))
     if not hasattr(Y, "to_numpy"):
         return Y
     if not hasattr(Y, "columns"):

@@ -259,7 +259,8 @@ class CandidateDecoder(Decoder):
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
-        objects: Any = column_of(candidates)
+        objects: Any = candidates
+        objects = column_of(objects)
         if are_lists(objects, self.basis_.landmarks_):
             objects = CandidateSets.from_lists(objects)
         if isinstance(objects, CandidateSets):

@@ -235,7 +235,7 @@ def _more(queries: np.ndarray) -> str:
 # Forms of candidates: objects or rows of numbers, one pool or a list for each query --------------
 
 
-def are_lists(candidates: Candidates, known: Matrix) -> bool:
+def are_lists(candidates: Candidates, known: Any) -> bool:
     """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
     if not isinstance(candidates, list | tuple):
         candidates = _column_of_lists(candidates, known)
@@ -272,7 +272,7 @@ def _is_vector(item: Objects) -> bool:
     return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
 
 
-def _list_depth(item: object) -> int:
+def _list_depth(item: Any) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
     if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
         return 2 if column_of(item) is item else 1

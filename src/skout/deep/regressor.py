@@ -502,7 +502,8 @@ class _Together(nn.Module):
         self.network, self.loss = network, loss
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
-        return self.network(*args, **kwargs)
+        outputs: Tensor = self.network(*args, **kwargs)
+        return outputs
 
 
 def train_together(

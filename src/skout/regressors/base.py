@@ -197,7 +197,7 @@ class KernelMachineBase(PartsByName):
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).load()
+        targets: Floats = encoded_targets(y, rows, missing=missing).load()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(

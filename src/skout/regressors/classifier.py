@@ -159,7 +159,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weights)
             totals[totals == 0.0] = np.inf
-            return weights * (weights.sum() / len(totals) / totals)[codes]
+            balanced: np.ndarray = weights * (weights.sum() / len(totals) / totals)[codes]
+            return balanced
         with named("class_weight"):
             factors = compute_sample_weight(self.class_weight, self.classes_[codes])
         if not np.all(np.isfinite(factors) & (factors >= 0.0)):
@@ -167,7 +168,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "class_weight must give each class a finite number >= 0. "
                 f"Got {self.class_weight!r} instead."
             )
-        return weights * factors
+        weighted: np.ndarray = weights * factors
+        return weighted
 
     def _codes(self, y: Objects, n: int) -> np.ndarray:
         """Find the classes, and return the number of each row's."""
@@ -205,8 +207,10 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            return self._map(X, (), finish=first_column)
-        return self._map(X, (len(self.classes_),))
+            scores: np.ndarray = self._map(X, (), finish=first_column)
+        else:
+            scores = self._map(X, (len(self.classes_),))
+        return scores
 
     def predict(self, X: Objects) -> np.ndarray:
         """Predict the labels of new rows.
@@ -220,7 +224,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        predicted: np.ndarray = self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        return predicted
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Objects) -> np.ndarray:
@@ -236,7 +241,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             With more than two classes, the one-against-rest probabilities over their sum.
         """
         check_is_fitted(self)
-        return self._map(X, (len(self.classes_),), finish=_probabilities)
+        probabilities: np.ndarray = self._map(X, (len(self.classes_),), finish=_probabilities)
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -247,7 +253,8 @@ class _Labels:
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
         codes = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else F.argmax(axis=1)
-        return self.classes[codes]
+        values: np.ndarray = self.classes[codes]
+        return values
 
 
 def _probabilities(F: np.ndarray) -> np.ndarray:

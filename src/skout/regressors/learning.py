@@ -262,7 +262,8 @@ class _Learning:
         values = np.maximum(values, 0.0)
         if values.sum() == 0.0:  # a constant function
             return np.eye(d)
-        return (vectors * np.sqrt(values * (d / values.sum()))) @ vectors.T
+        metric: Floats = (vectors * np.sqrt(values * (d / values.sum()))) @ vectors.T
+        return metric
 
 
 def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
@@ -298,7 +299,8 @@ class GradientProducts(Reduction[Any]):
 
     @functools.cached_property
     def _gradients(self) -> Callable[[Array], Array]:
-        return self.kernel.gradients(self.landmarks, self.coef)
+        gradients: Callable[[Array], Array] = self.kernel.gradients(self.landmarks, self.coef)
+        return gradients
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what workers can compute from the rest."""
@@ -327,4 +329,5 @@ class GradientProducts(Reduction[Any]):
 
     def finish(self, total: Any) -> Floats:
         products, weight = total
-        return numpy_of(products) / weight
+        values: Floats = numpy_of(products) / weight
+        return values

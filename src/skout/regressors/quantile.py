@@ -202,7 +202,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
             return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
-        return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
+        predicted: np.ndarray = self._map(
+            X, () if self._is_vector else (len(self.quantiles_),), finish=finish
+        )
+        return predicted
 
     def _at(
         self, X: Objects, wanted: np.ndarray, sort: bool, is_vector: bool = False
@@ -210,7 +213,8 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """Predict the quantiles of any levels."""
         finish = _Extended(self.quantiles_, self.gamma_quantiles, self.intercept_, wanted)
         finish.sort, finish.is_vector = sort, is_vector
-        return self._map(X, () if is_vector else (len(wanted),), finish=finish)
+        at: np.ndarray = self._map(X, () if is_vector else (len(wanted),), finish=finish)
+        return at
 
     def _reaches(self, wanted: np.ndarray) -> bool:
         """Whether levels do not lie outside of those of the fit."""
@@ -310,7 +314,8 @@ class _Extended:
             bounds[:, 0] = -np.inf
             predicted = np.clip(predicted, bounds[:, self.below], bounds[:, self.above])
             predicted[:, self.order] = np.sort(predicted, axis=1)
-        return predicted[:, 0] if self.is_vector else predicted
+        values: np.ndarray = predicted[:, 0] if self.is_vector else predicted
+        return values
 
 
 def _without_missing(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
@@ -335,4 +340,5 @@ def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Weights) -
     order = np.argsort(y)
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     mass = np.cumsum(weights[order])
-    return y[order][np.searchsorted(mass, levels * mass[-1])]
+    constants: np.ndarray = y[order][np.searchsorted(mass, levels * mass[-1])]
+    return constants

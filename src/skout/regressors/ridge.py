@@ -600,7 +600,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @property
     def n_iter_(self) -> int:
         """Steps of the solver; the direct one has one."""
-        return self.solver_report_.get("iterations", 1)
+        values: int = self.solver_report_.get("iterations", 1)
+        return values
 
     @functools.cached_property
     def _variances(self) -> list[Variance]:

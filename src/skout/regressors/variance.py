@@ -57,7 +57,8 @@ class Variance:
         v = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
         if self.linear.any():
             v -= 2.0 * (phi @ self.linear)
-        return np.maximum(v, 0.0)
+        values: Floats = np.maximum(v, 0.0)
+        return values
 
 
 class WithStd(RowMap):

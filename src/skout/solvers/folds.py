@@ -154,7 +154,8 @@ def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
     """Return max(lacks - t, 0), with the t that makes their sum the total."""
     ordered = -np.sort(-lacks)
     t = (np.cumsum(ordered) - total) / np.arange(1, len(lacks) + 1)
-    return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    level: np.ndarray = np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    return level
 
 
 def _not_empty(splits: list[Any], cv: CV) -> list[Any]:
@@ -386,7 +387,8 @@ def _standard_error(scores: Floats) -> Floats:
     """Return the standard error of the mean over splits, 0 where there is one."""
     if len(scores) < 2:
         return np.zeros(scores.shape[1])
-    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    error: Floats = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return error
 
 
 def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:

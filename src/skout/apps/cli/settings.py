@@ -48,9 +48,9 @@ class Settings:
     "p_sparsified:200,distribution=gaussian", "none".
     """
 
-    target: list | None = None  # columns or patterns, one for each target
+    target: list[Any] | None = None  # columns or patterns, one for each target
     output: str | None = None
-    kind: dict | None = None  # what columns are, by their names
+    kind: dict[str, Any] | None = None  # what columns are, by their names
     inputs: str | None = None
     drop: str | None = None
     input_kernel: str | None = None

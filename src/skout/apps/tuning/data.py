@@ -73,7 +73,8 @@ def with_class_weight(
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
-    return weights / weights.mean()
+    scaled: np.ndarray = weights / weights.mean()
+    return scaled
 
 
 def observed_rows(Y: Any) -> np.ndarray:

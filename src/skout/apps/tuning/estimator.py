@@ -576,12 +576,14 @@ class Tuned(PartsByName):
             2 <f(x), z(c)> - k(c, c).
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
-        return self.searcher_.rank(F, candidates, k)
+        values: tuple[np.ndarray, np.ndarray] = self.searcher_.rank(F, candidates, k)
+        return values
 
     @property
     def classes_(self) -> np.ndarray:
         """The classes, of outputs that are classes."""
-        return self.best_estimator_.output_basis_.classes_
+        classes: np.ndarray = self.best_estimator_.output_basis_.classes_
+        return classes
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -602,7 +604,10 @@ class Tuned(PartsByName):
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         estimates = self.best_estimator_.output_basis_.probabilities(F)
         calibration = getattr(self, "calibration_", None)  # files of before have none
-        return estimates if calibration is None else calibration.apply(estimates)
+        probabilities: np.ndarray = (
+            estimates if calibration is None else calibration.apply(estimates)
+        )
+        return probabilities
 
     @available_if(_has_probabilities)
     def decision_function(self, X: Any) -> np.ndarray:
@@ -617,7 +622,8 @@ class Tuned(PartsByName):
         scores : ndarray of shape (n, n_classes), (n,) of two classes, or (n, n_labels)
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
-        return self.best_estimator_.output_basis_.scores(F)
+        scores: np.ndarray = self.best_estimator_.output_basis_.scores(F)
+        return scores
 
     def _searcher(self) -> Any:
         """Return what ranks candidates by the output coordinates."""

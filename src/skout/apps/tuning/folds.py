@@ -67,7 +67,8 @@ class Folds:
         """The share of each part in all held-out rows, by what they count."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
         sizes = self._part_sums(weights)
-        return sizes / sizes.sum()
+        values: np.ndarray = sizes / sizes.sum()
+        return values
 
     @property
     def n_parts(self) -> int:
@@ -114,7 +115,8 @@ class Folds:
     def part_means(self, values: np.ndarray) -> np.ndarray:
         """Return the means over parts of values of the held-out rows, shape (k, n_held)."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
-        return self._part_sums(values * weights) / self._part_sums(weights)
+        means: np.ndarray = self._part_sums(values * weights) / self._part_sums(weights)
+        return means
 
     def error(self, scores: np.ndarray) -> float:
         """Return the standard error over blocks of rows of the mean of scores of parts."""
@@ -160,11 +162,12 @@ def make_folds(
         dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups, stratified=by_label)
     elif n < _MANY and n * width < _HEAVY:
         repeats = 1 if n >= _SOME or n_folds < _FOLDS else 2 if n >= _FEW else 3
-        how = {"stratified": labels is not None}
         dealt = [
             split
             for k in range(repeats)
-            for split in deal(n_folds, n, labels, random_state=seed + k, **how)
+            for split in deal(
+                n_folds, n, labels, random_state=seed + k, stratified=labels is not None
+            )
         ]
     else:  # one of many folds
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)

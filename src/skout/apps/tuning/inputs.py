@@ -94,7 +94,8 @@ class ColumnScaler(TransformerMixin, PartsByName):
 
 
 def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if sparse.issparse(rows) else rows
+    dense: np.ndarray = rows.toarray() if sparse.issparse(rows) else rows
+    return dense
 
 
 def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:

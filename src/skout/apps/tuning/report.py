@@ -48,7 +48,8 @@ def baselines_of(
         weights = sample.weights(train)
         if scoring.takes_probabilities:  # how often each class is
             return np.average(sample.T[train], axis=0, weights=weights)[None]
-        return basis.transform(scoring.kind.baseline(take(Y, train), weights))
+        values: np.ndarray = basis.transform(scoring.kind.baseline(take(Y, train), weights))
+        return values
 
     parts = [np.tile(constant(train), (len(held), 1)) for train, held in folds.splits]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
@@ -212,11 +213,13 @@ def _plot(model: Any, trials: list[dict[str, Any]]) -> str:
     right = _WIDTH - 120
 
     def across(value: float) -> float:
-        return 40.0 + (right - 50.0) * (value - x.min()) / max(np.ptp(x), 1e-9)
+        values: float = 40.0 + (right - 50.0) * (value - x.min()) / max(np.ptp(x), 1e-9)
+        return values
 
     def down(value: float) -> float:
         share = (np.clip(value, low, high) - low) / max(high - low, 1e-9)
-        return _HEIGHT - 30.0 - (_HEIGHT - 50.0) * share
+        values: float = _HEIGHT - 30.0 - (_HEIGHT - 50.0) * share
+        return values
 
     def dot(left: float, top: float, name: str, text: str) -> str:
         color, title = colors[maps.index(name)], html.escape(text)

@@ -125,7 +125,7 @@ class OutputScoring:
         if self._scorer is None:
             return False
         methods = self._scorer._response_method
-        takes = methods != "predict" and methods != ("predict",)
+        takes: bool = methods != "predict" and methods != ("predict",)
         if takes and not self.kind.has_probabilities:
             raise ValueError(
                 f"scoring={self.scoring!r} needs probabilities, which {self.kind.plural} do not "
@@ -435,4 +435,7 @@ class Merit:
         errors = F - self.truth
         errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
         squares = np.einsum("ij,ij->i", errors, errors)
-        return self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)
+        values: np.ndarray = self.share * (
+            1.0 - self.folds.part_means(squares[None])[0] / self._spread
+        )
+        return values

@@ -154,7 +154,8 @@ class GramSystem(SystemOfRows):
             rng = check_rng(self.problem.options.random_state)
             rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _HeldMatrix(self.K)).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
-        return self.K[:, rows[kept]] @ triangular_inverse(L).T
+        coordinates: Floats = self.K[:, rows[kept]] @ triangular_inverse(L).T
+        return coordinates
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         w, d = self.problem.sample.weights, self.problem.sample.targets.shape[1]
@@ -331,7 +332,7 @@ class TiledSystem:
         self.kernel, self.rows, self.budget, self.n_jobs = kernel, rows, budget, n_jobs
         self.on_device, self.size = budget.device is not None, n_rows(rows)
         self.n, self.fit_intercept = float(weights.sum()), fit_intercept
-        if self.on_device:  # raise where the kernel does not run there
+        if budget.device is not None:  # raise where the kernel does not run there
             LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
         self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
         self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
@@ -344,7 +345,8 @@ class TiledSystem:
         self._ready: dict[bool, tuple[list[Rows], list[LandmarkFeatures]]] = {}
 
     def _projected(self, V: Array) -> Array:
-        return V - self.unit * (self.unit.T @ V)
+        projected: Array = V - self.unit * (self.unit.T @ V)
+        return projected
 
     def centered(self, V: Array) -> Array:
         """Return P V."""

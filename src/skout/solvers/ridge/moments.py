@@ -105,7 +105,8 @@ def ridge_errors(
     error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
     error += intercept * (moments.weight * intercept)
     error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
-    return np.maximum(error, 0.0) / moments.weight
+    errors: Floats = np.maximum(error, 0.0) / moments.weight
+    return errors
 
 
 # The share of the weight that may be subtracted from that of all rows: six digits are lost.

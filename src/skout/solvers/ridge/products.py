@@ -159,7 +159,8 @@ class FeatureProducts(_FeaturePass):
                 U *= cast(weights[part, None], U.dtype)
             product = cast(times(F.T, U), np.float64)
             total = product if total is None else total.__iadd__(product)
-        return total
+        values: Array = total
+        return values
 
     def _features(self, rows: Rows, key: int | None) -> Array:
         """Return the features of a block; those of single precision are kept by their key."""
@@ -189,7 +190,7 @@ class RightSide(_FeaturePass):
     def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
         self.origin, self.center = sample.origin, center
-        moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
+        moments: Moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
         check_values(self.features.kernel, numpy_of(moments.z_sum))
         return moments
 

@@ -413,7 +413,8 @@ def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int)
     sums = n / block_rows(n, 8 * m) * count
     by_masks = float(m) * m * (summed + _SUM_COST * sums + count * m / 3.0)
     kept = cheaper_by_steps(n - hidden, np.bincount(codes), n, m)[1] + _SUM_COST * n * m
-    return kept < by_masks
+    rows: bool = kept < by_masks
+    return rows
 
 
 def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:

@@ -65,7 +65,8 @@ class Confidence(NamedTuple):
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
-    return np.exp(logits - logsumexp(logits))
+    softmax: np.ndarray = np.exp(logits - logsumexp(logits))
+    return softmax
 
 
 def _logit(p: float) -> float:
@@ -117,7 +118,8 @@ class Cuts(NamedTuple):
     def of(self, p: np.ndarray) -> np.ndarray:
         """Return which candidates of these probabilities are in the set; the best always is."""
         most = self.surprise[np.searchsorted(self.edges, len(p))] + _ROUNDING
-        return (-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max())
+        values: np.ndarray = (-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max())
+        return values
 
     @classmethod
     def fitted(cls, sizes: np.ndarray, surprises: np.ndarray, coverage: float) -> Cuts:

@@ -443,7 +443,8 @@ def _fair(held: HeldOut, pairs: Pairs, candidates: Candidates, prior: np.ndarray
     telling = 2 * measured[unnamed & in_pool].sum() > (unnamed & in_pool).sum()
     fair = in_pool & ~unnamed if telling else in_pool
     truths = np.maximum.reduceat(held.right & fair, held.indptr[:-1])
-    return fair & held.each(truths)
+    values: np.ndarray = fair & held.each(truths)
+    return values
 
 
 def _of_lists(held: HeldOut, weights: Weights, fair: np.ndarray) -> CandidateRanking:

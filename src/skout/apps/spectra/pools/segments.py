@@ -54,7 +54,8 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return start, start + 1, ..., start + length - 1 for each start, concatenated."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    values: np.ndarray = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return values
 
 
 class Texts:
@@ -211,7 +212,8 @@ class Segment:
     def keys(self, rows: np.ndarray) -> np.ndarray:
         """Return skeletons of InChIKeys, an array of str."""
         try:
-            return self.all_keys[rows].astype("U14").astype(object)
+            values: np.ndarray = self.all_keys[rows].astype("U14").astype(object)
+            return values
         except UnicodeDecodeError as error:
             raise self._damaged("key.npy has keys that are no text") from error
 

@@ -365,7 +365,8 @@ def write_mgf(path: Any, table: SpectraTable) -> Path:
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
         for i in range(len(table)):
             stream.write(_as_mgf(table, i))
-    return path
+    mgf: Path = path
+    return mgf
 
 
 _MGF_NAMES = {

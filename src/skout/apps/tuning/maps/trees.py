@@ -109,7 +109,8 @@ class _ForestMap(Map):
         levels = max(1.0, np.log2(n / self.min_samples_leaf))
         work = n * levels * (max(features, 1.0) * (0.3 + 0.02 * min(p, _PROJECTIONS)) + 2.0)
         leaves = 2e-9 * n * self.n_estimators * (p if p > _PROJECTIONS else 0)
-        return self.n_estimators * (_TREE + work * SPLIT * self._slow / 2) + leaves
+        values: float = self.n_estimators * (_TREE + work * SPLIT * self._slow / 2) + leaves
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +317,8 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sizes = np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
         sums = self._leaves.T @ self._targets
         sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
-        return sums / sizes[:, None]
+        means: np.ndarray | None = sums / sizes[:, None]
+        return means
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
@@ -385,7 +387,8 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the targets that the predicted components stand for, shape (n, p)."""
         scores = np.column_stack([member.predict(X) for member in self.members_])
-        return scores @ self.components_.T + self.mean_
+        predicted: np.ndarray = scores @ self.components_.T + self.mean_
+        return predicted
 
 
 def principal_axes(
