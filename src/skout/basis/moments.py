@@ -183,6 +183,10 @@ class Moments:
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
 
+    def check_weight(self) -> None:
+        """Raise where no row has weight."""
+        check_total_weight(self.weight)
+
 
 # Missing targets ----------------------------------------------------------------------------------
 
@@ -279,6 +283,12 @@ class MaskedMoments:
         parts = [combine(self.of_columns(columns), other.of_columns(columns)) for columns in sets]
         return MaskedMoments(codes.reshape(-1), parts)
 
+    def check_weight(self) -> None:
+        """Raise where no row has weight, or none that has some output."""
+        weight = np.array([part.weight for part in self.parts])[self.codes]
+        check_total_weight(weight.max())
+        check_outputs_observed(weight)
+
 
 AnyMoments: TypeAlias = Moments | MaskedMoments
 
@@ -303,15 +313,6 @@ def sum_moments(parts: Sequence[AnyMoments], chosen: np.ndarray | None = None) -
     for part in picked:
         total += part
     return total
-
-
-def check_weights(moments: AnyMoments) -> None:
-    """Raise where no row has weight, or none that has some output."""
-    weight = np.empty(moments.shape[1])
-    for columns in moments.column_sets():
-        weight[columns] = moments.of_columns(columns).weight
-    check_total_weight(weight.max())
-    check_outputs_observed(weight)
 
 
 def mean_of_observed(T: Floats) -> Floats:

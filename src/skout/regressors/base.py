@@ -93,7 +93,6 @@ class _MachinePath:
 
     parts: list[OutputPart]
     splits: Splits
-    n: int
     n_outputs: int
     tol: float
     max_iter: int
@@ -105,13 +104,9 @@ class _MachinePath:
     def n_splits(self) -> int:
         return len(self.splits)
 
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        train, test = (np.sort(np.arange(self.n)[part]) for part in self.splits[number])
-        return train, test
-
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
-        train, test = self._split(split)
+        train, test = self.splits[split]
         total = np.zeros(len(alphas))
         for part in self.parts:
             fitted, held = part.problem(train), part.problem(test)
@@ -123,7 +118,7 @@ class _MachinePath:
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha predicts for some rows: shape (n_alphas, h, d)."""
-        train, _ = self._split(split)
+        train, _ = self.splits[split]
         F = np.full((len(alphas), len(held), self.n_outputs), np.nan)  # of outputs without a row
         for part in self.parts:
             fitted, scored = part.problem(train), part.problem(held, rated=False)
@@ -245,7 +240,7 @@ class KernelMachineBase(PartsByName):
         parts = parts_of(problem, Y)
         chosen = ChosenAlpha(max(alphas))
         if splits:
-            path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
+            path = _MachinePath(parts, splits, d, self.tol, self.max_iter, hidden)
             chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
         return self._solved(given, engine, parts, rows, d, chosen, metric)
 

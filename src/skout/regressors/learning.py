@@ -102,11 +102,11 @@ def search_after(
     is final, and their table is returned too.
     """
     if metric.held is not None and sample.rows.device is None:
-        held = np.zeros(len(sample.rows), dtype=bool)
-        held[metric.held] = True
+        train = np.setdiff1d(np.arange(len(sample.rows)), metric.held)
         ladder = sorted(alphas)
         best = ladder.index(metric.best_alpha)
-        return AlphaSearch(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
+        near = ladder[max(0, best - _BELOW) : best + _ABOVE + 1]
+        return AlphaSearch(near, [(train, metric.held)]), None
     tried = np.flatnonzero(np.isfinite(metric.fold_loss[0]))
     table = least_loss([alphas[k] for k in tried], metric.fold_loss[:, tried]).results
     return AlphaSearch([metric.best_alpha]), table
@@ -139,7 +139,7 @@ class _Learning:
         n = len(rows)
         n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
         splits = deal(min(_FOLDS, n), n, random_state=self.seed)[:n_splits]
-        masks = [np.isin(np.arange(n), np.asarray(test)) for _, test in splits]
+        masks = [np.isin(np.arange(n), test) for _, test in splits]
         rounds = self._rounds(masks)
         losses = np.array([[fit.losses for fit in fits] for fits in rounds])  # round, split, alpha
         mean = losses.mean(axis=1)

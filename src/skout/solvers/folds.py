@@ -27,8 +27,8 @@ from ..rows.encode import named
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-#: Pairs (train, test) of positions of rows, or masks.
-Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: Pairs (train, test) of positions of rows, increasing as `deal` returns them.
+Splits: TypeAlias = Sequence[tuple[Ints, Ints]]
 #: One penalty, or those to choose from.
 Alphas: TypeAlias = float | Sequence[float] | Floats
 
@@ -72,11 +72,12 @@ def deal(
 ) -> Splits:
     """Return the training and test rows of each split of n rows in which both have weight.
 
-    A number of folds, `cv`, deals the rows at random, since files are often sorted. A splitter,
-    which is given the targets or objects y and the groups, or splits, are taken as they are. Rows
-    of a group come into the same fold. Weights that are not in memory are not read. If
-    `stratified`, y are classes, of which each fold has its share, or rows of 0 and 1, (n, L), that
-    say which labels a row has: then each fold has its share of each label.
+    They are positions, increasing. A number of folds, `cv`, deals the rows at random, since files
+    are often sorted. A splitter, which is given the targets or objects y and the groups, or splits,
+    of positions or masks, are taken as they are. Rows of a group come into the same fold. Weights
+    that are not in memory are not read. If `stratified`, y are classes, of which each fold has its
+    share, or rows of 0 and 1, (n, L), that say which labels a row has: then each fold has its share
+    of each label.
     """
     from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
@@ -119,10 +120,14 @@ def deal(
             raise ValueError("cv must give row numbers for training and for testing. Got none.")
         if part.dtype.kind != "b" and (part.max() >= n or part.min() < -n):
             raise ValueError(f"cv must give rows of X, 0 to {n - 1}. Got row {part.max()} instead.")
+    everything = np.arange(n)
+    splits = [(np.sort(everything[train]), np.sort(everything[test])) for train, test in splits]
     if not isinstance(weights, np.ndarray):
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
-    return _not_empty(splits, cv)
+    if not splits:
+        raise _no_split(cv)
+    return splits
 
 
 def _label_folds(labels: sparse.csc_matrix, n_folds: int, rng: np.random.Generator) -> np.ndarray:
@@ -157,14 +162,12 @@ def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
     return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
 
 
-def _not_empty(splits: list[Any], cv: CV) -> list[Any]:
-    """Return the splits, or raise where none is left to choose alpha by."""
-    if not splits:
-        raise ValueError(
-            f"cv={cv!r} has no split whose training rows and test rows both have a positive "
-            "sample_weight: give fewer folds or other splits, or one alpha."
-        )
-    return splits
+def _no_split(cv: CV) -> ValueError:
+    """Return the error of a cross-validation none of whose splits can choose alpha."""
+    return ValueError(
+        f"cv={cv!r} has no split whose training rows and test rows both have a positive "
+        "sample_weight: give fewer folds or other splits, or one alpha."
+    )
 
 
 def groups_of_splits(splits: Splits, n: int, most: float = _MAX_GROUPS) -> tuple[Ints, np.ndarray]:
@@ -320,9 +323,9 @@ def choose(
     bar = tqdm(results, total=n, desc="folds", disable=not (verbose and n))
     table = [row if scorer is None else scorer.score(k, row) for k, row in enumerate(bar)]
     table = [row for row in table if len(row)]
-    if n and cv is not None:
-        _not_empty(table, cv)
     if not table:
+        if n and cv is not None:
+            raise _no_split(cv)
         return ChosenAlpha(max(alphas))
     if scorer is None:
         return least_loss(alphas, np.array(table))

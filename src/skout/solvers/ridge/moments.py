@@ -19,7 +19,7 @@ from scipy.linalg import LinAlgError
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.typing import Floats, Ints
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, TrainingSample, check_weights, sum_moments
+from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
 from ..folds import (
     TEST,
@@ -257,7 +257,7 @@ class MomentSystem(System):
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
-        check_weights(folds.total)
+        folds.total.check_weight()
         if scorer is not None:
             assert self.sample is not None
             rows = np.unique(np.concatenate(scorer.held))

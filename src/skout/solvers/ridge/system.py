@@ -212,20 +212,14 @@ class SystemOfRows(System):
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha, fitted on the training rows of a split, predicts."""
-        return self.path(alphas, self._split(split)[0], held)
+        return self.path(alphas, self.problem.search.splits[split][0], held)
 
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean squared error of each alpha on the test rows of a split."""
-        (train, held), sample = self._split(split), self.problem.sample
+        (train, held), sample = self.problem.search.splits[split], self.problem.sample
         truth = np.asarray(sample.targets.take(held), dtype=np.float64)
         w = None if sample.weights is None else sample.weights[held]
         return [mean_square(truth, F, w) for F in self.path(alphas, train, held)]
-
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        """Return the training and the test rows of a split, increasing."""
-        everything = np.arange(len(self.problem.sample.rows))
-        train, test = (np.sort(everything[part]) for part in self.problem.search.splits[number])
-        return train, test
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
