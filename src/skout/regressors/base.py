@@ -181,18 +181,19 @@ class KernelMachineBase(PartsByName):
         X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
         y = np.concatenate(targets) if targets else y
         kernel = as_kernel(self.kernel)
-        rows = encoded(self, kernel, X, reset=True, device=self.device)
+        inputs: Any = X  # no blocks any more
+        rows = encoded(self, kernel, inputs, reset=True, device=self.device)
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
         if rows.is_array and isinstance(kernel, DistanceKernel):
-            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
+            warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).load()
+        targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -458,7 +459,9 @@ class PenalizedRegressor(RegressorMixin):
             return []
         return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
-    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Objects, y: Objects, sample_weight: Weights = None
+    ) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
 
         Parameters
@@ -475,7 +478,8 @@ class PenalizedRegressor(RegressorMixin):
         """
         targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
-            return r2(targets, numpy_of(self.predict(X)), sample_weight)
+            predicted = numpy_of(self.predict(X))  # type: ignore[attr-defined]
+            return float(r2(targets, predicted, sample_weight))
         return super().score(X, y, sample_weight)
 
 

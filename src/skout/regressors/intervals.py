@@ -114,7 +114,8 @@ def _predicted(model: Any, X: Objects, scaled: bool) -> tuple[Floats, Any]:
 
 def _errors(model: Any, X: Objects, T: Floats, scaled: bool) -> Floats:
     F, scale = _predicted(model, X, scaled)
-    return np.abs(T - F) / scale
+    errors: Floats = np.abs(T - F) / scale
+    return errors
 
 
 def _joint(parts: list[Floats]) -> list[Floats]:
@@ -184,4 +185,5 @@ def _kth(shifts: Floats, scale: Floats, lists: list[Floats], k: int) -> Floats:
         )
         enough = below >= k
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
+    ends: Floats = high
+    return ends

@@ -159,7 +159,8 @@ def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
     """Return max(lacks - t, 0), with the t that makes their sum the total."""
     ordered = -np.sort(-lacks)
     t = (np.cumsum(ordered) - total) / np.arange(1, len(lacks) + 1)
-    return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    level: Floats = np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    return level
 
 
 def _no_split(cv: CV) -> ValueError:
@@ -389,7 +390,8 @@ def _standard_error(scores: Floats) -> Floats:
     """Return the standard error of the mean over splits, 0 where there is one."""
     if len(scores) < 2:
         return np.zeros(scores.shape[1])
-    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    errors: Floats = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return errors
 
 
 def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
@@ -397,7 +399,7 @@ def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Seque
     targets = source(y)
 
     def score(k: int, F: Floats) -> list[float]:
-        T = targets.take(held[k])
+        T: Any = targets.take(held[k])
         T = T.toarray() if sparse.issparse(T) else T.reshape(len(T), -1)
         return [-mean_square(T, predicted) for predicted in F]
 
