@@ -424,9 +424,9 @@ class LandmarkSystem:
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
-    checkpoint.keep(0, **parts)
+    checkpoint.keep(**parts)
 
 
 def _resumed(checkpoint: Checkpoint, like: Array) -> tuple[Run, CGState] | None:
