@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.typing import Array, Candidates, Objects
+from .._numerics.typing import Array, Candidates, Floats, Ints, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
@@ -219,14 +219,14 @@ def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
     return W
 
 
-def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarray:
+def _best_order(W: Floats, max_exact: int, searched: list[int]) -> Ints:
     """Return ranks with the largest sum of W[i, j] over i before j.
 
     The number of those that a local search found, and that do not have every pair right, is added
     to `searched`.
     """
     d = W.shape[1]
-    ranks = d - 1 - np.count_nonzero(W > 0, axis=2)
+    ranks: Ints = d - 1 - np.count_nonzero(W > 0, axis=2)
     # different numbers of wins: no cycle, and this ranking has every pair right
     hard = np.flatnonzero((np.sort(ranks, axis=1) != np.arange(d)).any(axis=1))
     if len(hard):
@@ -293,14 +293,16 @@ def _search_locally(W: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _worth(W: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _worth(W: Floats, ranks: Ints) -> Floats:
     """Return the sum of W[i, j] over i before j."""
-    return np.einsum("bij,bij->b", W, ranks[:, :, None] < ranks[:, None, :])
+    worth: Floats = np.einsum("bij,bij->b", W, ranks[:, :, None] < ranks[:, None, :])
+    return worth
 
 
-def _rounding(W: np.ndarray) -> np.ndarray:
+def _rounding(W: Floats) -> Floats:
     """Return what gains must exceed to be more than rounding."""
-    return _ROUNDING * np.abs(W).sum(axis=(1, 2))
+    sizes: Floats = np.abs(W).sum(axis=(1, 2))
+    return _ROUNDING * sizes
 
 
 def _settle(W: np.ndarray, ranks: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._numerics.arrays import row_slices, unique
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.objects import Objects
+from .._numerics.typing import Objects
 from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
@@ -73,11 +73,11 @@ class LabelSets(Kind):
         return labels.toarray().astype(int) if Y.dtype == object else Y
 
     def basis(self, Y: Objects, random_state: int) -> Any:
-        n, n_labels = Y.shape
+        n, n_labels = np.shape(Y)
         return LabelFeatures(int(np.clip(_MOST_NUMBERS / n, n_labels, _MOST_COLUMNS)))
 
     def decoders(self, Y: Objects) -> dict[str, Decoder]:
-        decoders = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
+        decoders: dict[str, Decoder] = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
         return decoders | {f"threshold {t:g}": SetDecoder("threshold", t) for t in _THRESHOLDS}
 
     def is_binary(self, Y: Objects) -> bool:
@@ -93,9 +93,10 @@ class LabelSets(Kind):
         return np.array([_row_f1(truth, decoder.sets(F, expected)) for decoder in rules])
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
-        pred = sparse.csr_matrix(pred, copy=True)
-        pred.resize(true.shape)  # the truth may have labels that the model does not know
-        common, total, n_labels = overlap(true, pred)
+        truth: Any = true
+        rows: Any = sparse.csr_matrix(pred, copy=True)
+        rows.resize(truth.shape)  # the truth may have labels that the model does not know
+        common, total, n_labels = overlap(truth, rows)
         return {
             self.metric: f1_scores(common, total),
             "hamming_loss": (total - 2 * common) / n_labels,
@@ -137,7 +138,7 @@ class LabelSets(Kind):
         return rows
 
     def to_columns(self, objects: Objects) -> np.ndarray:
-        return sparse.csr_matrix(objects).toarray().astype(int)
+        return np.asarray(sparse.csr_matrix(objects).toarray(), dtype=int)
 
     def words(self, objects: Objects) -> list[list[str]]:
         rows = sparse.csr_matrix(objects, copy=True)
@@ -171,7 +172,7 @@ def _bare(word: str) -> str:
     return word[1:-1].strip() if len(word) > 1 and word[0] == word[-1] in "'\"" else word
 
 
-def _are_names(Y: Objects) -> bool:
+def _are_names(Y: Any) -> bool:
     """Whether these are lists or sets of words, the names of labels."""
     if not isinstance(Y, list | tuple) and getattr(Y, "dtype", np.dtype(int)).kind != "O":
         return False
@@ -273,13 +274,14 @@ class LabelFeatures(Coordinates):
         r = self.sizes_.shape[1]
         levels = self.levels_.astype(F.dtype, copy=False)
         cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
-        return np.einsum("nrl,r->nl", cube, levels)
+        expected: np.ndarray = np.einsum("nrl,r->nl", cube, levels)
+        return expected
 
     scores = marginals
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
         """Return the probability of each label, (n, L): the marginals, within 0 and 1."""
-        return np.clip(self.marginals(F), 0.0, 1.0)
+        return np.asarray(np.clip(self.marginals(F), 0.0, 1.0))
 
 
 class SetDecoder(Decoder):
@@ -376,7 +378,7 @@ class SetDecoder(Decoder):
     def _nearest(self, F: np.ndarray) -> np.ndarray:
         """Return the training set of greatest f . z(c); all have norm 1."""
         scores = F.astype(np.float32, copy=False) @ self.embedding_.T
-        return self.pool_[np.argmax(scores, axis=1)].toarray() > 0
+        return np.asarray(self.pool_[np.argmax(scores, axis=1)].toarray() > 0)
 
 
 def _compared_sizes(largest: int) -> list[int]:

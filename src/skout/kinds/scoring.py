@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
-from .._numerics.objects import Objects, Rows
+from .._numerics.objects import Rows
+from .._numerics.typing import Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -69,7 +70,7 @@ def score_objects(
     if callable(scoring):
         return float(scoring(Y_true, Y_pred))
     name = metric_of(kernel, rows) if scoring is None else scoring
-    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+    return float(resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred))
 
 
 def check_scoring(scoring: Scoring) -> None:
@@ -226,7 +227,7 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-class _FirstSeen(Reduction):
+class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 

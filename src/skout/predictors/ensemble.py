@@ -20,7 +20,16 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.estimators import frames_out
 from .._numerics.objects import stack
-from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng, State, Weights
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Objects,
+    RandomState,
+    Rng,
+    State,
+    Weights,
+)
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
@@ -193,7 +202,7 @@ class Ensemble(RankingPredictor):
         order = rng.permutation(n_rows(Y))
         return [np.sort(part) for part in np.array_split(order, self.n_members)]
 
-    def _checked_weights(self) -> np.ndarray:
+    def _checked_weights(self) -> Floats:
         check_number(self.n_members, "n_members", low=1, integer=True)
         check_choice(self.combine, "combine", COMBINE)
         if self.weights is None:
@@ -205,7 +214,7 @@ class Ensemble(RankingPredictor):
                 f"weights must be {self.n_members} numbers, one for each member, not negative and "
                 f"not all zero. Got {self.weights!r} instead."
             )
-        return weights / weights.sum()
+        return weights / float(weights.sum())
 
     def _ready(self, models: list[Estimator], weights: np.ndarray) -> Ensemble:
         self.members_, self.weights_, self.combine_ = models, weights, self.combine

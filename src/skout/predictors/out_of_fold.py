@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
-from .._numerics.typing import Candidates, Estimator, Matrix, Objects, Rng, State
+from .._numerics.typing import Candidates, Estimator, Ints, Matrix, Objects, Rng, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs, split_pipeline
@@ -147,7 +147,7 @@ class OutOfFold:
             )
         return candidates
 
-    def fitted(self, rows: np.ndarray | None = None) -> Estimator:
+    def fitted(self, rows: np.ndarray | None = None) -> Any:
         """Return the predictor fitted on these rows; None is all."""
         if self.is_fitted:
             return self.predictor
@@ -174,7 +174,7 @@ class OutOfFold:
             return self.pool
         return self.outputs.load() if self.candidates is None else self.candidates
 
-    def sizes(self, rows: np.ndarray) -> np.ndarray:
+    def sizes(self, rows: Ints) -> Ints:
         """Return the sizes of the candidate sets of these rows; 1 where all share a pool."""
         if isinstance(self.candidates, CandidateSets):
             return self.candidates.sizes[rows]
@@ -248,7 +248,7 @@ class RerankingFolds(OutOfFold):
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
             results = searched(model, self.X, self.candidates_of(np.arange(self.n)))
-            F = results.F  # type: ignore[attr-defined]
+            F = results.F
         else:
             before, last = split_pipeline(model)
             F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)

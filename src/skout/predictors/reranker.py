@@ -11,7 +11,16 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import frames_out
-from .._numerics.typing import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Labels,
+    Matrix,
+    Objects,
+    RandomState,
+    Scoring,
+)
 from .._numerics.validation import check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.search import TIE, Found
@@ -200,9 +209,10 @@ class Reranker(RankingPredictor):
 
     # Scores --------------------------------------------------------------------------------------
 
-    def _new_scores(self, features: np.ndarray) -> np.ndarray:
+    def _new_scores(self, features: Floats) -> Floats:
         """Return the scores of candidates of these features, shape (m,)."""
-        return (features / self.scale_) @ self.coef_
+        scores: Floats = (features / self.scale_) @ self.coef_
+        return scores
 
     def _searched(
         self, X: Objects, candidates: Candidates, columns: Matrix | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from sklearn.base import clone
@@ -103,7 +104,7 @@ class TwoWay(StructuredPredictor):
     def __init__(
         self,
         backward: Estimator,
-        forward: Estimator = None,
+        forward: Estimator | None = None,
         weight: float | str = "cv",
         *,
         normalisation: str | None = None,
@@ -205,10 +206,8 @@ class TwoWay(StructuredPredictor):
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways
 
-    @property
-    def regressor(self) -> Any:
-        """The regressor of both directions: a clone can be fitted on other rows."""
-        return self.regressor_
+    #: its clone can be fitted on other rows
+    regressor: Any = property(attrgetter("regressor_"))
 
     def _seen_outputs(self) -> Any:
         return self.output_basis_.outputs
