@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows
 from .._numerics.objects import Rows as ObjectRows
-from .._numerics.typing import Array, Index, Objects, Rows
+from .._numerics.typing import Array, Index, Objects
 from .local import Local
 from .stream import Column
 
