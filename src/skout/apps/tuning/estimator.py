@@ -243,6 +243,7 @@ class Tuned(PartsByName):
         groups: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
+        started: float | None = None,
     ) -> Tuned:
         """Search, and fit the winner on all rows.
 
@@ -266,6 +267,9 @@ class Tuned(PartsByName):
         callback : callable, optional
             Called with a `skout.apps.tuning.TuningProgress` before and after each trial: what is
             tried, its score, the best so far, seconds.
+        started : float, optional
+            When the seconds of the budget began, by `time.perf_counter`: before X was read, say.
+            None is now.
 
         Returns
         -------
@@ -274,7 +278,7 @@ class Tuned(PartsByName):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
         budget = Budget.of(self.budget)
-        clock = Clock(budget.seconds, self._now)
+        clock = Clock(budget.seconds, self._now, started)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
