@@ -1,5 +1,7 @@
 """`skout.Tuned` and the clock: a budget is a budget, and the best trial is what is fitted."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

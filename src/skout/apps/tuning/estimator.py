@@ -41,6 +41,7 @@ from .data import TuningData, counted, is_one_row, observed_rows, weighed, with_
 from .folds import make_folds
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
+from .maps.base import are_skewed
 from .outputs import LabelNames, read_kind, without_target
 from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
 from .samples import Sample, profile_of
@@ -422,6 +423,7 @@ class Tuned(PartsByName):
                 is_binary=kind.is_binary(Y),
                 groups=column_groups(self.encoder_),
                 is_weighted=data.weights is not None,
+                is_skewed=kind.estimator_type == "regressor" and bool(are_skewed(T).any()),
                 n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
             )
             if len(folds.splits) < n_folds or has_time_for(maps, profile, folds, budget):
