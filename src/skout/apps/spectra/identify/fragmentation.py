@@ -130,10 +130,12 @@ class Pieces:
     def odds(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return exp(u) of fragments and shifts, (f, shifts), and their sums Z by molecule, (m,).
 
+        Z is 1 where a molecule has no fragments.
         `weights` are those of what describes fragments, (d, shifts + 1): by shift, and for all.
         """
         odds = np.exp(self.features @ (weights[:, :-1] + weights[:, -1:]))
-        return odds, np.bincount(self.molecule, odds.sum(axis=1), minlength=self.size)
+        total = np.bincount(self.molecule, odds.sum(axis=1), minlength=self.size)
+        return odds, np.where(total > 0.0, total, 1.0)
 
 
 class FragmentModel(NamedTuple):
@@ -147,7 +149,7 @@ class FragmentModel(NamedTuple):
         odds, total = pieces.odds(self.weights[int(negative)])
         peak, piece, shift = pieces.explaining(peaks)
         explained = np.bincount(peak, odds[piece, shift], minlength=len(peaks.code))
-        chance = explained / np.maximum(total, np.finfo(float).tiny)[peaks.molecule]
+        chance = explained / total[peaks.molecule]
         value = peaks.weight * np.log1p(chance / FLOOR)
         return np.bincount(peaks.spectrum, value, minlength=n)
 
@@ -169,7 +171,7 @@ def learned_weights(pieces: Pieces, peaks: Peaks) -> np.ndarray:
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = flat.reshape(shape)
         odds, total = pieces.odds(weights)
-        total = np.maximum(total, np.finfo(float).tiny)[peaks.molecule]
+        total = total[peaks.molecule]
         chance = np.bincount(peak, odds[piece, shift], minlength=len(total)) / total
         pull = peaks.weight / (chance + FLOOR) / total
         slope = -np.bincount(peaks.molecule, pull * chance, minlength=pieces.size)[pieces.molecule]
