@@ -49,7 +49,7 @@ from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
 from skout.sketches import GaussianSketch, SubSample
 
 WHITE, DAMP, MARKS = 0.25, 0.5, 0.7
-M_Y, RANK, MAX_LENGTH, HIDDEN, N_NAMES, N_REFERENCES = 2000, 500, 192, 600, 20000, 10000
+M_Y, RANK, MAX_LENGTH, HIDDEN, N_NAMES, N_REFERENCES = 2000, 700, 192, 600, 20000, 10000
 NEGATIVES = 16384
 RATES = {"all-MiniLM-L6-v2": 3.0}  # a small encoder learns faster
 STAGES = {  # epochs, rows of a batch, learning rates of the encoder and of what is new
@@ -143,10 +143,10 @@ def pretrain(task: Task, share: float, epochs: int | None, out: Path) -> None:
             network(task, task.module(), "pretrain", 0), hidden=HIDDEN, negatives=NEGATIVES,
             training=task.training("pretrain", epochs),
         ).fit(texts, task.problem.outputs[at])  # fmt: skip
-        vectors, pool = (
-            unit(reader.output_basis_.transform(rows)).astype(np.float32)
-            for rows in (task.problem.vectors, task.problem.pool)
-        )
+        pool = reader.output_basis_.transform(task.problem.pool)
+        centre = pool.mean(axis=0)
+        vectors = reader.output_basis_.transform(task.problem.vectors) - centre
+    vectors, pool = (unit(rows).astype(np.float32) for rows in (vectors, pool - centre))
     np.savez(_pretrained(task, share).with_suffix(".npz"), vectors=vectors, pool=pool)
     module: Any = reader.regressor_.module_
     torch.save(module.encoder.state_dict(), _pretrained(task, share))
@@ -233,6 +233,7 @@ def note(
     n_val, test = len(problem.val[:rows]), problem.test[:rows]
     truth = np.concatenate([problem.val_truth[:rows], test])
     references, at = task.named(slice(task.n_names, task.n_names + N_REFERENCES))
+    say("unseen share of the candidates", float(model.output_basis_.residual(pool).mean()))
     plain = model.embed(pool)
     corrected = correct_hubness(
         model, references, vectors[problem.molecule[at]], plain, cv="prefit", random_state=seed
