@@ -28,7 +28,7 @@ trial) # does all of it learn? a few epochs
 final)
     $text2mol networks $options --runs unread:{0,1,2}:1 unread:{0,1,2}:0.25 unread:{0,1,2}:0.5 \
         2>&1 | log unread &
-    $text2mol pretrain $options --epochs 6 --runs read:0:1 read:0:0.25 read:0:0.5 2>&1 | log read0 &
+    $text2mol pretrain $options --epochs 4 --runs read:0:1 read:0:0.25 read:0:0.5 2>&1 | log read0 &
     for seed in 1 2; do
         (
             until [ -f "$cache/pretrained_all-MiniLM-L6-v2.npz" ]; do sleep 1; done
