@@ -71,8 +71,9 @@ $(VENV)-newest/.ready:
 
 # skout alone, as `pip install skout` gives it: tests that need an extra are skipped.
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
-# They look at files of the repository, or at figures on real data: the same with every extra.
-STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
+# They look at files of the repository, at figures on real data or at the clock: the same with every extra.
+STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts trace types words,--ignore tests/house/test_$(name).py)
+STATIC += --ignore tests/apps/tuning/test_tuned_clock.py
 CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/apps/spectra/shipped --ignore src/skout/kernels/molecules.py $(STATIC) tests src docs/getting_started.md docs/coming_from
 
 test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none is installed
