@@ -29,8 +29,16 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows
-from .._numerics.typing import ArrayLike, Objects, Weights
+from .._numerics.typing import (
+    Array,
+    Floats,
+    Ints,
+    Matrix,
+    Objects,
+    RandomState,
+    Rows,
+    Weights,
+)
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
@@ -167,7 +175,7 @@ class Engine:
 
     def combine(self, values: Matrix) -> Floats:
         """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
-        mixed = values if self.weights is None else self.weights @ values
+        mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
         return self.components @ mixed
 
@@ -660,7 +668,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "engine_"}
 
-    def combine(self, values: ArrayLike) -> np.ndarray:
+    def combine(self, values: Matrix) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
 
         With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,

@@ -37,7 +37,7 @@ from .._numerics.arrays import (
     unique_columns,
 )
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, Weights
+from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
 from .._numerics.validation import check_total_weight, warn_user
 from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 from .features import LandmarkFeatures, PartlyWhitened, Whitening, check_values
@@ -80,12 +80,12 @@ class Moments:
         if weights is not None:
             Z *= cast(root[:, None], Z.dtype)
         if sparse.issparse(T):
-            T = sparse.diags_array(root) @ T
-            cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
+            S: Any = sparse.diags_array(root) @ T
+            cross = (S.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
             z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
-            zz, squares = Z.T @ Z if zz is None else zz, T.multiply(T).sum(axis=0)
+            zz, squares = Z.T @ Z if zz is None else zz, S.multiply(S).sum(axis=0)
             count = float(np.count_nonzero(root))
-            return cls(float(root @ root), zz, cross, squares, z_sum, T.T @ root, count)
+            return cls(float(root @ root), zz, cross, squares, z_sum, S.T @ root, count)
         T = T * root[:, None]
         right = namespace(T).concatenate([T, root[:, None]], 1)
         if wide is None:
@@ -110,11 +110,6 @@ class Moments:
     def codes(self) -> Ints:
         """The set of outputs with equal rows that each output is in; see `MaskedMoments`."""
         return np.zeros(self.zt.shape[1], dtype=np.intp)
-
-    @property
-    def z_sums(self) -> Floats:
-        """The sums of the rows of Z, of each set of outputs with equal rows."""
-        return self.z_sum
 
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs that have the same rows: here all of them."""
@@ -188,10 +183,6 @@ class Moments:
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
 
-    def check_weight(self) -> None:
-        """Raise where no row has weight."""
-        check_total_weight(self.weight)
-
 
 # Missing targets ----------------------------------------------------------------------------------
 
@@ -244,11 +235,6 @@ class MaskedMoments:
         """How Z become coordinates, where they are none."""
         return self.parts[0].partly
 
-    @property
-    def z_sums(self) -> Floats:
-        """The sums of the rows of Z, of each set."""
-        return np.stack([part.z_sum for part in self.parts])
-
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs of each set."""
         return [np.flatnonzero(self.codes == code) for code in range(len(self.parts))]
@@ -293,12 +279,6 @@ class MaskedMoments:
         parts = [combine(self.of_columns(columns), other.of_columns(columns)) for columns in sets]
         return MaskedMoments(codes.reshape(-1), parts)
 
-    def check_weight(self) -> None:
-        """Raise where no row has weight, or none that has some output."""
-        weight = np.array([part.weight for part in self.parts])[self.codes]
-        check_total_weight(weight.max())
-        check_outputs_observed(weight)
-
 
 AnyMoments: TypeAlias = Moments | MaskedMoments
 
@@ -323,6 +303,15 @@ def sum_moments(parts: Sequence[AnyMoments], chosen: np.ndarray | None = None) -
     for part in picked:
         total += part
     return total
+
+
+def check_weights(moments: AnyMoments) -> None:
+    """Raise where no row has weight, or none that has some output."""
+    weight = np.empty(moments.shape[1])
+    for columns in moments.column_sets():
+        weight[columns] = moments.of_columns(columns).weight
+    check_total_weight(weight.max())
+    check_outputs_observed(weight)
 
 
 def mean_of_observed(T: Floats) -> Floats:
@@ -640,8 +629,10 @@ class BlockMoments(Reduction):
         return sums
 
     def finish(self, total: list[AnyMoments | None]) -> list[AnyMoments]:
+        def checked(sums: Moments) -> Moments:
+            sums = sums.on_host()
+            check_values(self.features.kernel, sums.z_sum)
+            return sums
+
         zeros = functools.partial(Moments.zeros, self.p, self.n_outputs)
-        sums = [zeros() if part is None else part.each(Moments.on_host) for part in total]
-        for part in sums:
-            check_values(self.features.kernel, part.z_sums)
-        return sums
+        return [zeros() if part is None else part.each(checked) for part in total]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import match, n_rows
-from .._numerics.types import Matrix, Objects, Rows, Weights
+from .._numerics.typing import Matrix, Objects, Rows, Weights
 from .._numerics.validation import check_rng
 from ..kernels import as_kernel
 from ..rows import Memory, Reduction, RowMap, Source, Survey, limits
@@ -106,8 +106,9 @@ class OutputWeights(KernelBasis):
         return mixed
 
     def combine(self, values: Matrix) -> np.ndarray:
-        values = values.toarray() if sparse.issparse(values) else np.asarray(values)
-        return values if self.mixture_ is None else self.mixture_ @ values
+        V: Any = values
+        V = V.toarray() if sparse.issparse(V) else np.asarray(V)
+        return V if self.mixture_ is None else self.mixture_ @ V
 
     def training_coordinates(self, rows: Source) -> Any:
         return self.coordinates(rows)

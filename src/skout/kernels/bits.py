@@ -16,8 +16,7 @@ from .._numerics.arrays import cast, float_dtype, is_tensor, n_rows, namespace, 
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.types import Matrix, Rows
-from .._numerics.typing import Array, Objects, VectorRows
+from .._numerics.typing import Array, Matrix, Objects, Rows, VectorRows
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import (

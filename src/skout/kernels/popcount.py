@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,10 +77,10 @@ def _compile(parts: Parts) -> Callable[..., None]:
     import numba
 
     _teach_sqrt()
-    popcount, ratio = _popcount(), numba.njit(parts)
+    popcount, ratio = _popcount(), cast(Any, numba.njit(parts))
 
     @numba.njit
-    def value(common, a, b):  # type: ignore[no-untyped-def]
+    def value(common: Any, a: Any, b: Any) -> Any:
         top, bottom = ratio(float(common), a, b)
         if bottom > 0.0:
             return top / bottom

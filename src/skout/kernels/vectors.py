@@ -16,8 +16,7 @@ from sklearn.base import clone
 
 from .._numerics import arrays
 from .._numerics.arrays import float_dtype, is_tensor, n_rows, namespace, row_dots
-from .._numerics.types import Rows
-from .._numerics.typing import Array, Objects, Rng, VectorRows, Weights
+from .._numerics.typing import Array, Objects, Rng, Rows, VectorRows, Weights
 from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Place, Reduction, Survey
 from ..rows.encode import check_matrix

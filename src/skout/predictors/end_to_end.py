@@ -52,6 +52,11 @@ class EndToEnd(StructuredPredictor):
     of the right y among the outputs of a batch. C and c are 0 at first: the ranking then is that
     of DSOKR. Needs PyTorch: `pip install skout[deep]`.
 
+    With `Training(max_epochs=0)` for its first training this is a contrastive model, which can
+    teach an encoder to read: pairs of which there are many (names, say) train both sides, and
+    another DSOKR goes on with the encoder of `regressor_.module_` and with what
+    `output_basis_.transform` makes of its outputs.
+
     Parameters
     ----------
     model : StructuredPredictor
@@ -61,6 +66,9 @@ class EndToEnd(StructuredPredictor):
         Hidden units of g.
     heat : float, default 20.0
         Of the scores, at first; it is trained.
+    negatives : int, default 0
+        So many more outputs of training, drawn at random for each batch, are candidates of the
+        softmax. They cost little beside a large network.
     training : Training, optional
         Of the second training; default that of the model. Batches should be large: their outputs
         are the candidates of the softmax.
@@ -88,11 +96,18 @@ class EndToEnd(StructuredPredictor):
     _by_name: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self, model: Estimator, *, hidden: int = 256, heat: float = 20.0, training: Estimator = None
+        self,
+        model: Estimator,
+        *,
+        hidden: int = 256,
+        heat: float = 20.0,
+        negatives: int = 0,
+        training: Estimator = None,
     ) -> None:
         self.model = model
         self.hidden = hidden
         self.heat = heat
+        self.negatives = negatives
         self.training = training
 
     def fit(
@@ -130,6 +145,7 @@ class EndToEnd(StructuredPredictor):
             basis.residual(objects),
             hidden=self.hidden,
             heat=self.heat,
+            negatives=self.negatives,
             training=self.training,
             groups=groups,
             sample_weight=fit_params.get("sample_weight"),

@@ -291,8 +291,8 @@ class KernelMachineBase(PartsByName):
         metric: MetricRounds | None,
     ) -> MachineFit:
         """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
-        coef, intercept = np.empty((engine.rank, d)), np.empty(d)
-        n_iter, objective, gap, solutions = 0, 0.0, 0.0, []
+        coef, matrix = np.empty((engine.rank, d)), np.empty((engine.features.m, d))
+        intercept, n_iter, objective, gap = np.empty(d), 0, 0.0, 0.0
         for part in parts:
             problem = part.problem()
             assert problem is not None  # every output has rows
@@ -300,10 +300,14 @@ class KernelMachineBase(PartsByName):
                 replace(problem, alpha=chosen.alpha), tol=self.tol, max_iter=self.max_iter,
                 verbose=self.verbose,
             )  # fmt: skip
-            coef[:, part.columns] = numpy_of(problem.mix(solution.theta))
-            intercept[part.columns] = numpy_of(solution.intercept)
-            n_iter = max(n_iter, solution.n_iter)
-            solutions.append((part, problem, solution))
+            columns = part.columns
+            coef[:, columns] = numpy_of(problem.mix(solution.theta))
+            matrix[:, columns] = engine.on_features(coef[:, columns])
+            intercept[columns] = numpy_of(solution.intercept)
+            projection = Projection(engine.features, matrix[:, columns], intercept[columns])
+            predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
+            n_iter, objective = max(n_iter, solution.n_iter), objective + predicted.primal
+            gap = max(gap, predicted.gap)
             if solution.gap > self.tol:
                 more = " or give float64 rows," if rows.precision == np.float32 else ""
                 self._warn(
@@ -312,13 +316,7 @@ class KernelMachineBase(PartsByName):
                     f"above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise "
                     "alpha or tol."
                 )
-        matrix = engine.on_features(coef)
-        for part, problem, solution in solutions:
-            columns = part.columns
-            projection = Projection(engine.features, matrix[:, columns], intercept[columns])
-            predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
-            objective, gap = objective + predicted.primal, max(gap, predicted.gap)
-            if solution.gap <= self.tol < predicted.gap:
+            elif predicted.gap > self.tol:
                 self._warn(
                     ": its predictions carry rounding errors, by which their objective has a "
                     f"relative duality gap of {predicted.gap:.1e}, above tol={self.tol:g}: "
@@ -345,7 +343,7 @@ class KernelMachineBase(PartsByName):
         where the largest rounding errors of that product are below the tolerance.
         """
         probed = engine.features(take(engine.landmarks, slice(0, _PROBED)))
-        rounding = EPS * float((np.abs(probed) @ np.abs(projection.matrix)).max())
+        rounding = EPS * float((np.abs(probed) @ np.abs(np.asarray(projection.matrix))).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
         slope = loss.lipschitz  # at a kink the gradient says nothing
         if math.isinf(slope):

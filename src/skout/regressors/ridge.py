@@ -317,7 +317,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         decision = decide(problem)  # the only one: moments, rows, products or the kernel matrix
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
-            fit = fit_best(system, search)  # alpha by one path of folds, then all rows
+            fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
         if options.needs_moments:
             fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
@@ -546,7 +546,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             rows = rows.plus(sample, alphas, options)
         if rows is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        fit = fit_best(rows.system(alphas, options, report), AlphaSearch(alphas))
+        fit = fit_best(rows.system(alphas, options), AlphaSearch(alphas), report)
         self._take(fit, metric, grown=rows)
         return self
 

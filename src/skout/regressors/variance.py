@@ -216,8 +216,8 @@ def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -
     function = FitcMoments(engine.features, engine.components, shift, fit.origin)
     moments = sample.rows.reduce(function, sample.targets, sample.weights, n_jobs=options.n_jobs)
     folds = FoldMoments([moments], None, options.fit_intercept, origin=fit.origin)
-    again = MomentSystem(engine, folds, options, report=fit.report).solve(shift / moments.weight)
-    return replace(again, chosen=fit.chosen, fitc_shift=shift)
+    again = MomentSystem(engine, folds, options).solve(shift / moments.weight)
+    return replace(again, chosen=fit.chosen, report=fit.report, fitc_shift=shift)
 
 
 class FitcMoments(Reduction):

@@ -22,7 +22,7 @@ from .._numerics.arrays import (
     tall_product,
     zeros,
 )
-from .._numerics.types import Array, Floats
+from .._numerics.typing import Array, Floats
 from ..basis import Engine
 from ..basis.features import Projection
 from ..rows import Memory, Place, Reduction, RowMap, Source, limits
@@ -50,7 +50,7 @@ class DesignMatrix:
 
     def __init__(
         self,
-        Z: Array,
+        Z: Array | Source,
         rows: Source | None = None,
         through: Callable[[Any], RowMap] | None = None,
         n_jobs: int | None = None,
@@ -153,7 +153,7 @@ class _Same(_Anywhere, RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
-    def __call__(self, Z: Array, out: Array = None) -> Array:
+    def __call__(self, Z: Array, out: Array | None = None) -> Array:
         return Z
 
 
@@ -166,7 +166,7 @@ class _RowProduct(_Anywhere, RowMap):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: Array, out: Array = None) -> Array:
+    def __call__(self, Z: Array, out: Array | None = None) -> Array:
         B = cast(self.B, Z.dtype)
         # a GPU has a faster product for a vector
         return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.types import Floats, Index, Ints, Objects, RandomState, Table, Weights
+from .._numerics.typing import Floats, Index, Ints, Objects, RandomState, Table, Weights
 from .._numerics.validation import check_number, check_rng, check_size
 from ..rows import source
 from ..rows.encode import named
@@ -37,7 +37,7 @@ class Splitter(Protocol):
     """What is asked of a splitter of scikit-learn."""
 
     def split(
-        self, X: Floats, y: Objects = None, groups: Ints | None = None
+        self, X: Floats, y: Objects | None = None, groups: Ints | None = None
     ) -> Iterable[tuple[Index, Index]]: ...
 
 
@@ -63,7 +63,7 @@ _AHEAD = 2.0
 def deal(
     cv: CV,
     n: int,
-    y: Objects = None,
+    y: Objects | None = None,
     weights: Weights = None,
     random_state: RandomState = None,
     *,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
-from .._numerics.types import Array
+from .._numerics.typing import Array, Ints
 from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
@@ -95,7 +95,7 @@ class OutputPart:
     """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
 
     whole: ConvexProblem
-    columns: Array
+    columns: slice | Ints
     rows: np.ndarray | None = None
 
     def problem(

@@ -342,6 +342,15 @@ def test_no_spectra(model, pool):
     assert model.identify([], pool) == []
 
 
+def test_a_pool_of_more_kinds_of_fingerprints_serves_as_well(model, asked, pool):
+    settings = {"kind": ["maccs", "morgan"], "n_bits": 512, "radius": 2}
+    many = Pool(pool._smiles)
+    many.fingerprint_settings, many._bits = settings, fingerprints(pool._smiles, **settings)
+    expected, found = model.identify(asked, pool), model.identify(asked, many)
+    assert [one.hits for one in found] == [one.hits for one in expected]
+    assert any(one.hits for one in found)
+
+
 def test_what_identify_refuses(model, asked, pool):
     with pytest.raises(TypeError, match="pool must be a MoleculePool"):
         model.identify(asked, ["CCO"])
@@ -356,6 +365,9 @@ def test_what_identify_refuses(model, asked, pool):
     other = Pool(["CCO"])
     other.fingerprint_settings = {"kind": "morgan", "n_bits": 1024, "radius": 2}
     with pytest.raises(ValueError, match=r"1024.*the model was fitted on.*512"):
+        model.identify(asked, other)
+    other.fingerprint_settings = {"kind": ["pairs"], "n_bits": 512, "radius": 2}
+    with pytest.raises(ValueError, match=r"pairs.*the model was fitted on.*morgan"):
         model.identify(asked, other)
     with pytest.raises(ValueError, match="ppm"):
         model.identify(asked, pool, ppm=0.0)

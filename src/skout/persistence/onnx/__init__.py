@@ -10,7 +10,7 @@ from __future__ import annotations
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.files import check_place, replacing
-from ..._numerics.types import Candidates, Estimator, PathLike
+from ..._numerics.typing import Candidates, Estimator, PathLike
 from ..._numerics.validation import check_choice
 from .graph import OnnxGraph, add_part, converts
 from .outputs import add_numbers, add_outputs

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.extras import extra
-from ..._numerics.types import DType, Estimator, Json, Matrix
+from ..._numerics.typing import DType, Estimator, Json, Matrix
 
 # What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.types import Candidates, Estimator, Objects
+from ..._numerics.typing import Candidates, Estimator, Objects
 from ..._numerics.validation import check_number
 from ...decoding import RankingDecoder
 from ...decoding.base import able

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.types import Objects, Table
+from ..._numerics.typing import Objects, Table
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments, TrainingSample
 from ...rows import Progress, is_lazy, reads_once

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..._numerics.arrays import numpy_of
 from ..._numerics.linalg import square_root, symmetric_eigen
-from ..._numerics.types import Array, Floats
+from ..._numerics.typing import Array, Floats
 from ...basis.moments import AnyMoments
 from ..cg import Run, refined
 
@@ -47,13 +47,13 @@ class OutputSystems(ABC):
     fit_intercept: bool
     shape: tuple[int, int]  # of the coefficients, (p, d)
     n: Array  # weights of the rows of each output, (d,)
-    z_sum: Array  # weighted sums of z_i over these rows, (p, d)
-    t_sum: Array  # weighted sums of y_ij over them, (d,)
-    spread: Array  # the norm of each output about its mean, (d,)
-    right: Array  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
-    spectrum: tuple[Array, Array]  # eigenvalues and vectors of the mean of z z' over all entries
+    t_sum: Array  # weighted sums of y_ij over these rows, (d,)
+    z_sum: Any  # and of z_i, (p, d)
+    spread: Any  # the norm of each output about its mean, (d,)
+    right: Any  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
+    spectrum: Any  # eigenvalues and vectors of the mean of z z' over all entries
     #: whether a system of all observed entries is small enough to be solved at once
-    has_few_entries = False
+    has_few_entries: Any = False
 
     @abstractmethod
     def gram_product(self, C: Array) -> Array:
@@ -118,7 +118,7 @@ class CoupledMoments(OutputSystems):
         return self._centered(out * self._factor, C)
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Floats, Floats]:  # type: ignore[override]
+    def spectrum(self) -> tuple[Floats, Floats]:
         p, total = self.shape[0], self.n.sum()
         A, mean = np.zeros((p, p)), self.z_sum.sum(axis=1) / total
         for columns, part in self._parts:
@@ -212,7 +212,8 @@ def _solved(
     A = square_root(M)  # (r, d)
     shape, shift = (system.shape[0], len(A)), alpha * float(system.n.sum()) / system.shape[1]
     if system.has_few_entries:
-        return system.by_entries(shift, M), Run(None, None, 0.0)
+        coef = system.by_entries(shift, M)
+        return coef, Run(coef, 0.0 * coef, 0.0)
     inverse = _inverse(system, A, shift)
 
     def apply(v: Floats) -> Floats:

@@ -29,7 +29,7 @@ from ..._numerics.linalg import (
     triangular_inverse,
 )
 from ..._numerics.threads import map_blocks
-from ..._numerics.types import Array, Floats, Ints, Rows
+from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
 from ...basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments, check_outputs_observed, outputs_by_rows
@@ -193,7 +193,7 @@ class GramSystem(SystemOfRows):
         span, sample, options = self.problem.span, self.problem.sample, self.problem.options
         d, w = sample.targets.shape[1], sample.weights
         matrix, intercepts = np.zeros((span.m, d)), np.zeros(d)
-        report = self.decision.report
+        report: dict[str, Any] = {}
         for columns, rows, T in self._parts:
             used, [(coef, intercept)], solved = self._fits(rows, [alpha], T, last=self._is_whole)
             if self._is_whole and len(used) == len(matrix):
@@ -450,7 +450,9 @@ class TiledSystem:
         features = LandmarkFeatures(self.kernel, rows)
 
         def system() -> Array:
-            A = _full(features).mul_(C).mul_(C.T)
+            A = _full(features)
+            A *= C
+            A *= C.T
             if self.fit_intercept:
                 A -= unit * (unit.T @ A)
                 A -= (A @ unit) * unit.T

@@ -35,7 +35,7 @@ from ..._numerics.arrays import (
 )
 from ..._numerics.checkpoints import Checkpoint
 from ..._numerics.factors import add_gram, cholesky, inverse_corner
-from ..._numerics.types import Array, Floats, Ints, Rows
+from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, allowed_square, check_values
@@ -151,7 +151,7 @@ class FeatureProducts(_FeaturePass):
 
     def __call__(self, rows: Rows, *beside: Array) -> Array:
         weights, numbers = beside
-        total: Array = None
+        total: Any = None
         for part in row_slices(n_rows(rows), self.features.cache_rows(rows, self.dtype)):
             F = self._features(take(rows, part), None if numbers is None else int(numbers[part][0]))
             U = times(F, self.V)
@@ -183,8 +183,8 @@ class RightSide(_FeaturePass):
     device it fills the store.
     """
 
-    origin: Array = None
-    center: Array = None
+    origin: Array | None = None
+    center: Array | None = None
 
     def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
@@ -357,7 +357,7 @@ class LandmarkSystem:
         w = np.ones(size) if weights is None else np.asarray(take(weights, chosen), float)
         total = float(w.sum()) or 1.0
         out *= total * alpha
-        mean: Array = 0.0
+        mean: Any = 0.0
         features, moved = self.features_in(np.float64), self.budget.moved
         for part in row_slices(size, self._chunk):
             F = features(moved(astype(source.take(chosen[part]), np.float64)))
@@ -448,7 +448,6 @@ class ProductSystem(SystemOfRows):
     """
 
     problem: RidgeProblem
-    decision: Decision
     engine: Engine
     instead: Callable[[], System] | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -463,7 +462,7 @@ class ProductSystem(SystemOfRows):
             other: type[System] = DeviceSystem if stays else MomentSystem
             again = replace(problem, options=replace(options, checkpoint=None))
             instead = functools.partial(other.of, again, decision)
-        return cls(problem, decision, engine, instead)
+        return cls(problem, engine, instead)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         sample, options = self.problem.sample, self.problem.options
@@ -491,7 +490,6 @@ class ProductSystem(SystemOfRows):
             system.store.kept.clear()  # its memory is needed
             raise Unsolved(self.instead(), report)
         warn_unless_converged(report, options.max_iter)
-        report = self.decision.report | report
         return Fit.in_span(
             self.engine, matrix, intercept, alpha, report=report, origin=sample.origin
         )
@@ -524,7 +522,7 @@ class DeviceSystem(System):
         if solution is None:  # its memory is free again
             raise Unsolved(MomentSystem.of(self.problem, self.decision))
         matrix, intercept, report = solution
-        origin, report = self.problem.sample.origin, self.decision.report | report
+        origin = self.problem.sample.origin
         return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
 
     def _solved(self, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:
@@ -536,14 +534,14 @@ class DeviceSystem(System):
         system = LandmarkSystem(self.engine, self.problem.sample, self.problem.options)
         rows, m = system.rows, system.m
         system.budget.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
-        K = system.gram()
+        K: Any = system.gram()
         factor = cholesky(K.clone())
         torch, eps = namespace(K), float(np.finfo(np.float64).eps)
         single = rows.precision == np.float32
         noise = max(np.finfo(np.float32).eps if single else 0.0, 8 * m * eps)
         if factor is None or factor.smallest() ** 2 <= noise * float(torch.diagonal(K).max()):
             return None
-        L = factor.L.tril_()
+        L: Any = factor.L.tril_()
         size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
         first = inverse_corner(L, size).T.contiguous()  # A^-T
         grams = _Grams(system, first, L[size:, :size].T.contiguous())
@@ -592,7 +590,7 @@ class _Grams(Reduction):
     """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
 
     features: LandmarkFeatures
-    origin: Array
+    origin: Any
 
     def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
         self.system, self.first, self.share = system, first, share
@@ -604,10 +602,11 @@ class _Grams(Reduction):
         moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)
         return moved
 
-    def __call__(self, rows: Rows, *beside: Array) -> tuple[Array, Array]:
+    def __call__(self, rows: Rows, *beside: Any) -> tuple[Array, Array]:
         targets, weights = beside
         torch, s = namespace(self.first), len(self.first)
-        G, T = self.features(rows), targets.to(torch.float64) - self.origin
+        G: Any = self.features(rows)
+        T = targets.to(torch.float64) - self.origin
         if s:
             G[:, :s] = G[:, :s] @ self.first
             G[:, s:].addmm_(G[:, :s], self.share, alpha=-1.0)

@@ -35,7 +35,7 @@ from ..._numerics.linalg import (
     symmetric_eigen,
     triangular_inverse,
 )
-from ..._numerics.types import Array, Floats, Ints
+from ..._numerics.typing import Array, Floats, Ints
 from ...basis.features import KernelMatrix, PartlyWhitened, WhitenedFeatures, Whitening
 from ...basis.moments import check_outputs_observed
 from ..cg import refined
@@ -169,7 +169,7 @@ class MaskedSystem(OutputSystems):
         return self._centered_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Array, Array]:  # type: ignore[override]
+    def spectrum(self) -> tuple[Array, Array]:
         values, vectors = symmetric_eigen(self._mean_square)
         return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
 
@@ -232,7 +232,7 @@ class MaskedSystem(OutputSystems):
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
         if not self.design.is_near:
             return self._centered_gram(self.design.gram(self.W[:, column]))
-        A: Array = None
+        A: Any = None
         for chunk in row_slices(len(rows), _GATHERED):
             Z, w = self._taken(rows[chunk], column)
             part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
@@ -250,7 +250,7 @@ class MaskedSystem(OutputSystems):
     # All outputs ----------------------------------------------------------------------------------
 
     @property
-    def has_few_entries(self) -> bool:  # type: ignore[override]
+    def has_few_entries(self) -> bool:
         count = int((self.W > 0.0).sum())
         return self.K is not None and count <= min(_MOST_ENTRIES, 3 * self.shape[0])
 

@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
-from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
+from ..._numerics.typing import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
 from ...basis.moments import AnyMoments, TrainingSample
@@ -240,16 +240,18 @@ class SystemOfRows(System):
         return chosen
 
 
-def fit_best(system: System, search: AlphaSearch) -> Fit:
-    """Return the fit with the best alpha; where a system fails, by the one that takes over."""
+def fit_best(system: System, search: AlphaSearch, report: Mapping[str, Any]) -> Fit:
+    """Return the fit with the best alpha; where a system fails, by the one that takes over.
+
+    What it reports is added to the `report`, that of the decision for one.
+    """
     try:
         chosen = system.choice(search)
-        return replace(system.solve(chosen.alpha), chosen=chosen)
+        fit = replace(system.solve(chosen.alpha), chosen=chosen)
     except Unsolved as stop:
-        fit = fit_best(stop.instead, search)
-        if stop.report is None:
-            return fit
-        return replace(fit, report={"fell_back_from": dict(stop.report)} | fit.report)
+        failed = {} if stop.report is None else {"fell_back_from": dict(stop.report)}
+        fit = fit_best(stop.instead, search, failed)
+    return replace(fit, report={**report, **fit.report})
 
 
 def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str = "") -> None:
@@ -473,7 +475,7 @@ class MemoryBudget:
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return a new array there."""
         if self.device is None:
             return np.empty(shape, dtype=dtype)
@@ -481,7 +483,7 @@ class MemoryBudget:
 
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
-    def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Rows:
+    def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Any:
         """Return rows there."""
         return rows if self.device is None else to_device(rows, self.device, dtype)
 
@@ -512,7 +514,7 @@ def _free_on(device: TorchDevice) -> float:
     """Return the bytes that are free on a device."""
     import torch
 
-    if device.type != "cuda":
+    if torch.device(device or "cpu").type != "cuda":
         return _HOST * (total_memory() or 8 * _GB)
     torch.cuda.empty_cache()
     return float(torch.cuda.mem_get_info(device)[0])

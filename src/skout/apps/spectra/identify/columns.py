@@ -89,16 +89,23 @@ def scale_groups(kinds: BondKinds | None) -> np.ndarray:
 
 
 def candidate_columns(
-    models: CandidateModels, ions: Ions, pairs: Pairs, candidates: Any
+    models: CandidateModels,
+    ions: Ions,
+    pairs: Pairs,
+    candidates: Any,
+    fingerprints: Callable[[np.ndarray], Any] | None = None,
 ) -> np.ndarray:
     """Return all columns of the candidates of spectra, shape (d, pairs).
+
+    `fingerprints` reads those of candidates, default `candidates.fingerprints`.
 
     Scores by both ways of masses; by both ways of formulas, parts of the candidate's; and how well
     candidates explain peaks (`fragment_columns`), but where models have no kinds of bonds. The
     second and third are of the best 100 of a spectrum by the first; the others get the lowest
     value that these have.
     """
-    ways = way_columns(models.masses, ions.spectra, pairs, candidates.fingerprints)
+    read = candidates.fingerprints if fingerprints is None else fingerprints
+    ways = way_columns(models.masses, ions.spectra, pairs, read)
     out = np.zeros((len(scale_groups(models.kinds)), len(pairs.indices)))
     out[: len(WAYS)] = ways
     entries = np.concatenate([np.empty(0, dtype=np.intp), *_best(pairs, ways[0])])
@@ -115,7 +122,7 @@ def candidate_columns(
     rows, starts = np.unique(key, return_index=True)
     close = Pairs(np.append(starts, len(key)), pairs.indices[entries])
     spectra = ions.take(rows // len(formulas)).annotated(formulas[rows % len(formulas)])
-    parts = [way_columns(models.formulas, spectra, close, candidates.fingerprints)]
+    parts = [way_columns(models.formulas, spectra, close, read)]
     if models.kinds is not None:
         parts.append(fragment_columns(spectra, close, candidates, models.kinds))
     close_columns = np.vstack(parts)

@@ -145,13 +145,15 @@ def _members(masks: np.ndarray, n: int) -> np.ndarray:
 
 def in_fragment(mask: np.ndarray, n: int) -> np.ndarray:
     """Return which of n atoms a mask of whole words has, (n,) bool."""
-    return _members(mask[None], n)[0].astype(bool)
+    inside: np.ndarray = _members(mask[None], n)[0].astype(bool)
+    return inside
 
 
 def broken_bonds(masks: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return which bonds lead out of each mask, shape (k, bonds)."""
     member = _members(masks, 64 * masks.shape[1])
-    return member[:, ends[:, 0]] != member[:, ends[:, 1]]
+    broken: np.ndarray = member[:, ends[:, 0]] != member[:, ends[:, 1]]
+    return broken
 
 
 def _distinct(masks: np.ndarray) -> np.ndarray:
@@ -213,7 +215,8 @@ def _connected(masks: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
     if masks.shape[1] > 1:
         lowest[:, 1] *= masks[:, 0] == 0
     reached = _grown(lowest, lambda i: neighbors[i] & masks, len(neighbors))
-    return (reached == masks).all(axis=1) & masks.any(axis=1)
+    whole: np.ndarray = (reached == masks).all(axis=1) & masks.any(axis=1)
+    return whole
 
 
 def _atom_classes(
@@ -268,7 +271,9 @@ def _compiled() -> Any:
     return numba.njit(signature, nogil=True)(_break_down)
 
 
-def _break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore[no-untyped-def]
+def _break_down(
+    ends: Any, cost: Any, codes: Any, hydrogens: Any, most_sides: Any, most: Any
+) -> Any:
     n = len(codes)
     neighbors, bit = np.zeros((n, 2), dtype=np.uint64), np.zeros((n, 2), dtype=np.uint64)
     every = np.zeros(2, dtype=np.uint64)
@@ -291,7 +296,7 @@ def _break_down(ends, cost, codes, hydrogens, most_sides, most):  # type: ignore
     return _described(masks[:count], whole, n_sides, bit, ends, cost, codes, hydrogens)
 
 
-def _reach(neighbors, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
+def _reach(neighbors: Any, lo: Any, hi: Any, in_lo: Any, in_hi: Any) -> Any:
     """Return all atoms among (in_lo, in_hi) that can be reached from (lo, hi)."""
     todo_lo, todo_hi = lo, hi
     while todo_lo != _ZERO or todo_hi != _ZERO:
@@ -312,7 +317,7 @@ def _reach(neighbors, lo, hi, in_lo, in_hi):  # type: ignore[no-untyped-def]
     return lo, hi
 
 
-def _is_new(table, masks, lo, hi, number):  # type: ignore[no-untyped-def]
+def _is_new(table: Any, masks: Any, lo: Any, hi: Any, number: Any) -> Any:
     """Add a mask to the hash table under a number; return False where the table has it."""
     last = np.uint64(len(table) - 1)
     h = (lo ^ (hi * _MIX)) * _MIX_AGAIN
@@ -326,7 +331,7 @@ def _is_new(table, masks, lo, hi, number):  # type: ignore[no-untyped-def]
     return True
 
 
-def _toggle(neighbors, bit, bond):  # type: ignore[no-untyped-def]
+def _toggle(neighbors: Any, bit: Any, bond: Any) -> Any:
     """Remove a bond from the tables of neighbors, or put it back."""
     a, b = bond[0], bond[1]
     for w in range(2):
@@ -334,7 +339,9 @@ def _toggle(neighbors, bit, bond):  # type: ignore[no-untyped-def]
         neighbors[b, w] ^= bit[a, w]
 
 
-def _add_sides(neighbors, bit, every, bond, table, masks, count, most):  # type: ignore[no-untyped-def]
+def _add_sides(
+    neighbors: Any, bit: Any, every: Any, bond: Any, table: Any, masks: Any, count: Any, most: Any
+) -> Any:
     """Add both sides of a cut; return the number of masks, and whether the bond was a cut."""
     a, b = bond[0], bond[1]
     lo, hi = _reach(neighbors, bit[a, 0], bit[a, 1], every[0], every[1])
@@ -347,7 +354,9 @@ def _add_sides(neighbors, bit, every, bond, table, masks, count, most):  # type:
     return count, True
 
 
-def _one_cut(neighbors, bit, every, ends, table, masks, most):  # type: ignore[no-untyped-def]
+def _one_cut(
+    neighbors: Any, bit: Any, every: Any, ends: Any, table: Any, masks: Any, most: Any
+) -> Any:
     """Add the sides of all cuts, by a bond or two of a ring; return how many masks there are."""
     in_ring = np.empty(len(ends), dtype=np.int64)
     count, n_ring = 1, 0
@@ -369,7 +378,7 @@ def _one_cut(neighbors, bit, every, ends, table, masks, most):  # type: ignore[n
     return count
 
 
-def _costs(masks, bit, ends, cost):  # type: ignore[no-untyped-def]
+def _costs(masks: Any, bit: Any, ends: Any, cost: Any) -> Any:
     """Return for each mask the sum of the costs of the bonds that lead out of it."""
     total = np.zeros(len(masks))
     for i in range(len(masks)):
@@ -382,7 +391,9 @@ def _costs(masks, bit, ends, cost):  # type: ignore[no-untyped-def]
     return total
 
 
-def _two_cuts(neighbors, order, table, masks, whole, count, most):  # type: ignore[no-untyped-def]
+def _two_cuts(
+    neighbors: Any, order: Any, table: Any, masks: Any, whole: Any, count: Any, most: Any
+) -> Any:
     """Add what two sides share, and mark what is in pieces; return how many masks there are."""
     for i in range(len(order)):
         for j in range(i):
@@ -402,7 +413,9 @@ def _two_cuts(neighbors, order, table, masks, whole, count, most):  # type: igno
     return count
 
 
-def _described(masks, whole, n_sides, bit, ends, cost, codes, hydrogens):  # type: ignore[no-untyped-def]
+def _described(
+    masks: Any, whole: Any, n_sides: Any, bit: Any, ends: Any, cost: Any, codes: Any, hydrogens: Any
+) -> Any:
     """Return the columns of fragments of at least two atoms."""
     count = len(masks)
     total, n_broken = (

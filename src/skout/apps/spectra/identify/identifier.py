@@ -35,7 +35,7 @@ from .ranking import (
 )
 from .results import Explanation, Identification
 from .search import Pairs, described, ranked
-from .side_by_side import widths_of
+from .side_by_side import fingerprint_reader, widths_of
 from .validation import Candidates, held_out
 
 # Lists of one formula with several candidates that their ranking is calibrated on, at least.
@@ -295,7 +295,12 @@ class SpectrumIdentifier(PartsByName):
         check_number(ppm, "ppm", strict=True)
         check_number(top, "top", low=1, integer=True)
         check_choice(by, "by", ("mass", "formula"))
-        self._check_pool(pool)
+        if not hasattr(pool, "by_mass"):
+            raise TypeError(
+                "pool must be a MoleculePool: MoleculePool.open(path). Got "
+                f"{type(pool).__name__} instead."
+            )
+        read = fingerprint_reader(pool, self.fingerprint_)
         check_prior(prior)
         rankings = self.rankings_[by]
         if prior is not None and "prior" not in rankings:
@@ -307,7 +312,7 @@ class SpectrumIdentifier(PartsByName):
         for batch in batches(queries, pool, ppm, by):
             start = time.perf_counter()
             ions = queries.ions.take(batch.spectra)
-            columns = candidate_columns(self.models, ions, batch.pairs, pool)
+            columns = candidate_columns(self.models, ions, batch.pairs, pool, read)
             hits = self._hits(*batch.merged(columns), ranking, pool, int(top), prior)
             seconds = (time.perf_counter() - start) / len(batch.compounds)
             for i, description in zip(batch.compounds, hits, strict=True):
@@ -324,19 +329,6 @@ class SpectrumIdentifier(PartsByName):
         if self.bond_classes_ is not None and self.bond_costs_ is not None:
             kinds = BondKinds(self.bond_classes_, self.bond_costs_)
         return CandidateModels(self.ways_, self.formula_ways_, kinds)
-
-    def _check_pool(self, pool: Any) -> None:
-        if not hasattr(pool, "by_mass"):
-            raise TypeError(
-                "pool must be a MoleculePool: MoleculePool.open(path). Got "
-                f"{type(pool).__name__} instead."
-            )
-        settings = getattr(pool, "fingerprint_settings", self.fingerprint_)
-        if dict(settings) != self.fingerprint_:
-            raise ValueError(
-                f"The pool has the fingerprints {dict(settings)}, and the model was fitted on "
-                f"{self.fingerprint_}: fit it with pool=, or build the pool with these."
-            )
 
     def _hits(
         self,

@@ -137,7 +137,8 @@ class Explanation:
     @property
     def explained(self) -> np.ndarray:
         """Whether each peak is explained."""
-        return np.isfinite(self.error_ppm)
+        is_known: np.ndarray = np.isfinite(self.error_ppm)
+        return is_known
 
     @property
     def share(self) -> float:

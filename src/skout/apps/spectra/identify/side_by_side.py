@@ -14,9 +14,36 @@ from skout.molecules import fingerprints
 
 def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the bits of each fingerprint that settings of `skout.molecules.fingerprints` make."""
-    kinds = settings["kind"]
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    return tuple(fingerprints(["C"], **{**settings, "kind": kind}).n_bits for kind in kinds)
+    one_each = ({**settings, "kind": kind} for kind in _kinds(settings))
+    return tuple(fingerprints(["C"], **one).n_bits for one in one_each)
+
+
+def _kinds(settings: Mapping[str, Any]) -> list[str]:
+    kind = settings["kind"]
+    return [kind] if isinstance(kind, str) else list(kind)
+
+
+def fingerprint_reader(pool: Any, settings: Mapping[str, Any]) -> Callable[[np.ndarray], Any]:
+    """Return what reads fingerprints of these settings from a pool, which may have more kinds."""
+    has = dict(getattr(pool, "fingerprint_settings", settings))
+    if has == settings:
+        read: Callable[[np.ndarray], Any] = pool.fingerprints
+        return read
+    kinds = _kinds(has)
+    if has | {"kind": None} != {**settings, "kind": None} or set(_kinds(settings)) - set(kinds):
+        raise ValueError(
+            f"The pool has the fingerprints {has}, and the model was fitted on {dict(settings)}: "
+            "fit it with pool=, or build the pool with these."
+        )
+    ends = np.cumsum([0, *widths_of(has)])
+    columns = np.concatenate(
+        [np.arange(*ends[i : i + 2]) for i in map(kinds.index, _kinds(settings))]
+    )
+
+    def some_kinds(indices: np.ndarray) -> Any:
+        return Tanimoto().encode(pool.fingerprints(indices).unpack(bool)[:, columns])
+
+    return some_kinds
 
 
 class SideBySide(Kernel):
