@@ -303,7 +303,7 @@ does is on the page [How a model is chosen](tuning.md).
   "Best on test rows" is chosen by the test rows, so it is not a method but a bound.
 - *Errors.* After ± stands the standard error over test rows; that of the aRRMSE by the jackknife.
   *Near* means: behind the first by no more than its standard error.
-  Where the rivals are of an earlier run, the error of a difference takes the correlation of its rows.
+  Where the rivals are of an earlier run, the error of a difference takes its correlation.
 - *Published bests* of label ranking are those of the literature, by ten-fold cross-validation.
 
 """
