@@ -62,7 +62,8 @@ def collect(folder: Path, known: dict[str, Any] | None = None) -> dict[str, Any]
         if (kind, data) in groups
     ]
     where = jobs[0][0]["where"] if jobs else {}
-    head = {"experiment": "tuned", "seed": SEED} | where
+    commits = sorted({said["where"]["commit"] for said, _ in jobs if said["method"] == "tuned"})
+    head = {"experiment": "tuned", "seed": SEED} | where | {"commit": ", ".join(commits)}
     runs = [said["where"] for said, _ in jobs if said["method"] == "rivals"]
     if runs or known:
         head["rivals"] = _when(runs[0] if runs else known)
