@@ -15,6 +15,7 @@ The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
@@ -229,14 +230,12 @@ class ObjectPredictor(PartsByName):
     @property
     def n_features_in_(self) -> int:
         """Number of columns of X, if the inner estimator has it."""
-        count: int = self._fitted_inner().n_features_in_
-        return count
+        return int(self._fitted_inner().n_features_in_)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, if the inner estimator has them."""
-        names: np.ndarray = self._fitted_inner().feature_names_in_
-        return names
+        return np.asarray(self._fitted_inner().feature_names_in_)
 
 
 @frames_out
@@ -289,7 +288,7 @@ class StructuredPredictor(ObjectPredictor):
 
     def __init__(
         self,
-        regressor: Regressor,
+        regressor: Regressor | Estimator,
         output_basis: KernelLike | OutputBasis,
         decoder: DecoderLike = None,
         *,
@@ -355,8 +354,8 @@ class StructuredPredictor(ObjectPredictor):
             basis = decoder.basis_for(basis, self.regressor)
         # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
-        X, Y, fit_params = self._opened(X, Y, fit_params, basis)
-        inputs, outputs = check_pair(X, plain_outputs(Y))
+        rows, Y, fit_params = self._opened(X, Y, fit_params, basis)
+        inputs, outputs = check_pair(rows, plain_outputs(Y))
         with named("Y"):
             sparsely = getattr(self.regressor, "takes_sparse_targets", None) if chooses else None
             fitted = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
@@ -430,13 +429,11 @@ class StructuredPredictor(ObjectPredictor):
             raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is passed else {**fit_params, "sample_weight": weights}
 
-    def _fitted_inner(self) -> Estimator:
-        inner: Estimator = self.regressor_
-        return inner
+    def _fitted_inner(self) -> Any:
+        return self.regressor_
 
-    def _seen_outputs(self) -> Estimator:
-        outputs: Estimator = self.output_basis_
-        return outputs
+    def _seen_outputs(self) -> Any:
+        return self.output_basis_
 
     def _embedded(self, candidates: Candidates) -> Candidates:
         if is_lazy(candidates) or not hasattr(self.decoder_, "embed"):
@@ -459,8 +456,7 @@ class StructuredPredictor(ObjectPredictor):
 
     def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
-        predicted: Objects = decode(self.decoder_, F, candidates)
-        return predicted
+        return decode(self.decoder_, F, candidates)
 
     def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
@@ -482,8 +478,8 @@ class StructuredPredictor(ObjectPredictor):
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        embedded: EmbeddedPool = able(self.decoder_, "embed", by="embed").embed(candidates, path)
-        return embedded
+        embed: Callable[..., EmbeddedPool] = able(self.decoder_, "embed", by="embed").embed
+        return embed(candidates, path)
 
     def truth_ranks(
         self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
@@ -500,10 +496,7 @@ def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     if not params or not isinstance(spec, str | None):
         return spec
     decoder = as_decoder(spec)
-    values: DecoderLike = decoder.set_params(
-        **{name: params[name] for name in params if hasattr(decoder, name)}
-    )
-    return values
+    return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
 
 
 def iokr(

@@ -7,6 +7,7 @@ estimator over it, for inputs and outputs alike.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -177,8 +178,8 @@ class Engine:
         """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
         mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
-        result: Floats = self.components @ mixed
-        return result
+        combined: Floats = self.components @ mixed
+        return combined
 
     def on_features(self, coef: Floats) -> Floats:
         """Return B, (m, d), with z(x) . coef = phi(x) . B, where phi is W k(landmarks, .)."""
@@ -235,7 +236,7 @@ class Engine:
             progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
-            parts = [a.__iadd__(b) for a, b in zip(parts, of_landmarks(), strict=True)]
+            parts = list(map(operator.iadd, parts, of_landmarks()))
         if values is not None:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
@@ -505,7 +506,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
-    landmarks_: Any  # rows, as the kernel encodes them
     # What files of earlier versions may not have: see `Engine`.
     _single = False
     _spectrum: Floats | None = None
@@ -566,7 +566,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
+    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:  # type: ignore[override]
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -667,7 +667,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.engine_.coordinates(rows, out)
 
     def __getstate__(self) -> Any:
-        state = super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Matrix) -> np.ndarray:

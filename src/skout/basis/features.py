@@ -418,8 +418,8 @@ class Residual(RowMap):
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
-        values: Floats = np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
-        return values
+        residual: Floats = self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z)
+        return np.maximum(residual, 0.0, out=residual)
 
 
 def principal(
@@ -574,8 +574,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     `share` is that of the rounding of `kind` which does not average out.
     """
     allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-    square: float = allowed / (float(np.finfo(kind).eps) * share)
-    return square
+    return float(allowed / (float(np.finfo(kind).eps) * share))
 
 
 class Whitening:
@@ -612,8 +611,8 @@ class Whitening:
         """Return a block of features, whitened as far as the plan says; it may be F itself."""
         size = self.plan.size
         if self.mean is not None:
-            values: Array = np.subtract(F, self.mean, out=F)
-            return values
+            F -= self.mean
+            return F
         if self.ordered:
             return F @ self.components.T
         if size:

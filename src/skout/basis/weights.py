@@ -108,8 +108,8 @@ class OutputWeights(KernelBasis):
     def combine(self, values: Matrix) -> np.ndarray:
         V: Any = values
         V = V.toarray() if sparse.issparse(V) else np.asarray(V)
-        result: np.ndarray = V if self.mixture_ is None else self.mixture_ @ V
-        return result
+        combined: np.ndarray = V if self.mixture_ is None else self.mixture_ @ V
+        return combined
 
     def training_coordinates(self, rows: Source) -> Any:
         return self.coordinates(rows)

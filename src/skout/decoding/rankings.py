@@ -99,9 +99,12 @@ class RankingDecoder(Decoder):
             G = F[block] @ self.directions_  # (b, q)
             if isinstance(self.kernel_, Kendall):
                 return _best_order(_antisymmetric(G, d), max_exact, searched)
-            if isinstance(self.kernel_, RankHamming):
-                return _best_assignment(G.reshape(len(G), d, d))
-            return _nearest_code(self.kernel_.codes(G))
+            if isinstance(self.kernel_, RankHamming):  # the largest sum of G[i, item, rank]
+                each = G.reshape(len(G), d, d)
+                ranks = [linear_sum_assignment(scores, maximize=True)[1] for scores in each]
+                return np.array(ranks, dtype=np.int64).reshape(len(G), d)
+            codes = np.ceil(self.kernel_.codes(G) - 0.5)  # the nearest; halves go to the lower
+            return ranks_of_codes(np.clip(codes, 0, np.arange(codes.shape[1])).astype(np.int64))
 
         return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
 
@@ -190,21 +193,6 @@ def _in_blocks(
             stacklevel=3,
         )
     return np.concatenate([np.empty((0, d), dtype=np.int64), *parts])
-
-
-# RankHamming and Lehmer --------------------------------------------------------------------------
-
-
-def _best_assignment(G: np.ndarray) -> np.ndarray:
-    """Return the ranks with the largest sum of G[i, item, rank], for each i."""
-    ranks = [linear_sum_assignment(scores, maximize=True)[1] for scores in G]
-    return np.array(ranks, dtype=np.int64).reshape(G.shape[:2])
-
-
-def _nearest_code(codes: np.ndarray) -> np.ndarray:
-    """Return the rankings of the Lehmer codes nearest to these; halves go to the lower digit."""
-    digits = np.arange(codes.shape[1])  # the largest of each
-    return ranks_of_codes(np.clip(np.ceil(codes - 0.5), 0, digits).astype(np.int64))
 
 
 # Kendall: W[i, j] = -W[j, i] is what i before j is worth -----------------------------------------

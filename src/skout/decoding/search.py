@@ -165,10 +165,11 @@ def count_better(
     """
     high, low = (score + slack)[:, None], (score - slack)[:, None]
 
-    def visit(counts: Any, S: np.ndarray, block: slice, start: int) -> Any:
+    def visit(counts: Ints | None, S: np.ndarray, block: slice, start: int) -> Ints:
         above = np.count_nonzero(high[block] < S, axis=1)
         not_below = np.count_nonzero(low[block] <= S, axis=1)
-        return np.array([above, not_below]) + (0 if counts is None else counts)
+        both: Ints = np.array([above, not_below])
+        return both if counts is None else counts + both
 
     parts = [np.sum(shards, axis=0) for shards in _search(queries, embedding, visit, n_jobs)]
     above, not_below = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), dtype=np.intp)

@@ -68,7 +68,7 @@ def as_kernel(spec: KernelLike) -> Kernel:
     if isinstance(spec, Kernel):
         return clone(spec)
     if isinstance(spec, str):
-        if KERNELS.spelled(spec) not in KERNELS:
+        if spec not in KERNELS:
             _refuse_elsewhere(spec)
         return resolve(spec, KERNELS, "kernel")()
     if callable(spec) and not isinstance(spec, type):

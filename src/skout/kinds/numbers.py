@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import take
 from .._numerics.objects import is_categorical, is_gap
-from .._numerics.typing import Floats, Objects
+from .._numerics.typing import Candidates, Estimator, Floats, Objects
 from .._numerics.validation import check_number, check_squares
 from ..decoding import Decoder
 from ..kernels import Linear
@@ -187,7 +188,7 @@ class Classes(Kind):
         return np.array([cell.strip() for cell in filled(cells)])
 
 
-def _of_one_type(classes: Any) -> np.ndarray:
+def _of_one_type(classes: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Return classes as an array, and raise where some are texts and others are not.
 
     NumPy would make texts of all, and one class of 1 and "1".
@@ -213,10 +214,10 @@ class StandardTargets(Coordinates):
            [ 1.,  0.]])
     """
 
-    def fit(self, Y: Any, y: Any = None) -> StandardTargets:
+    def fit(self, Y: Objects, y: Objects | None = None) -> StandardTargets:
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
-        self.is_vector_ = np.ndim(Y) == 1
+        self.is_vector_ = np.asarray(Y).ndim == 1
         empty = np.flatnonzero(np.isnan(values).all(axis=0))
         if len(values) and len(empty):
             raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
@@ -231,7 +232,7 @@ class StandardTargets(Coordinates):
         self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(first), self.mean_, first)
         return self
 
-    def transform(self, Y: Any) -> Floats:
+    def transform(self, Y: Objects) -> Floats:
         """Return (Y - mean) / scale, with the gaps of Y."""
         Z: Floats = (_columns(Y) - self.mean_) / self.scale_
         return Z
@@ -242,7 +243,7 @@ class StandardTargets(Coordinates):
         return values[:, 0] if self.is_vector_ else values
 
 
-def _columns(Y: Any) -> Any:
+def _columns(Y: Objects) -> Any:
     values = np.asarray(Y)
     values = values[:, None] if values.ndim == 1 else values
     gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
@@ -264,14 +265,14 @@ class ClassCodes(Coordinates):
            [0., 1.]])
     """
 
-    def fit(self, Y: Any, y: Any = None) -> ClassCodes:
+    def fit(self, Y: Objects, y: Objects | None = None) -> ClassCodes:
         """Find the classes of n labels."""
         self.classes_ = np.unique(np.asarray(Y))
         self.rank_ = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return rows of 0 and 1; zeros for a class that was not there."""
         return np.asarray(np.asarray(Y)[:, None] == self.classes_, dtype=np.float64)
 
@@ -299,13 +300,15 @@ class ClassCodes(Coordinates):
 class CodeDecoder(Decoder):
     """Let the basis itself decode, by its method `decoded`: numbers and classes."""
 
-    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> CodeDecoder:
+    def fit(
+        self, basis: Estimator, Y: Objects, coordinates: np.ndarray | None = None
+    ) -> CodeDecoder:
         """Keep the basis."""
         self.basis_ = basis
         return self
 
     def rank(
-        self, F: np.ndarray, candidates: Any = None, k: int = 10
+        self, F: np.ndarray, candidates: Candidates = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k classes of largest coordinates, as positions in `classes_`."""
         if not hasattr(self.basis_, "classes_"):
@@ -315,7 +318,7 @@ class CodeDecoder(Decoder):
         order = np.argsort(-F, axis=1, kind="stable")[:, :k]
         return order, np.take_along_axis(F, order, axis=1)
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         """Return what the coordinates stand for."""
         self._refuse(candidates)
         return self.basis_.decoded(F)

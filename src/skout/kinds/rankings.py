@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._numerics.typing import Ints, Objects
+from .._numerics.typing import Candidates, Ints, Objects
 from ..decoding import Decoder, RankingDecoder, kemeny
 from ..kernels import Kendall
 from ..metrics.objects import row_taus
@@ -137,18 +137,18 @@ def are_permutations(Y: Objects) -> bool:
 class PairOrders(Coordinates):
     """The order of each pair of items, 1 or -1 over the root of their number, as Kendall has it."""
 
-    def fit(self, Y: Any, y: Any = None) -> PairOrders:
+    def fit(self, Y: Objects, y: Objects | None = None) -> PairOrders:
         """Note the number of items, the columns of ranks of shape (n, d)."""
         self.kernel_ = Kendall()
         self.landmarks_ = self.kernel_.encode(Y[:2])
         self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return the signs of all pairs, shape (n, d (d - 1) / 2)."""
         return np.asarray(self.kernel_.features(self.kernel_.encode(Y)), dtype=np.float64)
 
-    def combine(self, values: Any) -> np.ndarray:
+    def combine(self, values: Objects) -> np.ndarray:
         """Return what each coordinate stands for: itself."""
         return np.eye(self.rank_)
 
@@ -160,7 +160,7 @@ class BordaDecoder(RankingDecoder):
     close; sums over pairs average their errors. No search: any number of items.
     """
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
         """Return the ranking of each predicted row; equal sums go by the number of the item."""
         self._refuse(candidates)
         first, second = np.triu_indices(self.n_items_, k=1)

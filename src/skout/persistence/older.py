@@ -144,7 +144,7 @@ class _Converter:
         if loader == "NdArrayNode" and part["type"] == "numpy":
             array = arrays[part["file"]]
             return self.writer.value(array if name == "ndarray" else array[()], "")
-        require(loader == "ObjectNode", f"an archive with a {loader}, which is not read")
+        require(loader == "ObjectNode", f"an archive with a {loader}, which is not trusted")
         state = {
             key: self._in_archive(inner, arrays)
             for key, inner in content["content"].items()

@@ -300,12 +300,12 @@ def _check_one_hot(item: Estimator) -> None:
         require(widths[i] >= most - is_dropped, "categories that have no columns")
 
 
-def _make_loss(item: Any) -> None:
-    item._loss = item._get_loss(sample_weight=None)
+def _make_loss(item: Estimator) -> None:
+    vars(item)["_loss"] = item._get_loss(sample_weight=None)
 
 
-def _make_link(item: Any) -> None:
-    item._base_loss = item._get_loss()
+def _make_link(item: Estimator) -> None:
+    vars(item)["_base_loss"] = item._get_loss()
 
 
 def _make_curve(item: Estimator) -> None:

@@ -111,12 +111,13 @@ class ConformalSets(Calibrated):
     """
 
     _measured = "gaps_"
-    _learned_score: LearnedScore | None
-    _mass: Floats | None  # the weight of each of gaps_
-    _kinds: Any  # (edges of sizes or None, labels) of strata
-    _codes: np.ndarray | None  # the stratum of each of gaps_
-    _weighted: bool
-    _folds: tuple[Fold, ...] | list[Fold]
+    # what a calibration by gaps of a single model leaves as it is
+    _learned_score: LearnedScore | None = None
+    _mass: Floats | None = None  # the weight of each of gaps_
+    _kinds: Any = None  # (edges of sizes or None, labels) of strata
+    _codes: np.ndarray | None = None  # the stratum of each of gaps_
+    _weighted = False
+    _folds: tuple[Fold, ...] | list[Fold] = ()
     _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(

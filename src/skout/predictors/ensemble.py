@@ -27,7 +27,6 @@ from .._numerics.typing import (
     Objects,
     RandomState,
     Rng,
-    State,
     Weights,
 )
 from .._numerics.validation import check_choice, check_number, check_rng
@@ -164,7 +163,13 @@ class Ensemble(RankingPredictor):
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         params = self.predictor.get_params()
-        names = [name for name in params if _is_seed(name, params)]
+        # every seed, but for those of parts given by name, which are exact bases
+        owners = {name: name.rpartition("__") for name in params}
+        names = [
+            name
+            for name, (owner, _, last) in owners.items()
+            if last == "random_state" and not isinstance(params.get(owner), str)
+        ]
         if not names and self.n_members > 1 and not self.split:
             warnings.warn(
                 "predictor has no random_state, so that its members may be copies of one another. "
@@ -396,12 +401,6 @@ def _check_predictor(model: Estimator, name: str) -> None:
 def _searcher(model: Estimator, method: str) -> Any:
     """Return the decoder of a member, which must have the method."""
     return able(model.decoder_, "embed", method, by="Ensemble")
-
-
-def _is_seed(name: str, params: State) -> bool:
-    """Whether a parameter is a seed; not of parts given by name, which are exact bases."""
-    owner, _, last = name.rpartition("__")
-    return last == "random_state" and not isinstance(params.get(owner), str)
 
 
 def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> bool:

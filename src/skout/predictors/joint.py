@@ -93,7 +93,12 @@ class JointBasis(OverBasis):
             self.outputs.coordinates(rows, out=out[:, :p])
         if self.weight > 0.0:
             for part in row_slices(len(rows), _ROWS):
-                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(part)))
+                taken = rows.take(part)
+                if getattr(self.regressor, "takes_sources", False):
+                    taken = Memory(taken)
+                elif isinstance(taken, Rows) and taken.ndim == 2:
+                    taken = np.asarray(taken)  # other libraries take packed bits as arrays
+                G = predicted(self.regressor, taken)
                 out[part, p:] = scaled(G, self.weight, self.cosine)
         return out
 
@@ -231,10 +236,3 @@ def forward_scores(products: Floats, lengths: Floats, squares: Floats) -> tuple[
 
 def _beside(*parts: Array) -> Array:
     return np.hstack(parts)
-
-
-def _as_inputs(regressor: Estimator, rows: Matrix) -> Any:
-    """Return encoded outputs as inputs; other libraries take packed bits as arrays."""
-    if getattr(regressor, "takes_sources", False):
-        return Memory(rows)
-    return np.asarray(rows) if isinstance(rows, Rows) and rows.ndim == 2 else rows

@@ -224,7 +224,10 @@ class Ranker:
 
     def _priors(self, pool: EmbeddedPool) -> np.ndarray | None:
         """Return log(1/2 + count) of each distinct candidate, None where no counts are known."""
-        decoder: Any = getattr(_innermost(self.last), "decoder_", None)
+        model: Any = self.last  # the predictor of coordinates inside; the first of several
+        while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
+            model = last_of(model._fitted_inner())
+        decoder: Any = getattr(model, "decoder_", None)
         if not all(hasattr(decoder, name) for name in ("embed", "matched")):
             return None
         try:
@@ -252,13 +255,6 @@ def _part(pool: Any, queries: np.ndarray) -> Any:
     if not pool.is_per_query:
         return pool
     return replace(pool, objects=pool.objects.of_queries(queries.tolist()))
-
-
-def _innermost(model: Estimator) -> Any:
-    """Return the predictor of coordinates in a wrapper; the first of several."""
-    while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
-        model = last_of(model._fitted_inner())
-    return model
 
 
 def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str) -> Any:
@@ -291,7 +287,6 @@ class Calibrated(PartsByName):
     model: Any
     #: the attribute that `calibrate` sets
     _measured: str
-    _made_by: str | None  # which fit of the model was calibrated; None of those of folds
 
     def without_pool(self) -> Self:
         """Return a copy that has no default candidates, to travel."""
@@ -307,7 +302,7 @@ class Calibrated(PartsByName):
     def _ranker(self) -> Ranker:
         """Return the model, which must be the one of `calibrate`."""
         ranker = Ranker(self.model, type(self).__name__)
-        if self._made_by != ranker.made_by:
+        if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, whose results are of the other fit: "
                 "call `calibrate` again."

@@ -21,7 +21,7 @@ from ..rows import check_pair, source
 from ..solvers.folds import deal
 from .hubness import cross_predictions
 from .lists import last_of
-from .listwise import FeatureLists, chosen_alpha, linear
+from .listwise import FeatureLists
 from .reranking_features import Feature, columns_of, reranking_features, searched
 from .thresholds import checked_labels
 
@@ -43,20 +43,17 @@ def folds_of(
         raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
     kind = KFold if groups is None else GroupKFold
     folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    splits = deal(folds, n, groups=groups)
-    return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    return list(deal(folds, n, groups=groups))
 
 
 def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
     """Return parameters of fit for some of n rows: those with an entry per row are cut."""
-    return {
-        name: take(value, rows) if _is_of_rows(value, n) else value
-        for name, value in params.items()
-    }
 
+    def cut(value: Objects) -> Objects:
+        is_of_rows = has_rows(value) and not isinstance(value, str) and n_rows(value) == n
+        return take(value, rows) if is_of_rows else value
 
-def _is_of_rows(value: Objects, n: int) -> bool:
-    return has_rows(value) and not isinstance(value, str) and n_rows(value) == n
+    return {name: cut(value) for name, value in params.items()}
 
 
 def check_predictor(model: Estimator) -> None:
@@ -256,13 +253,3 @@ class RerankingFolds(OutOfFold):
             F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
         sample = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[sample], self.outputs.take(sample)
-
-
-def fit_coefficients(
-    lists: FeatureLists, alpha: float | str
-) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
-    """Return coefficients of features on one scale, their penalty, and the results for each."""
-    results: dict[str, np.ndarray] = {}
-    if alpha == "cv":
-        alpha, results = chosen_alpha(lists)
-    return linear(lists, float(alpha)), float(alpha), results

@@ -28,8 +28,8 @@ from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from ..kinds.scoring import object_score
 from ..metrics.retrieval import share_of
 from .lists import Lists, RankingPredictor, last_of
-from .listwise import importances
-from .out_of_fold import RerankingFolds, check_columns, check_predictor, fit_coefficients
+from .listwise import chosen_alpha, importances, linear
+from .out_of_fold import RerankingFolds, check_columns, check_predictor
 from .reranking_features import (
     Feature,
     Features,
@@ -184,12 +184,16 @@ class Reranker(RankingPredictor):
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = folds.lists(cv, rng)
         scale = lists.spreads()
-        coefficients = fit_coefficients(lists.scaled(scale), self.alpha)
+        scaled, alpha = lists.scaled(scale), self.alpha
+        results: dict[str, np.ndarray] = {}
+        if alpha == "cv":
+            alpha, results = chosen_alpha(scaled)
+        coef = linear(scaled, float(alpha))
         predictor = folds.fitted()
         references = folds.references(predictor, cv, rng) if "hubness" in features else None
         # together, once all are fitted: a fit that fails changes nothing
         self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
-        self.coef_, self.alpha_, self.cv_results_ = coefficients
+        self.coef_, self.alpha_, self.cv_results_ = coef, float(alpha), results
         self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
         self.references_, self._takes_columns = references, columns is not None
         self._name = uuid4().hex

@@ -54,11 +54,10 @@ class Variance:
     def __call__(self, phi: Floats, diagonal: Floats) -> Floats:
         """Return v of some rows from their features and k(x, x)."""
         G = phi @ self.root
-        v = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
+        v: Floats = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
         if self.linear.any():
             v -= 2.0 * (phi @ self.linear)
-        values: Floats = np.maximum(v, 0.0)
-        return values
+        return np.maximum(v, 0.0, out=v)
 
 
 class WithStd(RowMap):

@@ -143,7 +143,7 @@ class OnnxGraph:
         names = [f"{operation}_{len(self.nodes)}_{j}" for j in range(count)]
         self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), names, **attributes))
         if attributes.get("domain"):
-            self._domains.add(attributes["domain"])
+            self._domains.add(str(attributes["domain"]))
         return names
 
     def constant(self, value: ArrayLike, dtype: DType | None = None) -> str:

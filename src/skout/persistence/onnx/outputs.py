@@ -36,9 +36,9 @@ def add_outputs(
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
         _add_classes(graph, F, basis.classes_, calibration)
     elif name == "CodeDecoder":
-        add_numbers(
-            graph, _moved(graph, F, basis.scale_, basis.mean_), basis.is_vector_, basis.rank_
-        )
+        scaled = graph.node("Mul", F, graph.constant(basis.scale_))
+        moved = graph.node("Add", scaled, graph.constant(basis.mean_))
+        add_numbers(graph, moved, basis.is_vector_, basis.rank_)
     elif name == "SetDecoder":
         _add_sets(graph, F, decoder, calibration)
     elif isinstance(decoder, BordaDecoder):
@@ -60,11 +60,6 @@ def add_numbers(graph: OnnxGraph, F: str, is_vector: bool, width: int) -> None:
     if is_vector:
         F = graph.node("Squeeze", F, graph.numbers(1))
     graph.output("prediction", F, [ROWS] if is_vector else [ROWS, width])
-
-
-def _moved(graph: OnnxGraph, F: str, scale: np.ndarray, mean: np.ndarray) -> str:
-    scaled = graph.node("Mul", F, graph.constant(scale))
-    return graph.node("Add", scaled, graph.constant(mean))
 
 
 def _add_probabilities(

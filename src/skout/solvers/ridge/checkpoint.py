@@ -34,6 +34,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
         parts = (engine.components,) if solver == "direct" else ()
         rows, targets = sample.rows, sample.targets
         totals = [hashlib.sha256() for _ in range(2)]
+        beside: dict[str, Any] = {"weights": sample.weights, "folds": sample.groups}
         # read in turn, since they may be of one stream
         for stretches in itertools.zip_longest(rows.compared(), targets.compared()):
             for column, stretch, total in zip((rows, targets), stretches, totals, strict=True):
@@ -48,8 +49,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
             files_of_y=targets.stamp(),
             rows_of_X=totals[0].hexdigest()[:16],
             rows_of_y=totals[1].hexdigest()[:16],
-            weights=digest(sample.weights),
-            folds=digest(sample.groups),
+            **{name: digest(column) for name, column in beside.items()},
         )
         self.n_groups = sample.n_groups
 

@@ -202,9 +202,8 @@ def _best_matrix(C: Floats) -> Floats:
     roots = np.sqrt(np.maximum(values, 0.0))
     if roots.sum() == 0.0:
         return np.eye(d)
-    M = (U * (d * roots / roots.sum())) @ U.T
-    matrix: Floats = (1.0 - _IDENTITY) * 0.5 * (M + M.T) + _IDENTITY * np.eye(d)
-    return matrix
+    M: Floats = (U * (d * roots / roots.sum())) @ U.T
+    return (1.0 - _IDENTITY) * 0.5 * (M + M.T) + _IDENTITY * np.eye(d)
 
 
 def _solved(
@@ -221,8 +220,8 @@ def _solved(
     def apply(v: Floats) -> Floats:
         theta = v.reshape(shape)
         product = numpy_of(system.gram_product(system.on_device(theta @ A)))
-        values: Floats = (product @ A.T + shift * theta).reshape(-1, 1)
-        return values
+        applied: Floats = product @ A.T + shift * theta
+        return applied.reshape(-1, 1)
 
     def precondition(v: Floats) -> Floats:
         return inverse(v.reshape(shape)).reshape(-1, 1)

@@ -145,7 +145,7 @@ class FeatureProducts(_FeaturePass):
         return rows.reduce(self, sample.weights, numbers, n_jobs=n_jobs)
 
     def on(self, place: Place) -> Any:
-        moved: Any = super().on(place)
+        moved = super().on(place)
         moved.V = cast(self.V, moved.dtype)
         return moved
 
@@ -159,8 +159,8 @@ class FeatureProducts(_FeaturePass):
                 U *= cast(weights[part, None], U.dtype)
             product = cast(times(F.T, U), np.float64)
             total = product if total is None else total.__iadd__(product)
-        values: Array = total
-        return values
+        products: Array = total
+        return products
 
     def _features(self, rows: Rows, key: int | None) -> Array:
         """Return the features of a block; those of single precision are kept by their key."""
@@ -195,7 +195,7 @@ class RightSide(_FeaturePass):
         return moments
 
     def on(self, place: Place) -> Any:
-        moved: Any = super().on(place)
+        moved = super().on(place)
         moved.origin, moved.center = (
             None if value is None else place.moved(value, np.float64)
             for value in (self.origin, self.center)
@@ -424,7 +424,7 @@ class LandmarkSystem:
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts: dict[str, Any] = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
 
@@ -577,9 +577,10 @@ def _whitened_size(L: Array, shift: float, dtype: np.dtype) -> int:
     return m
 
 
-def _largest_eigenvalue(D: Array) -> float:
+def _largest_eigenvalue(D: Any) -> float:
     """Estimate the largest eigenvalue of D D' by power iteration."""
-    v, value = namespace(D).ones_like(D[:, 0]), 0.0
+    v: Any = namespace(D).ones_like(D[:, 0])
+    value = 0.0
     for _ in range(_POWER_STEPS):
         v = v / namespace(D).norm(v)
         w = D @ (D.T @ v)
@@ -593,11 +594,11 @@ class _Grams(Reduction[Any]):
     features: LandmarkFeatures
     origin: Any
 
-    def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
+    def __init__(self, system: LandmarkSystem, first: Any, share: Any) -> None:
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def on(self, place: Place) -> Any:
+    def on(self, place: Place) -> _Grams:
         origin, moved = self.system.sample.origin, copy.copy(self)
         moved.features = self.system.features_in(np.float64)
         moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)
