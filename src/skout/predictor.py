@@ -400,7 +400,7 @@ class StructuredPredictor(ObjectPredictor):
     def _scorer(
         self,
         fitted: FittedOutputs,
-        decoder: DecoderLike,
+        decoder: Estimator,
         splits: Splits,
         held: list[Ints],
         candidates: Candidates,
@@ -456,7 +456,8 @@ class StructuredPredictor(ObjectPredictor):
 
     def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
-        return decode(self.decoder_, F, candidates)
+        decoded: Objects = decode(self.decoder_, F, candidates)
+        return decoded
 
     def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
@@ -496,7 +497,9 @@ def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     if not params or not isinstance(spec, str | None):
         return spec
     decoder = as_decoder(spec)
-    return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
+    known = {name: value for name, value in params.items() if hasattr(decoder, name)}
+    changed: DecoderLike = decoder.set_params(**known)
+    return changed
 
 
 def iokr(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -49,7 +49,7 @@ class Peaks(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> Peaks:
         """Return the peaks of spectra: the molecule of each, its annotation, weights of peaks."""
-        found = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
+        found: list[Any] = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
         counts = [len(annotation.code) for _, _, annotation, _ in found]
         molecules, spectra = ([one[j] for one in found] for j in (1, 0))
         code, hydrogens, weight = (
