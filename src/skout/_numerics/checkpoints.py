@@ -34,7 +34,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], **facts: object) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         if not self.path.parent.is_dir() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
         self.facts: dict[str, str] = {}

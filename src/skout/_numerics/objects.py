@@ -180,7 +180,7 @@ class Joint(Rows):
         self.left: Any = left
         self.right: Any = right
         numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
-        self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
+        self.dtype: np.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
 
     def __len__(self) -> int:
         return n_rows(self.left)

@@ -87,7 +87,7 @@ class RankingDecoder(Decoder):
         self.kernel_ = kernel
         self.n_items_ = basis.landmarks_.shape[1]
         self._best_rank = _best_rank(Y)
-        self.directions_ = basis.combine(kernel.features(basis.landmarks_))
+        self.directions_: np.ndarray = basis.combine(kernel.features(basis.landmarks_))
         return self
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:

@@ -66,7 +66,7 @@ class KernelLoss(BatchLoss):
 
     def __init__(self, loss: Loss | str = "squared") -> None:
         super().__init__()
-        self.loss = as_loss(loss)
+        self.loss: Loss = as_loss(loss)
         if not isinstance(self.loss, RadialLoss):
             allowed = [kind.__name__ for kind in LOSSES.values() if issubclass(kind, RadialLoss)]
             raise TypeError(

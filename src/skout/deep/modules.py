@@ -181,7 +181,7 @@ class MLP(Described):
     ) -> None:
         super().__init__()
         options: Config = {"dropout": dropout, "activation": activation, "layer_norm": layer_norm}
-        self.config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
+        self.config: Config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
         self.layers = dense_layers(**self.config)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ class TextEncoder(Described):
         self.freeze = freeze
         self.encoder, self.tokenizer = _pretrained(model)
         _check_reach(max_length, self.encoder, self.tokenizer)
-        self.pad_id = _pad_id(self.tokenizer)
+        self.pad_id: int = _pad_id(self.tokenizer)
         self.encoder.requires_grad_(not freeze)
         self.dropout = nn.Dropout(dropout)
         width = self.encoder.config.hidden_size

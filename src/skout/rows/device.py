@@ -87,8 +87,8 @@ class Device(Source):
         self.base = held
         self.is_tensor = is_tensor(base)
         self.device = held.device if device is None else device
-        self.name = name if self.is_tensor else held.name
-        self.like = numpy_of(held[:1]) if self.is_tensor else held.like
+        self.name: str = name if self.is_tensor else held.name
+        self.like: Array | Rows = numpy_of(held[:1]) if self.is_tensor else held.like
 
     def __len__(self) -> int:
         return n_rows(self.base)
