@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .arrays import Taken, astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
-from .typing import Array, DType, Index, Ints, Objects, State, TorchDevice
+from .typing import Array, DeviceLike, DType, Index, Ints, Objects, State
 from .typing import Objects as UserObjects
 
 
@@ -307,7 +307,7 @@ def moved(rows: Taken, move: Callable[[Any], Any]) -> Taken:
     return same
 
 
-def to_device(rows: Taken, device: TorchDevice | str, dtype: DType | None = None) -> Taken:
+def to_device(rows: Taken, device: DeviceLike, dtype: DType | None = None) -> Taken:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters

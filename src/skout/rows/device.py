@@ -17,7 +17,17 @@ import numpy as np
 from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
-from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape, Tensor, TorchDevice
+from .._numerics.typing import (
+    Array,
+    DeviceLike,
+    DType,
+    Index,
+    Objects,
+    Rows,
+    Shape,
+    Tensor,
+    TorchDevice,
+)
 from .local import Local, Memory, in_file
 from .source import Beside, Place, Progress, Reduction, RowMap, Source, Term, limits
 
@@ -294,7 +304,7 @@ def _pinned(tensor: Tensor) -> Tensor:
     return tensor.pin_memory()
 
 
-def _empty(shape: Shape, dtype: DType, device: TorchDevice | str) -> Any:
+def _empty(shape: Shape, dtype: DType, device: DeviceLike) -> Any:
     """Return a tensor for results, on a device or in the memory of the host."""
     import torch
 
