@@ -95,7 +95,7 @@ class Task:
     """
 
     def __init__(self, encoder: str, rows: int | None = None) -> None:
-        self.encoder, self.rows = encoder, rows
+        self.encoder, self.folder, self.rows = encoder, unpack(encoder), rows
         path = CACHE / "problem.pickle"
         if not path.is_file():
             problem = Problem(WHITE, DAMP, MARKS)
@@ -123,7 +123,7 @@ class Task:
         """Return what makes the network of a number of outputs."""
         from skout.deep import TextEncoder
 
-        model = unpack(self.encoder) if trained is None else trained
+        model = self.folder if trained is None else trained
         return functools.partial(TextEncoder, model=model, max_length=MAX_LENGTH)
 
     def training(self, stage: str, epochs: int | None = None) -> Any:
@@ -407,7 +407,7 @@ def main() -> None:
         help="prepare: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
     )  # fmt: skip
     parser.add_argument("--definitions", type=Path, help="as --names: chebi_definitions.csv.gz")
-    parser.add_argument("--encoder", default="all-mpnet-base-v2")
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--epochs", type=int, help="pretrain: other than usual")
     parser.add_argument(
         "--runs", nargs="+", default=[], help="networks: read:SEED:SHARE or unread:SEED:SHARE"
