@@ -804,7 +804,7 @@ CAPTION_ORDER = {
 }
 NOT_RUN_CAPTIONS = {
     "SISOKR on sentence embeddings": "not tested: the weights of an encoder could not be had",
-    "DSOKR with a Gaussian sketch": "another sketch of the same kernel; perfect h (figure 5.5) has it",
+    "DSOKR with a Gaussian sketch": "figure 5.5 has both sketches",
     "ensembles of three and six": "left out for other draws on the GPU",
     "CMAM-GCN": "the contrastive model was run with a perceptron only",
     "CMAM-GCN x3": "as CMAM-GCN",
