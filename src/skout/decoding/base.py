@@ -38,7 +38,7 @@ DecoderLike: TypeAlias = "Decoder | str | None"
 _MOST_OUTPUTS = 100_000
 
 
-def as_decoder(spec: DecoderLike | Estimator) -> Any:
+def as_decoder(spec: Decoder | Estimator | str | None) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
