@@ -10,13 +10,13 @@ the only place that chooses between them:
 |---|---|---|
 | moments | Z'Z and Z'T, summed in one pass over the rows | a sketch: the rule |
 | rows | Z itself | missing targets with many masks, or a task matrix without a sketch |
-| products | passes for conjugate gradients | 2,500 landmarks or more, on a GPU 1,500, where that costs less |
+| products | passes for conjugate gradients | 2,500 landmarks or more (GPU: 1,500), where cheaper |
 | device | Z'Z and Z'T on a device | 2,048 landmarks or more there, and one alpha |
 | gram | the kernel matrix of all rows, or tiles of it | no sketch |
 
 Costs are those of docs/scale.md. They are counted with the numbers of a CPU on a GPU too; there
-conjugate gradients are taken from fewer landmarks on, and for less. A GPU has numbers of its own for what
-changes the speed only: the kind of preconditioner, and the size of its sketch.
+conjugate gradients are taken from fewer landmarks on, and for less. A GPU has numbers of its own
+for what changes the speed only: the kind of preconditioner, and the size of its sketch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CHECKS = 3
 _STEPS = {"sampled 4": 12, "sampled 2": 20, "two": 30, "one": 35, "sketch": 60}
 _EXACT_STEPS = 40
 # Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
-# On a GPU they may promise less, and with fewer landmarks, since the sums of products count for more
+# On a GPU they may promise less, and with fewer landmarks, since sums of products take more time
 # there than operations say: 500,000 rows of 40 columns and 2,000 landmarks, which promise 1.4, took
 # 0.13 s where the direct solver took 0.32 (an H200, single precision).
 _MARGIN, _MARGIN_ON_GPU = 1.5, 1.25
