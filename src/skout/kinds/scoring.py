@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
 from .._numerics.objects import Rows
-from .._numerics.typing import Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -192,31 +192,22 @@ class DecodedScore:
             decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
             parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
             predict = [partial(lambda part: take(decode(), part), part) for part in parts]
-        each = zip(F, predict, strict=True)
-        return [self._score(decoder, pool, F_alpha, truth, decoded) for F_alpha, decoded in each]
-
-    def _score(
-        self,
-        decoder: Estimator,
-        pool: Candidates,
-        F: np.ndarray,
-        truth: Objects,
-        predict: Callable[[], Objects],
-    ) -> float:
-        score = object_score(
-            self.scoring,
-            self.fitted.basis,
-            truth,
-            pool,
-            predict,
-            lambda: able(decoder, "truth_ranks", by="scoring").truth_ranks(F, truth, pool),
-        )
-        if np.isnan(score):
-            raise ValueError(
-                f"scoring={self.scoring!r} gave nan for {len(F)} held-out predictions: give "
-                'another metric, or scoring="coordinates".'
+        scores = []
+        for F_alpha, decoded in zip(F, predict, strict=True):
+            ranks = partial(
+                lambda rows: able(decoder, "truth_ranks", by="scoring").truth_ranks(
+                    rows, truth, pool
+                ),
+                F_alpha,
             )
-        return score
+            score = object_score(self.scoring, self.fitted.basis, truth, pool, decoded, ranks)
+            if np.isnan(score):
+                raise ValueError(
+                    f"scoring={self.scoring!r} gave nan for {len(at)} held-out predictions: give "
+                    'another metric, or scoring="coordinates".'
+                )
+            scores.append(score)
+        return scores
 
     def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
         """Return the decoder and the candidates of a split, of rows `at` among the scored ones."""
@@ -239,13 +230,12 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-class _FirstSeen(Reduction):
+class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 
-    def __call__(
-        self, rows: Matrix, numbers: np.ndarray, seen: np.ndarray
-    ) -> dict[Any, np.ndarray]:
+    def __call__(self, rows: KernelRows, *beside: np.ndarray) -> dict[Any, np.ndarray]:
+        numbers, seen = beside
         places = np.where(seen, numbers[:, None], np.iinfo(np.int64).max)
         earliest: dict[Any, np.ndarray] = {}
         for key, place in zip(keys_of(rows, numbers), places, strict=True):
