@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,10 @@ class DecodedScore:
             per_query = getattr(self.candidates, "is_per_query", False)
             basis = fitted.basis
             scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
-        self.scoring = scoring
+        # a function of true and predicted objects; None is the rank of the truth
+        self.metric: Callable[..., float] | None = scoring if callable(scoring) else None
+        if isinstance(scoring, str) and scoring != RECIPROCAL_RANK:
+            self.metric = partial(resolve(scoring, metrics(), "scoring"), fitted.basis.kernel_)
         self.name = (
             scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
         )
@@ -187,26 +190,22 @@ class DecodedScore:
         at = np.searchsorted(self.scored, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        predict: list[Callable[[], Any]] = [partial(decoder.decode, F_alpha, pool) for F_alpha in F]
-        if not getattr(pool, "is_per_query", False):  # one search serves all alphas
-            decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
-            parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
-            predict = [partial(lambda part: take(decode(), part), part) for part in parts]
-        scores = []
-        for F_alpha, decoded in zip(F, predict, strict=True):
-            ranks = partial(
-                lambda rows: able(decoder, "truth_ranks", by="scoring").truth_ranks(
-                    rows, truth, pool
-                ),
-                F_alpha,
+        if self.metric is None:
+            truth_ranks = able(decoder, "truth_ranks", by="scoring").truth_ranks
+            scores = [mean_reciprocal_rank(truth_ranks(F_alpha, truth, pool)) for F_alpha in F]
+        else:
+            if getattr(pool, "is_per_query", False):
+                decoded = (decoder.decode(F_alpha, pool) for F_alpha in F)
+            else:  # one search serves all alphas
+                everything = decoder.decode(F.reshape(-1, F.shape[2]), pool)
+                parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
+                decoded = (take(everything, part) for part in parts)
+            scores = [float(self.metric(truth, predicted)) for predicted in decoded]
+        if np.isnan(scores).any():
+            raise ValueError(
+                f"scoring={self.name!r} gave nan for {F.shape[1]} held-out predictions: give "
+                'another metric, or scoring="coordinates".'
             )
-            score = object_score(self.scoring, self.fitted.basis, truth, pool, decoded, ranks)
-            if np.isnan(score):
-                raise ValueError(
-                    f"scoring={self.scoring!r} gave nan for {len(at)} held-out predictions: give "
-                    'another metric, or scoring="coordinates".'
-                )
-            scores.append(score)
         return scores
 
     def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:

@@ -43,8 +43,7 @@ def folds_of(
         raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
     kind = KFold if groups is None else GroupKFold
     folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    splits = deal(folds, n, groups=groups)
-    return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    return list(deal(folds, n, groups=groups))
 
 
 def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
