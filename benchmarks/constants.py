@@ -131,7 +131,7 @@ def main() -> None:
     for gain in (1e-1, 1e-2, 1e-3):
         with mock.patch.dict(defaults, gain=gain):
             print(f"{'_GAIN':14s} {gain:8g}: {counted(ridges)}", flush=True)
-    compare(masks, rows, "_GAIN", 1e-2, 1e-3, 1e-5)
+    compare(masks, rows, "_GAIN", 1e-2, 1e-6)
 
 
 if __name__ == "__main__":
