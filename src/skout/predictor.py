@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.estimators import PartsByName, frames_out
 from ._numerics.typing import (
+    Array,
     Candidates,
     Estimator,
     Inputs,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:  # PyTorch is optional
 class Regressor(Protocol):
     """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
 
-    def fit(self, X: Objects, y: Objects, /) -> object: ...
+    def fit(self, X: Objects, y: Array, /) -> object: ...
 
     def predict(self, X: Objects, /) -> Objects: ...
 

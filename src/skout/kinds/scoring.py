@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
-from .._numerics.objects import Objects, Rows
+from .._numerics.objects import Rows
+from .._numerics.typing import Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -21,6 +22,7 @@ from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import METRICS
 from ..rows import Reduction
+from ..solvers.folds import Splits
 from .labels import LabelSets
 from .registry import KINDS
 
@@ -69,7 +71,7 @@ def score_objects(
     if callable(scoring):
         return float(scoring(Y_true, Y_pred))
     name = metric_of(kernel, rows) if scoring is None else scoring
-    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+    return float(resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred))
 
 
 def check_scoring(scoring: Scoring) -> None:
@@ -84,7 +86,7 @@ def check_scoring(scoring: Scoring) -> None:
     resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
 
 
-def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
+def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Candidates) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
     has_pool = candidates is not None or fitted.are_known
     if isinstance(scoring, str) and scoring == COORDINATES:
@@ -101,9 +103,9 @@ def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Any) -> b
 
 def object_score(
     scoring: Scoring,
-    basis: Any,
+    basis: Estimator,
     Y: Objects,
-    candidates: Any,
+    candidates: Candidates,
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
 ) -> float:
@@ -131,18 +133,19 @@ class DecodedScore:
     def __init__(
         self,
         fitted: FittedOutputs,
-        decoder: Any,  # fitted on all outputs
+        decoder: Estimator,  # fitted on all outputs
         scoring: Scoring,  # see `object_score`
-        splits: Any,  # pairs (train, test)
+        splits: Splits,  # pairs (train, test)
         held: list[np.ndarray],  # of each split the rows that are scored, increasing
-        candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
+        candidates: Candidates = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
         self.fitted, self.decoder, self.held = fitted, decoder, held
         n = len(fitted.outputs)
         self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
         self.scored = np.unique(np.concatenate(held))
         self.truth = fitted.outputs.take(self.scored)
-        self.candidates, self.pool = None, None
+        self.candidates: Any = None
+        self.pool: Any = None
         if candidates is not None:
             self.candidates = self._embedded(candidates)
         elif hasattr(decoder, "embed"):
@@ -168,11 +171,11 @@ class DecodedScore:
             scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
         )
 
-    def _embedded(self, candidates: Any) -> Any:
+    def _embedded(self, candidates: Candidates) -> Any:
         """Return candidates, embedded if the decoder can: of sets only those of scored rows."""
         n, landmarks = len(self.fitted.outputs), self.fitted.basis.landmarks_
         if not isinstance(candidates, CandidateSets) and are_lists(candidates, landmarks):
-            candidates = CandidateSets.from_lists(candidates)
+            candidates = CandidateSets.from_lists(candidates)  # type: ignore[arg-type]
         if isinstance(candidates, CandidateSets):
             if len(candidates) != n:
                 raise ValueError(
@@ -226,11 +229,13 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-class _FirstSeen(Reduction):
+class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 
-    def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
+    def __call__(
+        self, rows: Matrix, numbers: np.ndarray, seen: np.ndarray
+    ) -> dict[Any, np.ndarray]:
         places = np.where(seen, numbers[:, None], np.iinfo(np.int64).max)
         earliest: dict[Any, np.ndarray] = {}
         for key, place in zip(keys_of(rows, numbers), places, strict=True):

@@ -544,7 +544,7 @@ class DeviceSystem(System):
             return None
         L: Any = factor.L.tril_()
         size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
-        first = inverse_corner(L, size).T.contiguous()  # A^-T
+        first: Any = inverse_corner(L, size).T.contiguous()  # A^-T
         grams = _Grams(system, first, L[size:, :size].T.contiguous())
         gg, cross, right = rows.reduce(grams, system.sample.targets, system.sample.weights)
         n = float(right[-1, -1])
@@ -582,7 +582,7 @@ def _largest_eigenvalue(D: Any) -> float:
     v: Any = namespace(D).ones_like(D[:, 0])
     value = 0.0
     for _ in range(_POWER_STEPS):
-        v = v / v.norm()
+        v = v / namespace(D).norm(v)
         w = D @ (D.T @ v)
         value, v = float(v @ w), w
     return value
