@@ -139,7 +139,7 @@ class _Learning:
         rows, weights = self.sample.rows, self.sample.weights
         n = len(rows)
         n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
-        splits = deal(min(_FOLDS, n), n, random_state=self.seed)[:n_splits]
+        splits = deal(min(_FOLDS, n), n, random_state=self.seed, first=n_splits)
         masks = [np.isin(np.arange(n), test) for _, test in splits]
         rounds = self._rounds(masks)
         losses = np.array([[fit.losses for fit in fits] for fits in rounds])  # round, split, alpha

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -69,6 +70,7 @@ def deal(
     *,
     stratified: bool = False,
     groups: ArrayLike | None = None,
+    first: int | None = None,
 ) -> Splits:
     """Return the training and test rows of each split of n rows in which both have weight.
 
@@ -77,7 +79,7 @@ def deal(
     of positions or masks, are taken as they are. Rows of a group come into the same fold. Weights
     that are not in memory are not read. If `stratified`, y are classes, of which each fold has its
     share, or rows of 0 and 1, (n, L), that say which labels a row has: then each fold has its share
-    of each label.
+    of each label. Of all splits only the `first` are made, where it is a number.
     """
     from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
@@ -94,7 +96,7 @@ def deal(
     if stratified and groups is None and isinstance(cv, Integral) and len(np.shape(y)) == 2:
         rng = check_rng(random_state).spawn(2)[1]
         fold = _label_folds(sparse.csc_matrix(y), check_size(cv, n, "cv"), rng)
-        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)[:first]]
         return [(np.setdiff1d(np.arange(n), held, assume_unique=True), held) for held in numbers]
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
@@ -112,7 +114,7 @@ def deal(
                         "groups must be at least 2 different ones. Got 1: leave groups out."
                     )
                 folds, numbers = GroupKFold(min(folds.n_splits, len(order))), order[numbers]
-        splits = list(folds.split(np.zeros((n, 1)), y, numbers))
+        splits = list(islice(folds.split(np.zeros((n, 1)), y, numbers), first))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
     for part in (np.asarray(part) for split in splits for part in split):
