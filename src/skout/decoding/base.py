@@ -30,8 +30,6 @@ from ..rows.encode import numbers_in
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-#: A decoder, the name of one, or None: the best candidate.
-DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
 # process.
 _MOST_OUTPUTS = 100_000
@@ -132,6 +130,10 @@ class Decoder(ABC, PartsByName):
                 f"{type(self).__name__} searches all objects, so candidates must be None. To "
                 'choose among candidates, fit the model with decoder="candidates".'
             )
+
+
+#: A decoder, the name of one, or None: the best candidate.
+DecoderLike: TypeAlias = Decoder | str | None
 
 
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
