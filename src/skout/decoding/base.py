@@ -26,13 +26,10 @@ from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import as_sketch, sketch_size
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-#: A decoder, the name of one, or None: the best candidate.
-DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
 # process.
 _MOST_OUTPUTS = 100_000
@@ -133,6 +130,10 @@ class Decoder(ABC, PartsByName):
                 f"{type(self).__name__} searches all objects, so candidates must be None. To "
                 'choose among candidates, fit the model with decoder="candidates".'
             )
+
+
+#: A decoder, the name of one, or None: the best candidate.
+DecoderLike: TypeAlias = Decoder | str | None
 
 
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
@@ -298,7 +299,9 @@ def fit_outputs(
         targets = basis.indicators(rows, sparsely=sparsely)
     elif not lazy:
         targets = np.asarray(basis.training_coordinates(rows))
-    elif not is_here or _is_large(basis, len(rows)):
+    elif not is_here or (  # without a sketch, the basis itself holds as many numbers
+        basis.sketch is not None and 8 * len(rows) * basis.rank_ > limits().coordinates_bytes
+    ):
         empty = np.empty((0, basis.rank_), dtype=rows.precision)
         targets = rows.then(basis.engine_.projection, empty)
     else:
@@ -315,15 +318,6 @@ def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
         return fresh.fit(basis, decoder.pool_)
     fresh.fit(basis, take(basis.landmarks_, slice(0, 1))).drop_pool(_MOST_OUTPUTS)
     return fresh
-
-
-def _is_large(basis: KernelBasis, n: int) -> bool:
-    """Whether the coordinates of n outputs would take more memory than `memory_limits` allows."""
-    sketch = as_sketch(basis.sketch)
-    if sketch is None:  # which holds as many numbers by itself
-        return False
-    size = getattr(sketch, "size", None) or sketch_size(None, n)
-    return 8 * n * min(n, size) > limits().coordinates_bytes
 
 
 # Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------

@@ -345,7 +345,8 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
             return taken(pool.pool, chosen)
-        check_found(indices[:, 0])
+        if pool.index is not None:
+            check_found(indices[:, 0])
         return taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
