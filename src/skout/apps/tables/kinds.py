@@ -414,7 +414,7 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         is_list = sign in _CLEAR or is_long
         least = _MET if are_elsewhere else _MET_OFTEN if is_list and not is_rare else math.inf
         if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
-            return sign + AND if sign != AND and _has_and(counts) else sign
+            return str(sign + AND if sign != AND and _has_and(counts) else sign)
     return ""
 
 

@@ -581,7 +581,7 @@ def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
     for i, (_, _, table, F) in enumerate(results.values()):
         arrays |= {f"table_{i}": table, f"F_{i}": F}
     records = [[key, more, seconds] for key, (more, seconds, _, _) in results.items()]
-    checkpoint.keep(len(records), records=json.dumps(records), **arrays)
+    checkpoint.keep(len(records), records=np.array(json.dumps(records)), **arrays)
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Result]:

@@ -146,7 +146,7 @@ class OnnxGraph:
             self._domains.add(attributes["domain"])
         return names
 
-    def constant(self, value: Matrix, dtype: DType | None = None) -> str:
+    def constant(self, value: Matrix | float, dtype: DType | None = None) -> str:
         """Add an array, by default of the graph's type, and return its name."""
         array = np.asarray(value, dtype=dtype or self.dtype, order="C")
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
