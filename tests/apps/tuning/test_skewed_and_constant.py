@@ -10,11 +10,11 @@ from skout.apps.tuning import MAPS, LogTargets, Sample
 from skout.apps.tuning.clock import Clock
 from skout.apps.tuning.folds import make_folds
 from skout.apps.tuning.maps.base import are_skewed
-from skout.persistence import save, to_onnx
+from skout.persistence.onnx import to_onnx
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 3))
-Y = np.exp(1.5 * X[:, 0] + 0.5 * X[:, 1])
+Y = np.exp(1.5 * X[:, 0] + 0.5 * X[:, 1] + 0.3 * RNG.standard_normal(240))
 RIDGE = MAPS["kernel ridge"](kernel="linear", width=None, alpha=1e-6, of_logs=True)
 
 
@@ -40,18 +40,16 @@ def test_a_trial_predicts_what_its_estimator_does():
 
 
 def test_logarithms_are_chosen_where_they_help(tmp_path):
-    model = Tuned("numbers", budget="8 fits", random_state=0, maps=["kernel ridge"])
+    model = Tuned("numbers", budget="12 fits", random_state=0, maps=["kernel ridge"])
     model.fit(X[:180], Y[:180])
     assert any(settings.get("of_logs") for settings in model.best_settings_)
-    assert model.score(X[180:], Y[180:]) > 0.8
-    save(model, tmp_path / "m.skout")
+    assert model.score(X[180:], Y[180:]) > 0.6
+    skout.save(model, tmp_path / "m.skout")
     assert_allclose(skout.load(tmp_path / "m.skout").predict(X), model.predict(X))
-    session = pytest.importorskip("onnxruntime")
-    graph = to_onnx(model, tmp_path / "m.onnx")
-    del graph
-    run = session.InferenceSession(str(tmp_path / "m.onnx"))
-    (prediction, *_) = run.run(None, {run.get_inputs()[0].name: X.astype(np.float32)})
-    assert_allclose(np.ravel(prediction), model.predict(X), rtol=1e-2, atol=1e-2)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(to_onnx(model).SerializeToString())
+    (prediction, *_) = session.run(None, {"X": X})
+    assert_allclose(np.ravel(prediction), model.predict(X))
 
 
 def test_the_mean_is_chosen_where_nothing_does_better(tmp_path):
@@ -61,7 +59,7 @@ def test_the_mean_is_chosen_where_nothing_does_better(tmp_path):
     assert [settings["map"] for settings in model.best_settings_] == ["constant"]
     assert_allclose(model.predict(noise), y.mean())
     assert model.score_ == model.baselines_["constant"]
-    save(model, tmp_path / "m.skout")
+    skout.save(model, tmp_path / "m.skout")
     assert_allclose(skout.load(tmp_path / "m.skout").predict(noise[:2]), y.mean())
 
 
