@@ -512,10 +512,10 @@ class ModelSearch:
     def _constant(self) -> Trial | None:
         """Return the trial of the mean, None where it has no score."""
         try:
-            cell, table, F = self._best_cell(ConstantMap())
+            [(cell, F)] = ConstantMap().path(self.sample)  # which takes gaps
+            return self._trial(cell, "baseline", ({}, 0.0, self.merit.metric(F), F))
         except ValueError:
             return None
-        return self._trial(cell, "baseline", ({}, 0.0, table, F))
 
     def _report(self, settings: Map, stage: str, score: float | None) -> None:
         """Call the callback with what is tried, or was."""
