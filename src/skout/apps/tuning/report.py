@@ -114,6 +114,8 @@ def line(model: Any) -> str:
         parts.append(f"a forest {_number(metric, model.baselines_['forest'])}{rows}")
     constant = KINDS[model.kind_].baseline_name
     parts.append(f"{constant} {_number(metric, model.baselines_['constant'])}")
+    if model.best_settings_[0]["map"] == "constant":
+        parts[-1] += ", which is predicted, since no model did better"
     parts += [rows_line(model), cut_line(model)]
     parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
     parts.append("" if model.encoder_ is None else model.encoder_.summary())
