@@ -59,7 +59,7 @@ def test_the_mean_is_chosen_where_nothing_does_better(tmp_path):
     assert [settings["map"] for settings in model.best_settings_] == ["constant"]
     assert_allclose(model.predict(noise), y.mean())
     assert model.score_ == model.baselines_["constant"]
-    assert "the mean -0.0" in model.summary() and "no model did better" in model.summary()
+    assert "no model did better" in model.summary()
     skout.save(model, tmp_path / "m.skout")
     assert_allclose(skout.load(tmp_path / "m.skout").predict(noise[:2]), y.mean())
 
