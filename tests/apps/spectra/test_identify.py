@@ -359,7 +359,7 @@ def test_no_spectra(model, pool):
 
 def test_a_pool_of_more_kinds_of_fingerprints_serves_as_well(model, asked, pool):
     settings = {"kind": ["maccs", "morgan"], "n_bits": 512, "radius": 2}
-    many = Pool(pool._smiles)
+    many = Pool(list(pool._smiles))
     many.fingerprint_settings, many._bits = settings, fingerprints(pool._smiles, **settings)
     expected, found = model.identify(asked, pool), model.identify(asked, many)
     assert [one.hits for one in found] == [one.hits for one in expected]
