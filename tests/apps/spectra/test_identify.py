@@ -1048,6 +1048,16 @@ def test_a_fragment_is_as_probable_as_its_part_of_all_fragments():
     assert model.scores(pieces, peaks, False, 3)[1] == pytest.approx(np.log1p(1 / 16 / FLOOR))
 
 
+def test_molecules_without_bonds_have_no_fragments():
+    bonds = [bonds_of(one) for one in parse_smiles(["C", "CCO", "O"])]
+    pieces = Pieces.of(bonds, ("CHH-|CHHH",))
+    assert set(pieces.molecule.tolist()) == {1}
+    assert len(Pieces.of(bonds[:1], ()).code) == 0
+    peaks = Peaks(np.array([0, 2]), pieces.code[[0, 0]], np.array([5, 5]), np.ones(2), np.arange(2))
+    weights = np.zeros((2, pieces.features.shape[1], SHIFTS + 1))
+    assert_array_equal(FragmentModel((), weights).scores(pieces, peaks, False, 2), 0.0)
+
+
 def test_learned_weights_are_where_the_slope_is_zero():
     smiles = ["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1", "CCOC(=O)CN", "CCCCNC(=O)C"]
     bonds = [bonds_of(one) for one in parse_smiles(smiles)]

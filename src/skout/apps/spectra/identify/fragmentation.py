@@ -29,7 +29,7 @@ LOST, _GAINED = 4, 3
 SHIFTS = LOST + 1 + _GAINED
 # Sizes of fragments that are told apart, as parts of the molecule.
 _SIZES = 10
-# At the start a broken bond makes a fragment less probable by a factor e, a hydrogen by a tenth.
+# At the start the logarithm of the probability is less by 1 for a broken bond, by 0.1 for a hydrogen.
 _FIRST = 0.1
 # Probability of a peak that no fragment explains; penalty on weights; steps that learn them.
 FLOOR, ALPHA, _STEPS = 1e-3, 1e-4, 60
@@ -92,7 +92,8 @@ class Pieces:
             if fragments is None or (most is not None and len(fragments.code) > most):
                 continue
             fragments = fragments.of(np.flatnonzero(fragments.cuts > 0))
-            seen_from = np.array([[number.get(kind, 0) for kind in pair] for pair in bonds.kinds])
+            kinds = [number.get(kind, 0) for kind in chain.from_iterable(bonds.kinds)]
+            seen_from = np.array(kinds, dtype=np.int64).reshape(-1, 2)
             member = members(fragments.masks, len(bonds.code))
             first, second = member[:, bonds.ends[:, 0]], member[:, bonds.ends[:, 1]]
             rows, bond = np.nonzero(first != second)
@@ -130,8 +131,8 @@ class Pieces:
     def odds(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return exp(u) of fragments and shifts, (f, shifts), and their sums Z by molecule, (m,).
 
-        Z is 1 where a molecule has no fragments.
-        `weights` are those of what describes fragments, (d, shifts + 1): by shift, and for all.
+        Z is 1 where a molecule has no fragments. `weights` are those of what describes fragments,
+        (d, shifts + 1): by shift, and for all of these.
         """
         odds = np.exp(self.features @ (weights[:, :-1] + weights[:, -1:]))
         total = np.bincount(self.molecule, odds.sum(axis=1), minlength=self.size)
