@@ -29,7 +29,7 @@ LOST, _GAINED = 4, 3
 SHIFTS = LOST + 1 + _GAINED
 # Sizes of fragments that are told apart, as parts of the molecule.
 _SIZES = 10
-# At the start the logarithm of the probability is less by 1 for a broken bond, by 0.1 for a hydrogen.
+# At the start log P is less by 1 for a broken bond, and by so much for a hydrogen that moves.
 _FIRST = 0.1
 # Probability of a peak that no fragment explains; penalty on weights; steps that learn them.
 FLOOR, ALPHA, _STEPS = 1e-3, 1e-4, 60
