@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_info
 
 import skout
 
-RECORDS = Path(__file__).parent / "records"
+RECORDS = Path(os.environ.get("SKOUT_RECORDS", Path(__file__).parent / "records"))
 
 
 @dataclass
@@ -149,7 +149,13 @@ def git(*arguments: str) -> str | None:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout that runs, with a mark if code differs from it."""
+    """Return the commit of the code that runs, with a mark if the code differs from it.
+
+    `SKOUT_COMMIT` names the commit, and `SKOUT_CODE` the tree of `src/skout`, of a clean copy that
+    has no repository.
+    """
+    if "SKOUT_COMMIT" in os.environ:
+        return os.environ["SKOUT_COMMIT"]
     commit = git("describe", "--always", "--abbrev=10")
     if commit is None:
         return "not known"
@@ -158,6 +164,8 @@ def _commit() -> str:
 
 def code_version() -> str:
     """Return a name for the code of the library as it is now: results of other code are stale."""
+    if "SKOUT_CODE" in os.environ:
+        return os.environ["SKOUT_CODE"]
     tree, changes = git("rev-parse", "HEAD:src/skout"), git("diff", "HEAD", "--", "src/skout")
     if tree is None:
         return skout.__version__
@@ -198,7 +206,7 @@ def _driver() -> str:
 def write_record(name: str, settings: dict[str, Any], results: list[dict[str, Any]]) -> Path:
     """Write settings, versions, hardware and results as JSON; return the path."""
     record = {"benchmark": name, "settings": settings} | surroundings() | {"results": results}
-    RECORDS.mkdir(exist_ok=True)
+    RECORDS.mkdir(parents=True, exist_ok=True)
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import tomllib
+import zipfile
 from pathlib import Path
 
 import skout
@@ -195,7 +196,18 @@ def prepare(app, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace("\nscale\n", "\n")
 
 
+def add_data(app) -> None:
+    """Add the tables that examples read to the archives of all examples."""
+    for path in (HERE / "auto_examples").glob("*.zip"):
+        with zipfile.ZipFile(path, "a") as archive:
+            known = set(archive.namelist())
+            for file in sorted((HERE.parent / "examples" / "data").iterdir()):
+                if f"data/{file.name}" not in known:
+                    archive.write(file, f"data/{file.name}")
+
+
 def setup(app) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")  # no bars among the outputs of examples
     app.connect("builder-inited", collect_records, priority=1)
+    app.connect("builder-inited", add_data, priority=900)  # after the gallery
     app.connect("source-read", prepare)

@@ -49,7 +49,10 @@ def _leads_somewhere(link: str, path: Path, pages: dict[Path, Page]) -> bool:
 
 
 def main() -> None:
-    found = broken(Path(sys.argv[1]))
+    folder = Path(sys.argv[1])
+    if not (folder / "index.html").exists():
+        sys.exit(f"{folder} has no site.")
+    found = broken(folder)
     sys.exit("\n".join(["Links that lead nowhere:", *found]) if found else 0)
 
 

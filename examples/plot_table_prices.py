@@ -11,7 +11,8 @@ understood is printed, and a report tells which columns the price depends on.
 # What is understood
 # ------------------
 # The first column numbers the rows and is left out. ``depth``, ``height`` and ``width`` have gaps:
-# each becomes the median, with a column that says where.
+# each becomes the median, with a column that says where. The table is ``data/ikea.csv.gz`` in the
+# archive of all examples, on the first page of the gallery: unpack it beside this file.
 
 import gzip
 import json

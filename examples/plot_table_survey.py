@@ -10,8 +10,9 @@ says. All other answers are words, ages such as "18 - 29" and incomes such as "$
 # %%
 # Thirteen columns are one target
 # -------------------------------
-# In Python the columns may be given as a data frame, too; here ``skout fit`` reads the file itself,
-# compressed as it is.
+# In Python the columns may be given as a data frame, too; here ``skout fit`` reads a file. The
+# answers are ``data/thanksgiving.csv.gz`` in the archive of all examples, on the first page of the
+# gallery: unpack it beside this file.
 
 import json
 import subprocess

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +19,14 @@ from skout import datasets
 
 HERE = Path(__file__).resolve().parent
 
-RECORDS, FIGURES = HERE / "records", HERE / "figures"
+#: The committed records; `SKOUT_RECORDS` names another folder, as for one of several parallel runs.
+COMMITTED = HERE / "records"
+RECORDS, FIGURES = Path(os.environ.get("SKOUT_RECORDS", COMMITTED)), HERE / "figures"
 #: Another place for records and figures, while `kept_in` holds.
 _PLACE: ContextVar[Path | None] = ContextVar("place", default=None)
 
 __all__ = [
+    "COMMITTED",
     "FIGURES",
     "RECORDS",
     "Scaler",
@@ -38,6 +42,7 @@ __all__ = [
     "print_table",
     "read_record",
     "record_path",
+    "surroundings",
     "write_record",
 ]
 

@@ -1,12 +1,16 @@
 """`skout fit` without settings on tables as their authors left them, beside skrub and boosting.
 
-    python -m experiments.ours.strangers [--tables movies ikea ...] [--budget 20] [--table]
+    python -m experiments.ours.strangers [--tables movies ikea ...] [--budget 20] [--ours]
+    python -m experiments.ours.strangers --table                    # the record, nothing is run
+    SKOUT_RECORDS=a python -m experiments.ours.strangers --tables ships   # one of several runs
+    python -m experiments.ours.strangers --merge a/strangers.json b/strangers.json
 
 The tables are the files of `$SKOUT_DATA/tables`. Rows are shuffled and three quarters of them are
 fitted, cells as they stand in the file; `skout fit train.csv --target ...` gets no other word.
 The rival, where skrub is installed, is `skrub.tabular_pipeline` with HistGradientBoosting, on what
-pandas reads, and for label sets one such model for each label that has ten rows or more. The score
-is R2, accuracy or F1 over rows, with that of constant predictions in validation beside it.
+pandas reads, and for label sets one such model for each label that has ten rows or more; `--ours`
+keeps what the committed record has of it. The score is R2, accuracy or F1 over rows, with that of
+constant predictions in validation beside it.
 """
 
 from __future__ import annotations
@@ -20,17 +24,21 @@ import json
 import os
 import random
 import tempfile
+import textwrap
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from experiments.common import print_table, read_record, record_path, write_record
+from experiments.common import COMMITTED, print_table, read_record, record_path, write_record
 from skout.apps import cli
 from skout.metrics import example_f1
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SEED, BUDGET = 0, "20"
 NUMBERS, CLASSES, SETS, RANKINGS = "numbers", "classes", "label_sets", "rankings"
@@ -143,9 +151,10 @@ def ours(place: Path, target: str, drop: str, budget: str) -> dict[str, Any]:
     code, out, more = command("evaluate", str(place / "m"), str(place / "test.csv"), "--json")
     if code:
         return {"kind": fitted["output"], "stopped": more, "seconds": seconds}
+    said_of_rows = json.loads(out)
     return {
         "kind": fitted["output"],
-        "evaluation": json.loads(out),
+        "evaluation": {key: said_of_rows[key] for key in ("rows", "output", "metrics")},
         "chosen": fitted.get("validation", {}).get("summary", ""),
         "baselines": fitted.get("validation", {}).get("baselines", {}),  # in validation
         "said": said,
@@ -159,6 +168,7 @@ def ours(place: Path, target: str, drop: str, budget: str) -> dict[str, Any]:
 def theirs(place: Path, table: str, target: str, kind: str, drop: str) -> float | None:
     """Return the score of skrub's pipeline with boosting, None where it is not asked."""
     try:
+        import pandas as pd
         from skrub import tabular_pipeline
     except ImportError:
         return None
@@ -189,6 +199,8 @@ def theirs(place: Path, table: str, target: str, kind: str, drop: str) -> float 
 
 
 def _r2(train: pd.DataFrame, test: pd.DataFrame, name: str, left: list[str], make: Any) -> float:
+    import pandas as pd
+
     train, test = train.copy(), test.copy()
     for part in (train, test):
         values = pd.to_numeric(part[name].astype(str).str.replace(",", ""), errors="coerce")
@@ -207,8 +219,35 @@ def _sets(cells: pd.Series) -> list[set[str]]:
 
 # The comparison -----------------------------------------------------------------------------------
 
+Results = dict[tuple[str, str], dict[str, Any]]  # by table and target
 
-def compare(table: str, target: str, kind: str, drop: str, budget: str) -> dict[str, Any]:
+
+def by_target(paths: Iterable[Path]) -> Results:
+    """Return the rows of records; a later one takes the place of an earlier one."""
+    rows = [row for path in paths for row in json.loads(path.read_text())["results"]]
+    return {(row["table"], row["target"]): row for row in rows}
+
+
+def in_order(known: Results) -> list[dict[str, Any]]:
+    """Return rows in the order of the targets."""
+    return [known[one[:2]] for one in TARGETS if one[:2] in known]
+
+
+def merge(paths: list[Path]) -> dict[str, Any]:
+    """Write the record of runs that shared the tables, which must be of one commit; return it."""
+    parts = [json.loads(path.read_text()) for path in paths]
+    (commit,) = {part["commit"] for part in parts}
+    seconds = sum(part["seconds"] for part in parts)
+    results = in_order(by_target(paths))
+    record = parts[0] | {"commit": commit, "seconds": seconds, "results": results}
+    record_path("strangers").write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def compare(
+    table: str, target: str, kind: str, drop: str, budget: str, known: Results | None = None
+) -> dict[str, Any]:
+    """Return one row; the rival's score is taken from the known ones, if there are any."""
     head, rows = records(table)
     cut = 3 * len(rows) // 4
     with tempfile.TemporaryDirectory() as folder:
@@ -217,6 +256,9 @@ def compare(table: str, target: str, kind: str, drop: str, budget: str) -> dict[
         write(place / "test.csv", head + rows[cut:])
         result = ours(place, target, drop, budget)
         result |= {"table": table, "target": target, "meant": kind, "rows": len(rows)}
+        if known is not None:
+            of_rival = {"skrub", "skrub stopped"}
+            return result | {k: v for k, v in known[table, target].items() if k in of_rival}
         try:
             result["skrub"] = theirs(place, table, target, kind, drop)
         except Exception as error:  # whatever another library stops at
@@ -234,21 +276,60 @@ def main_score(result: dict[str, Any]) -> tuple[float, float]:
     return (np.nan if value is None else value), (np.nan if plain is None else plain)
 
 
-def counts(results: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Return on how many targets skout is first, on how many more near, and of how many.
+def place(one: dict[str, Any]) -> str:
+    """Return "first", "near" or "behind", or "" where the rival was not run.
 
     Near is within one standard error of a share of test rows; numbers are never near.
     """
-    first = near = n = 0
-    for one in results:
-        score, rival = main_score(one)[0], one.get("skrub")
-        if rival is None:
-            continue
-        share = 0.0 if one["kind"] == NUMBERS else max(score * (1.0 - score), 0.0)
-        error = np.sqrt(share / one["evaluation"]["rows"])
-        first, n = first + (score >= rival), n + 1
-        near += bool(score < rival <= score + error)
-    return first, near, n
+    score, rival = main_score(one)[0], one.get("skrub")
+    if rival is None:
+        return ""
+    share = 0.0 if one["kind"] == NUMBERS else max(score * (1.0 - score), 0.0)
+    error = np.sqrt(share / one["evaluation"]["rows"])
+    return "first" if score >= rival else "near" if rival <= score + error else "behind"
+
+
+def counts(results: list[dict[str, Any]]) -> tuple[int, int, int]:
+    """Return on how many targets skout is first, on how many more near, and of how many."""
+    places = [place(one) for one in results]
+    return places.count("first"), places.count("near"), len(places) - places.count("")
+
+
+#: What is known of a target on which skout is behind.
+REASONS = {("ikea", "category"): "the rows are sorted by it, and skrub uses their number"}
+
+
+def paragraph() -> str:
+    """Return what docs/tables.md says of the record."""
+    record = read_record("strangers")
+    results, (first, near, n) = record["results"], counts(record["results"])
+    stopped = sum("stopped" in one for one in results)
+    other = [one for one in results if one.get("kind") not in (one["meant"], None)]
+    behind = []
+    for one in sorted(results, key=lambda one: main_score(one)[0] - (one.get("skrub") or 0.0)):
+        if place(one) == "behind":
+            why = REASONS.get((one["table"], one["target"]), "")
+            pair = f"{main_score(one)[0]:.3f} against {one['skrub']:.3f}"
+            name = one["target"].replace(",", ", ")
+            behind.append(f"{name} of {one['table']} ({pair}{': ' * bool(why)}{why})")
+    constant = sum(main_score(one)[0] <= main_score(one)[1] for one in results)
+    words = [
+        f"A second comparison has {len({one['table'] for one in results})} public tables as their "
+        f"authors left them, with {len(results)} columns to predict and no setting but `--budget "
+        f"{record['settings']['budget']}` (trained on three quarters of the rows, shuffled; "
+        f"`experiments/ours/strangers.py`, `records/strangers.json`, {record['date']}).",
+        f"{stopped or 'None'} of them stops with an error, and {len(results) - len(other)} are "
+        "read as their authors meant them.",
+        f"The {len(other)} other{'s'[: len(other) - 1]}, with cells whose parts never occur in "
+        "other combinations, as classes." * bool(other),
+        f"Compared to `skrub.tabular_pipeline` with gradient boosting, on the {n} targets that "
+        f"it was run on, `skout fit` is first on {first} and within one standard error on {near} "
+        "more.",
+        f"It is behind on {'; '.join(behind)}." * bool(behind),
+        f"On {constant} targets `skout fit` is at or below the most frequent answer."
+        * bool(constant),
+    ]
+    return "\n".join(textwrap.wrap(" ".join(filter(None, words)), 130, break_on_hyphens=False))
 
 
 def show(results: list[dict[str, Any]]) -> None:
@@ -278,29 +359,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=None)
     parser.add_argument("--budget", default=BUDGET, help='seconds, or "3 fits"')
+    parser.add_argument("--ours", action="store_true", help="keep what is known of the rival")
+    parser.add_argument("--merge", nargs="+", type=Path, help="records of parts, into one")
     parser.add_argument("--table", action="store_true", help="show the record, run nothing")
     words = parser.parse_args()
     if words.table:
         show(read_record("strangers")["results"])
         return
-    start, known = time.perf_counter(), {}
-    if record_path("strangers").is_file():
-        old = read_record("strangers")["results"]
-        known = {(one["table"], one["target"]): one for one in old}
+    if words.merge:
+        show(merge(words.merge)["results"])
+        return
+    start, own = time.perf_counter(), record_path("strangers")
+    known = by_target([own]) if own.is_file() else {}
+    rivals = by_target([COMMITTED / "strangers.json"]) if words.ours else None
     for table, target, kind, drop in TARGETS:
         if words.tables is not None and table not in words.tables:
             continue
-        known[table, target] = compare(table, target, kind, drop, words.budget)
-        results = [known[one[:2]] for one in TARGETS if one[:2] in known]
+        known[table, target] = compare(table, target, kind, drop, words.budget, rivals)
         settings = {"budget": words.budget}
-        write_record("strangers", settings, results, SEED, seconds=time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        write_record("strangers", settings, in_order(known), SEED, seconds=seconds)
         print(
             table,
             target[:30],
             known[table, target].get("stopped", main_score(known[table, target])),
             flush=True,
         )
-    show(results)
+    show(in_order(known))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import queue
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.common import surroundings
 from experiments.ours.tuned_sets import BUDGET, KINDS, SEED, SMALL, n_parts, part, row_scores
 
 METHODS = ("tuned", "rivals")
@@ -162,33 +162,6 @@ def _score(kind: str, rows: np.ndarray) -> float:
     from experiments.ours.tuned_sets import score
 
     return round(score(kind, rows.astype(np.float64)), 6)
-
-
-def surroundings() -> dict[str, Any]:
-    """Return versions, hardware and date; without packages that the machine may not have."""
-    import scipy
-    import sklearn
-    from threadpoolctl import threadpool_info
-
-    import skout
-
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-            "skout": skout.__version__,
-        },
-        "hardware": {
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-            "memory_gb": round(memory / 1e9, 1),
-            "blas": [f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()],
-        },
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 # All jobs --------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from tqdm import tqdm
 
-from experiments.common import RECORDS, clock, load_labels, mean_sd
+from experiments.common import COMMITTED, clock, load_labels, mean_sd
 from experiments.papers.formulas import FoldOutputs, fold_scores
 from experiments.pieces import Plan, Results, Size, alone, joined, of_data, run_script
 from skout import KernelBasis, iokr
@@ -162,7 +162,7 @@ def seconds(values: dict[str, Values], repeats: int) -> list[dict[str, Any]]:
 
 def plan_seconds(size: Size) -> Plan:
     """Return the run of table 4.3, with the values that the record of table 4.2 has chosen."""
-    results = json.loads((RECORDS / "table_4_2.json").read_text())["results"]
+    results = json.loads((COMMITTED / "table_4_2.json").read_text())["results"]
     values = {
         row["method"]: tuple(row[name] for name in ("alpha", "s_x", "s_y"))
         for row in results

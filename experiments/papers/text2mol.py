@@ -1,10 +1,11 @@
 """Text to molecule, table 5.2: from a caption to the molecule, among all 33,010 of ChEBI-20.
 
     python -m experiments.papers.text2mol prepare --names WHEELS --definitions FILE  needs RDKit
+    python -m experiments.papers.text2mol_pack FOLDER  an encoder in small files
     python -m experiments.papers.text2mol sisokr  on n-grams of the text, on a CPU
-    python -m experiments.papers.text2mol_pack ENCODER  its weights in small files
-    python -m experiments.papers.text2mol deep --minutes 25  the networks, run after run: a GPU
-    python -m experiments.papers.text2mol evaluate --names WHEELS --definitions FILE  the record
+    python -m experiments.papers.text2mol pretrain  the encoder and the vectors, on pairs: a GPU
+    python -m experiments.papers.text2mol networks --runs read:0:1 unread:0:1  a GPU
+    python -m experiments.papers.text2mol evaluate  the record, of all runs
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
 and PCdes, on definitions of ChEBI, on IUPAC names, and on names from the packages chemicals 1.5.2
@@ -14,43 +15,58 @@ captions, with all texts of their molecules, are held out for validation.
 
 Outputs are Mol2vec vectors, sums of substructure vectors over the square roots of their counts,
 whose principal directions are divided by a power of their variances, and beside them principal
-directions of marks, which can tell stereoisomers from each other (`text2mol_data.py`). The kernel
-of DSOKR is the cosine of features of these, which are learnt in seconds from drafts
-(`text2mol_draft.py`); what the networks do is in `text2mol_deep.py`. `deep` leaves out runs that
-are there already. Ranks are given for scores as they are and for scores less the price of a
-candidate. `evaluate` keeps the rows of the record whose methods were not run again.
+directions of marks, which can tell stereoisomers from each other (`text2mol_data.py`).
+
+All networks are classes of the library. `EndToEnd` without a DSOKR before it, a contrastive model,
+reads the names first: it trains the text encoder and a map of the vectors. With the encoder and
+the vectors that it leaves, a draw trains
+
+1. contrastive: `EndToEnd` again, on captions, with a part of the names;
+2. DSOKR: `dsokr` with the encoder of 1, by the squared loss, into a sketch of the cosine kernel of
+   the vectors that 1 made;
+3. end to end: `EndToEnd`, which goes on from 2 with both sides;
+4. regression: the encoder of 1, and the vectors as they are, without a sketch.
+
+"Unread" is all of these from the encoder and the vectors as they are. Ranks are given for scores as
+they are and with `correct_hubness`, whose references are captions of training.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import json
+import pickle
+import time
 from pathlib import Path
-from shutil import make_archive
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.pipeline import make_pipeline
 
-from experiments.common import clock, print_table, read_record, write_record
-from experiments.papers.text2mol_data import CACHE, N_VAL, Problem, in_mixtures, prepare
+from experiments.common import clock, figure_path, print_table, write_record
+from experiments.papers.text2mol_data import CACHE, N_VAL, Problem, prepare, unit
 from experiments.papers.text2mol_pack import unpack
-from skout import sisokr
+from skout import EndToEnd, correct_hubness, dsokr, sisokr
 from skout.kernels import Cosine
 from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
 from skout.sketches import SubSample
 
-SECONDS = [130.0, 70.0, 40.0]
-PLAN = (  # the most wanted first
-    "dsokr-gaussian:0", "regression:0", "contrastive:0", "dsokr-unread:0", "dsokr:0",
-    "end-to-end:0", "dsokr:1", "dsokr:2", "end-to-end:1", "end-to-end:2", "end-to-end-unread:0",
-    "dsokr-gaussian:1", "dsokr-gaussian:2", "contrastive:1", "contrastive:2",
-)  # fmt: skip
-ENSEMBLES = {  # of what they are the mean
-    "ensemble": ("dsokr",),
-    "ensemble-gaussian": ("dsokr-gaussian",),
-    "ensemble-mixed": ("dsokr", "dsokr-gaussian"),
-    "ensemble-contrastive": ("contrastive",),
-    "ensemble-end-to-end": ("end-to-end",),
+WHITE, DAMP, MARKS = 0.25, 0.5, 0.7
+M_Y, RANK, MAX_LENGTH, HIDDEN, N_NAMES, N_REFERENCES = 2000, 700, 192, 600, 20000, 5000
+NEGATIVES = 16384
+RATES = {"all-MiniLM-L6-v2": 3.0}  # a small encoder learns faster
+STAGES = {  # epochs, rows of a batch, learning rates of the encoder and of what is new
+    "pretrain": (2, 512, 1e-4, 1e-3),
+    "dsokr": (8, 512, 5e-5, 5e-4),
+    "end-to-end": (3, 512, 2e-5, 5e-4),
+    "contrastive": (6, 512, 5e-5, 5e-4),
 }
+CURVES = {"dsokr": "DSOKR", "end-to-end": "then end to end", "contrastive": "contrastive",
+          "regression": "regression"}  # fmt: skip
+CURVE_SCORES = "plain"
+COLOURS = dict(zip(CURVES, ("C0", "C1", "C2", "C3"), strict=True))
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),
     "regression": (16.8, 56.9, 0.298, 344.53),
@@ -64,143 +80,223 @@ THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
 }
 
 
-class Runs:
-    """The networks of `deep`: what is there already, and the next one.
+# Networks --------------------------------------------------------------------------------------
+
+
+class Task:
+    """Texts and vectors to train on, of which a share of the captions may be taken.
 
     Parameters
     ----------
-    o : Namespace
-        Options of the command line.
+    encoder : str
+        Name of what `text2mol_pack.py` wrote.
+    rows : int or None
+        Take only so many texts of each kind, to try it.
     """
 
-    def __init__(self, o: argparse.Namespace) -> None:
-        import text2mol_deep as lessons
-        import text2mol_models as models
-        import torch
-
-        self.o, self.clock = o, lessons.Clock(o.minutes)
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.problem = Problem(models.WHITE, models.DAMP, models.MARKS)
-        self._say("problem")
-        self.corpus = lessons.Corpus(self.problem, o.rows, o.encoder or unpack(), device)
-        self._say(f"corpus {len(self.corpus.texts)}")
-        path = CACHE / "reading.pt"
+    def __init__(self, encoder: str, rows: int | None = None) -> None:
+        self.encoder, self.rows = encoder, rows
+        path = CACHE / "problem.pickle"
         if not path.is_file():
-            torch.save(lessons.reading(self.corpus, 0, o.seconds[0]), path)
-            self._say("reading")
-        self.encoder = torch.load(path)
-        self.trained: dict[str, Any] = {}  # DSOKR that the end-to-end variant goes on from
+            problem = Problem(WHITE, DAMP, MARKS)
+            problem.vectors = unit(problem.vectors).astype(np.float32)
+            problem.pool = unit(problem.pool).astype(np.float32)
+            path.write_bytes(pickle.dumps(problem, protocol=5))
+        self.problem: Problem = pickle.loads(path.read_bytes())
+        names = self.problem.names
+        self.names = np.random.default_rng(0).permutation(names)[:rows]
+        self.n_names = min(N_NAMES, len(self.names) // 2)  # of them every network is trained on
 
-    def _say(self, what: str) -> None:
-        print(what, round(self.clock.left()), "s left", flush=True)
+    def captions(self, share: float = 1.0, n_forms: int = 2) -> tuple[list[str], np.ndarray]:
+        """Return texts of a share of the captions and IUPAC names, and their rows."""
+        rows = np.random.default_rng(1).permutation(self.problem.train)
+        rows = np.sort(rows[: round(share * len(rows))])[: self.rows]
+        found = [(form, i) for i in rows for form in self.problem.forms(i)[:n_forms]]
+        return [text for text, _ in found], np.array([i for _, i in found])
 
-    def all(self) -> None:
-        """Run what is not there yet and still has time, then the ensembles."""
-        for name in self.o.runs:
-            method, seed = name.split(":")
-            if self._file(method, seed).is_file():
-                continue
-            if self.clock.left() < self._needed(method, seed) + 45:
-                self._say(f"no time for {name}:")
-                continue
-            with clock() as fit:
-                found = self._found(method, int(seed))
-            self._note(method, seed, self._scores(method, seed, found), {"seconds": fit.seconds})
-            self._say(f"{name} took {fit.seconds:.0f} s:")
-        self._ensembles()
+    def named(self, part: slice) -> tuple[list[str], np.ndarray]:
+        """Return names of chemicals, and their rows."""
+        rows = self.names[part]
+        return [self.problem.texts[i] for i in rows], rows
 
-    def _needed(self, method: str, seed: str) -> float:
-        _, second, third = self.o.seconds
-        base = method.replace("end-to-end", "dsokr")
-        goes_on = f"{base}:{seed}" in self.trained
-        has_third = base != method or method == "contrastive"
-        return second * (not goes_on) + third * has_third
+    def module(self, trained: Any = None) -> Any:
+        """Return what makes the network of a number of outputs."""
+        from skout.deep import TextEncoder
 
-    def _found(self, method: str, seed: int) -> Any:
-        import text2mol_deep as lessons
+        model = unpack(self.encoder) if trained is None else trained
+        return functools.partial(TextEncoder, model=model, max_length=MAX_LENGTH)
 
-        _, second, third = self.o.seconds
-        if method in ("regression", "contrastive"):
-            lesson = lessons.Lesson(self.corpus, seed, "vectors")
-            if method == "regression":
-                return lessons.dsokr(lesson, self.encoder, second)[0]
-            return lessons.contrastive(lesson, self.encoder, second + third)
-        base = method.replace("end-to-end", "dsokr")
-        if f"{base}:{seed}" not in self.trained:
-            sketch = "gaussian" if base == "dsokr-gaussian" else "subsample"
-            lesson = lessons.Lesson(self.corpus, seed, sketch)
-            encoder = None if base == "dsokr-unread" else self.encoder
-            self.trained[f"{base}:{seed}"] = lesson, *lessons.dsokr(lesson, encoder, second)
-        lesson, found, module = self.trained[f"{base}:{seed}"]
-        return found if method == base else lessons.end_to_end(lesson, module, third)
+    def training(self, stage: str, epochs: int | None = None) -> Any:
+        from skout.deep import Training
 
-    def _scores(self, method: str, seed: str, found: Any = None) -> np.ndarray:
-        """Return scores as they are and less the prices; predictions are kept for ensembles."""
-        import text2mol_models as models
-
-        path = CACHE / "found" / f"{method}_{seed}.npz"
-        if found is None:
-            with np.load(path) as file:
-                found = models.Found(**file)
-        else:
-            path.parent.mkdir(exist_ok=True)
-            np.savez(path, **found._asdict())
-        return np.stack(models.scores(found, self.corpus, self.problem))
-
-    def _ensembles(self) -> None:
-        for name, methods in ENSEMBLES.items():
-            members = [
-                path.stem.split("_") for method in methods
-                for path in sorted((CACHE / "found").glob(f"{method}_?.npz"))
-            ]  # fmt: skip
-            if len(members) > 1:
-                mean = sum(self._scores(*member) for member in members) / len(members)
-                self._note(name, "0", mean, {"members": len(members)})
-
-    def _file(self, method: str, seed: str) -> Path:
-        return CACHE / "runs" / f"text2mol_{method}_{seed}.npz"
-
-    def _note(self, method: str, seed: str, S: np.ndarray, about: dict[str, Any]) -> None:
-        """Write the ranks by scores, shape (2, n_val + n_test, n_candidates)."""
-        problem, rows = self.problem, self.o.rows
-        truth = np.concatenate([problem.val_truth[:rows], problem.test[:rows]])
-        n_val = len(problem.val_truth[:rows])
-        for name, some in zip(("plain", "priced"), S, strict=True):
-            r = ranks(some, truth)
-            about[f"{name}_val"], about[f"{name}_test"] = r[:n_val], r[n_val:]
-            print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
-        about["first_test"] = S[1, n_val:].argmax(axis=1)
-        about["reading"] = not method.endswith("unread")
-        path = self._file(method, seed)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, **about)  # one archive comes back more easily than ten files
-        make_archive(str(self.o.out / "text2mol_runs"), "zip", path.parent)
+        n_epochs, size, lr, head_lr = STAGES[stage]
+        lr *= RATES.get(self.encoder, 1.0)
+        return Training(
+            n_epochs if epochs is None else epochs, size, lr, head_lr=head_lr, warmup=0.1,
+            weight_decay=0.01, clip_norm=1.0, precision="bfloat16",
+        )  # fmt: skip
 
 
-def shallow() -> None:
-    """Fit SISOKR on n-grams with the cosine of the vectors, nothing learnt, no prices."""
-    import text2mol_draft as draft
-    import text2mol_models as models
+def pretrain(task: Task, epochs: int | None, out: Path) -> None:
+    """Train the encoder and a map of the vectors on names of chemicals; write both."""
+    import torch
 
-    problem = Problem(models.WHITE, models.DAMP)
-    grams = draft.NGrams()
-    texts, at = problem.parts()
+    texts, at = task.named(slice(None))
+    with clock() as fit:
+        model = contrastive(task, task.module(), "pretrain", 0, epochs)
+        model.fit(texts, task.problem.outputs[at])
+        vectors, pool = features(model, task.problem.vectors, task.problem.pool)
+    np.savez(_pretrained(task).with_suffix(".npz"), vectors=vectors, pool=pool)
+    torch.save(model.regressor_.module_.encoder.state_dict(), _pretrained(task))
+    about = {"seed": 0, "share": 0.0, "seconds": fit.seconds}
+    note(task, model, "pretrained", out, task.problem.vectors, task.problem.pool, about)
+
+
+def _pretrained(task: Task) -> Path:
+    return CACHE / f"pretrained_{task.encoder}.pt"
+
+
+def network(
+    task: Task, module: Any, stage: str, seed: int, rank: int | None = None,
+    epochs: int | None = None,
+) -> Any:  # fmt: skip
+    """Return DSOKR."""
+    return dsokr(
+        module, Cosine(), output_sketch=SubSample(M_Y), output_rank=rank,
+        training=task.training(stage, epochs), device="auto", random_state=seed,
+    )  # fmt: skip
+
+
+def contrastive(task: Task, module: Any, stage: str, seed: int, epochs: int | None = None) -> Any:
+    """Return a contrastive model: both sides are trained from the beginning."""
+    first = network(task, module, stage, seed, epochs=0)
+    return end_to_end(first, task.training(stage, epochs))
+
+
+def end_to_end(first: Any, training: Any) -> Any:
+    return EndToEnd(first, hidden=HIDDEN, negatives=NEGATIVES, training=training)
+
+
+def features(model: Any, *parts: np.ndarray) -> list[np.ndarray]:
+    """Return what a trained map makes of vectors, about the mean of the last, of norm one."""
+    mapped = [model.output_basis_.transform(rows) for rows in parts]
+    centre = mapped[-1].mean(axis=0)
+    return [unit(rows - centre).astype(np.float32) for rows in mapped]
+
+
+def draw_of(task: Task, name: str, out: Path) -> None:
+    """Train all networks of a draw: read or unread, a seed, a share of the captions."""
+    import torch
+
+    kind, number, portion = name.split(":")
+    seed, share, is_read = int(number), float(portion), kind == "read"
+    raw, raw_pool = vectors, pool = task.problem.vectors, task.problem.pool
+    module, ending = task.module(), "" if is_read else "-unread"
+    some, others = task.captions(share), task.named(slice(task.n_names))
+    texts, at = [*some[0], *others[0]], np.concatenate([some[1], others[1]])
+    own = task.problem.molecule[at]
+
+    def fit(model: Any, method: str, vectors: np.ndarray, pool: np.ndarray) -> Any:
+        with clock() as time:
+            model.fit(texts, vectors[own])
+        about = {"seed": seed, "share": share, "seconds": time.seconds}
+        if method == "end-to-end":  # which holds the DSOKR that it began with
+            first = sum(row["seconds"] for row in model.model_.regressor_.history_)
+            started = about | {"seconds": first}
+            note(task, model.model_, "dsokr" + ending, out, vectors, pool, started)
+        note(task, model, method + ending, out, vectors, pool, about)
+        return model
+
+    if is_read:
+        reader = module(1)
+        reader.encoder.load_state_dict(torch.load(_pretrained(task), map_location="cpu"))
+        module = task.module(reader)
+        with np.load(_pretrained(task).with_suffix(".npz")) as file:
+            vectors, pool = file["vectors"], file["pool"]
+    both = fit(contrastive(task, module, "contrastive", seed), "contrastive", vectors, pool)
+    if is_read:
+        module = task.module(both.regressor_.module_)
+        vectors, pool = features(both, vectors, pool)
+    first = network(task, module, "dsokr", seed, RANK)
+    fit(end_to_end(first, task.training("end-to-end")), "end-to-end", vectors, pool)
+    fit(network(task, module, "dsokr", seed), "regression", raw, raw_pool)
+
+
+def note(
+    task: Task, model: Any, method: str, out: Path, vectors: np.ndarray, pool: np.ndarray,
+    about: dict[str, Any],
+) -> None:  # fmt: skip
+    """Write how well a model finds the molecules of new texts, a line for each kind of scores."""
+    problem, rows = task.problem, task.rows
+    texts = [*(problem.texts[i] for i in problem.val[:rows]), *problem.test_texts[:rows]]
+    n_val, test = len(problem.val[:rows]), problem.test[:rows]
+    truth = np.concatenate([problem.val_truth[:rows], test])
+    references, at = task.captions(about["share"] or 1.0, n_forms=1)
+    pools = {"plain": model.embed(pool)}
+    pools["corrected"] = correct_hubness(
+        model, references, vectors[problem.molecule[at]], pools["plain"], cv="prefit",
+        n_references=N_REFERENCES, random_state=about["seed"],
+    )  # fmt: skip
+    F = model.predict_coordinates(texts)
+    known = set(problem.keys[problem.train]) | set(problem.keys[problem.names])
+    is_seen = np.array([key in known for key in problem.pool_keys])
+    for kind, candidates in pools.items():
+        embedding = candidates.embedding[candidates.inverse]
+        S = (model.decoder_.queries(F, candidates) @ embedding.T).astype(np.float32)
+        r = ranks(S, truth)
+        first = S[n_val:].argmax(axis=1)
+        wrong, same = first != test, problem.pool_keys[first] == problem.pool_keys[test]
+        row: dict[str, Any] = {"method": method, "scores": kind} | about
+        row |= {"encoder": task.encoder, "history": model.regressor_.history_}
+        row |= {"validation": scores(r[:n_val])} | scores(r[n_val:])
+        row["not in mixtures"] = scores(r[n_val:][problem.alone[:rows]])
+        row["wrong first"] = {
+            "same skeleton %": _percent(same, wrong),
+            "has a training text %": _percent(is_seen[first], wrong),
+        }
+        with open(out / "text2mol.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        say(
+            method,
+            *about.values(),
+            kind,
+            row["validation"]["MRR"],
+            "test",
+            *scores(r[n_val:]).values(),
+        )
+    losses = " ".join(f"{row['train_loss']:.3f}" for row in model.regressor_.history_)
+    say(method, losses, f"{sum(row['seconds'] for row in model.regressor_.history_):.0f} s")
+
+
+def say(*what: object) -> None:
+    print(time.strftime("%H:%M:%S"), *what, flush=True)
+
+
+def shallow(out: Path) -> None:
+    """Fit SISOKR on n-grams with the cosine of the vectors, nothing learnt."""
+    problem = Problem(WHITE, DAMP)
+    hashed = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 5), n_features=2**17, alternate_sign=False, norm=None
+    )
+    grams = make_pipeline(hashed, TfidfTransformer(sublinear_tf=True))
+    found = [(form, i) for i in problem.train for form in problem.forms(i)[:2]]
+    texts, at = [text for text, _ in found], np.array([i for _, i in found])
     model = sisokr(
         "linear", Cosine(), input_sketch=SubSample(5000), output_sketch=SubSample(1000),
-        alpha=draft.LAMBDA / len(texts), random_state=0,
+        alpha=0.2 / len(texts), random_state=0,
     )  # fmt: skip
     with clock() as fit:
-        model.fit(grams.fit(texts)(texts), problem.outputs[at])
-    out: dict[str, Any] = {"seconds": fit.seconds}
-    candidates = model.output_basis_.transform(problem.pool)
-    for name, some, truth in (
-        ("val", [problem.texts[i] for i in problem.val], problem.val_truth),
-        ("test", problem.test_texts, problem.test),
-    ):
-        F = model.predict_coordinates(grams(some))
-        out[f"plain_{name}"] = ranks(F @ candidates.T, truth)
-    print("SISOKR", fit.seconds, "validation", scores(out["plain_val"]))
-    np.savez_compressed(CACHE / "text2mol_sisokr_0.npz", **out)
+        model.fit(grams.fit_transform(texts), problem.outputs[at])
+    new = [*(problem.texts[i] for i in problem.val), *problem.test_texts]
+    S = (
+        model.predict_coordinates(grams.transform(new))
+        @ model.output_basis_.transform(problem.pool).T
+    )
+    r = ranks(S, np.concatenate([problem.val_truth, problem.test]))
+    row = {"method": "sisokr", "scores": "plain", "seed": 0, "share": 1.0, "seconds": fit.seconds}
+    row |= {"validation": scores(r[:N_VAL])} | scores(r[N_VAL:])
+    (out / "text2mol_sisokr.jsonl").write_text(json.dumps(row) + "\n")
+    say(row)
 
 
 # Results ---------------------------------------------------------------------------------------
@@ -228,65 +324,64 @@ def scores(r: np.ndarray) -> dict[str, float]:
     }
 
 
-def evaluate(folder: Path, o: argparse.Namespace) -> None:
-    """Write the record: each run, scores as they are and less the prices."""
-    import text2mol_deep as lessons
-    import text2mol_draft as draft
-    import text2mol_models as models
-
+def evaluate(folder: Path, encoder: str) -> None:
+    """Write the record of all runs with an encoder, and draw the learning curve."""
     problem = Problem(0.0)
-    keys, test_keys = problem.pool_keys, problem.pool_keys[problem.test]
     with_text = set(problem.keys[problem.train]) | set(problem.keys[problem.names])
-    is_seen = np.array([key in with_text for key in keys])
-    mixed = in_mixtures(o.names, o.definitions)
-    alone = np.array([key not in mixed for key in test_keys])
-    paths = sorted(folder.glob("**/text2mol_*_?.npz"))
-    methods = {path.stem.split("_")[1] for path in paths}
-    rows = [row for row in read_record("text2mol")["results"] if row["method"] not in methods]
-    for path in paths:
-        with np.load(path) as file:
-            found = {name: file[name] for name in file.files}
-        method, seed = path.stem.split("_")[1:]
-        for kind in ("plain", "priced"):
-            if f"{kind}_val" in found:
-                row = {"method": method, "scores": kind, "seed": int(seed)}
-                row |= {
-                    name: found[name].item() for name in ("seconds", "reading", "members")
-                    if name in found
-                }  # fmt: skip
-                row["validation"] = scores(found[f"{kind}_val"])
-                row |= scores(found[f"{kind}_test"])
-                row["not in mixtures"] = scores(found[f"{kind}_test"][alone])
-                if kind == "priced" and "first_test" in found:
-                    first = found["first_test"]
-                    wrong = first != problem.test
-                    row["wrong first"] = {
-                        "same skeleton %": _percent(keys[first] == test_keys, wrong),
-                        "has a training text %": _percent(is_seen[first], wrong),
-                    }
-                rows.append(row)
-    columns = ["method", "scores", "seed", "Hits@1 %", "Hits@10 %", "MRR", "mean rank"]
-    print_table([{name: row[name] for name in columns} for row in rows], columns)
+    is_seen = np.array([key in with_text for key in problem.pool_keys])
+    lines = [line for path in sorted(folder.glob("**/text2mol*.jsonl"))
+             for line in path.read_text().splitlines()]  # fmt: skip
+    rows = {}
+    for row in map(json.loads, lines):  # the last run of a method and seed counts
+        if row.get("encoder", encoder) == encoder:
+            rows[row["method"], row["scores"], row["seed"], row["share"]] = row
+    results = [rows[key] for key in sorted(rows)]
+    columns = ["method", "scores", "seed", "share", "Hits@1 %", "Hits@10 %", "MRR", "mean rank"]
+    print_table([{name: row[name] for name in columns} for row in results], columns)
     sources = problem.source[np.concatenate([problem.train, problem.names])]
     settings = {
-        "epochs": lessons.EPOCHS, "lr": lessons.LR, "encoder": "all-mpnet-base-v2, 8-bit",
-        "batch": lessons.BATCH, "white": models.WHITE, "damp": models.DAMP, "marks": models.MARKS,
-        "m_y": models.M_Y, "rank": models.RANK, "names_of_an_epoch": lessons.N_NAMES,
-        "lambda": draft.LAMBDA, "n_features": draft.N_FEATURES,
-        "price": {"heat": draft.HEAT, "share": draft.SHARE, "references": draft.N_REFERENCES},
-        "n_val": N_VAL, "seconds_at_most": SECONDS,
+        "stages": STAGES, "encoder": f"{encoder}, 8-bit", "white": WHITE, "damp": DAMP,
+        "marks": MARKS, "m_y": M_Y, "rank": RANK, "hidden": HIDDEN, "names": N_NAMES,
+        "references": N_REFERENCES, "n_val": N_VAL,
         "n_train_pairs": {str(name): int((sources == name).sum()) for name in np.unique(sources)},
         "candidates with a training text %": _percent(is_seen),
         "candidates with the vector of another %": {
             "Mol2vec": _tied(problem.pool),
-            "with marks": _tied(Problem(models.WHITE, models.DAMP, models.MARKS).pool),
+            "with marks": _tied(Problem(WHITE, DAMP, MARKS).pool),
         },
-        "test molecules in training mixtures %": _percent(~alone),
+        "test molecules in training mixtures %": _percent(~problem.alone),
         "thesis": THESIS, "thesis_pairs": 26408,
-        "note": "the head of this record is of the machine that evaluated; the networks of `deep` "
-        "ran on one NVIDIA H200 with PyTorch 2.11, all with one encoder that had read",
+        "note": "the head of this record is of the machine that evaluated; the networks ran on one "
+        "NVIDIA H200 with PyTorch 2.11, several at a time, all with one encoder that had read",
     }  # fmt: skip
-    write_record("text2mol", settings, rows)
+    write_record("text2mol", settings, results)
+    draw(results)
+
+
+def draw(results: list[dict[str, Any]]) -> None:
+    """Draw MRR by the share of captions, with pre-training and without."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
+    for method, label in CURVES.items():
+        for ending, style in (("", "-"), ("-unread", "--")):
+            name = method + ending
+            found: dict[float, list[float]] = {}
+            for row in results:
+                if row["method"] == name and row["scores"] == CURVE_SCORES:
+                    found.setdefault(100.0 * row["share"], []).append(row["MRR"])
+            if not found:
+                continue
+            x = sorted(found)
+            means = [float(np.mean(found[share])) for share in x]
+            about = label if not ending else f"{label}, not pre-trained"
+            axes.plot(x, means, style, marker="o", color=COLOURS[method], label=about)
+            for share in x:
+                axes.plot([share] * len(found[share]), found[share], ".", color=COLOURS[method])
+    axes.set(xlabel="captions to train on (%)", ylabel="mean reciprocal rank", xlim=(0, 105))
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(figure_path("text2mol.png"), dpi=150)
+    plt.close(figure)
 
 
 def _percent(true: np.ndarray, of: Any = slice(None)) -> float:
@@ -304,29 +399,47 @@ def _tied(vectors: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare", "sisokr", "deep", "evaluate"))
+    parser.add_argument(
+        "part", choices=("prepare", "vectors", "sisokr", "pretrain", "networks", "evaluate")
+    )
     parser.add_argument(
         "--names", type=Path, nargs="*", default=[],
-        help="prepare, evaluate: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
+        help="prepare: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
     )  # fmt: skip
     parser.add_argument("--definitions", type=Path, help="as --names: chebi_definitions.csv.gz")
-    parser.add_argument("--minutes", type=float, default=15.0, help="deep: no run begins later")
-    parser.add_argument("--runs", nargs="+", default=PLAN, help="deep: method:seed, in this order")
+    parser.add_argument("--encoder", default="all-mpnet-base-v2")
+    parser.add_argument("--epochs", type=int, help="pretrain: other than usual")
     parser.add_argument(
-        "--seconds", type=float, nargs=3, default=SECONDS,
-        help="deep: at most so many to read, for DSOKR, and for the end-to-end variant",
+        "--runs", nargs="+", default=[], help="networks: read:SEED:SHARE or unread:SEED:SHARE"
+    )
+    parser.add_argument(
+        "--until", type=float, default=np.inf, help="networks: seconds of the clock; none is "
+        "begun that would end later, if it took as long as the last one",
     )  # fmt: skip
+    parser.add_argument("--rows", type=int, help="the first texts only, to try it")
     parser.add_argument("--out", type=Path, default=CACHE)
-    parser.add_argument("--encoder", type=Path, help="deep: a folder, else what was packed")
-    parser.add_argument("--rows", type=int, help="deep: the first texts only, to try it")
     o = parser.parse_args()
+    o.out.mkdir(parents=True, exist_ok=True)
     if o.part == "prepare":
         prepare(o.names, o.definitions)
+    elif o.part == "sisokr":
+        shallow(o.out)
+    elif o.part == "evaluate":
+        evaluate(o.out, o.encoder)
     else:
-        parts: dict[str, Any] = {
-            "sisokr": shallow, "deep": lambda: Runs(o).all(), "evaluate": lambda: evaluate(CACHE, o)
-        }  # fmt: skip
-        parts[o.part]()
+        task = Task(o.encoder, o.rows)
+        say("texts", len(task.problem.texts))
+        if o.part == "pretrain":
+            pretrain(task, o.epochs, o.out)
+        last = 0.0
+        for name in o.runs:
+            start = time.time()
+            if start + last > o.until:
+                say("no time for", name)
+                continue
+            draw_of(task, name, o.out)
+            last = time.time() - start
+            say(name, f"took {last:.0f} s")
 
 
 if __name__ == "__main__":

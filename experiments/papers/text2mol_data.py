@@ -58,9 +58,12 @@ def prepare(names: Sequence[Path], definitions: Path | None) -> None:
         kept, given = (sum(pair[0] == name for pair in some) for some in (left, pairs))
         print(f"{name}: {kept} of {given} pairs remain")
     sources, texts, _ = zip(*left, strict=True)
+    mixed = in_mixtures(smiles)
     CACHE.mkdir(exist_ok=True)
     np.savez_compressed(
         CACHE / "text2mol.npz",
+        mol2vec=load("mol2vec").Y.astype(np.float32),
+        alone=np.array([keys[row_of[text]] not in mixed for text in test_smiles]),
         pool=[row_of[text] for text in pool],
         keys=np.array(keys),
         texts=packed(texts),
@@ -87,7 +90,7 @@ def _texts(
         yield "names", names_of(wheel)
 
 
-def in_mixtures(names: Sequence[Path], definitions: Path | None) -> set[str]:
+def in_mixtures(smiles: Iterable[str]) -> set[str]:
     """Return the skeletons of molecules that are a part of a salt or mixture with a text.
 
     The skeleton of the whole is another one, so that such texts are not left out of training.
@@ -95,8 +98,7 @@ def in_mixtures(names: Sequence[Path], definitions: Path | None) -> set[str]:
     from rdkit import Chem, RDLogger
 
     RDLogger.DisableLog("rdApp.*")
-    wholes = {smiles for _, pairs in _texts(names, definitions) for _, smiles in pairs}
-    parts = {part for whole in wholes if "." in whole for part in whole.split(".")}
+    parts = {part for whole in set(smiles) if "." in whole for part in whole.split(".")}
     found = [Chem.MolFromSmiles(part) for part in parts if len(part) > 8]  # no counter-ions
     return {Chem.MolToInchiKey(part)[:14] for part in found if part is not None}
 
@@ -270,6 +272,8 @@ class Problem:
         Rows of the captions and IUPAC names to train on, of the names of chemicals, of validation.
     val_truth, test : ndarray of int
         The candidates that the validation and test texts describe.
+    alone : ndarray of bool
+        Whether a test molecule is no part of a mixture that a training text describes.
     """
 
     def __init__(self, white: float, damp: float = 1.0, marks: float = 0.0) -> None:
@@ -279,7 +283,7 @@ class Problem:
             z = {name: file[name] for name in file.files}
         counts = _matrix("counts", z)
         counts.data **= damp
-        vectors = counts @ np.asarray(load("mol2vec").Y, dtype=np.float64)
+        vectors = counts @ z["mol2vec"].astype(np.float64)
         pool = vectors[z["pool"]]
         if white > 0.0:
             centre = pool.mean(axis=0)
@@ -292,7 +296,7 @@ class Problem:
         self.vectors, self.molecule, self.pool = vectors, z["molecule"], vectors[z["pool"]]
         self.texts, self.test_texts = unpacked(z["texts"]), unpacked(z["test_texts"])
         self.source, self.keys = z["source"], z["keys"][z["molecule"]]
-        self.pool_keys = z["keys"][z["pool"]]
+        self.pool_keys, self.alone = z["keys"][z["pool"]], z["alone"]
         place = {row: i for i, row in reversed(list(enumerate(z["pool"].tolist())))}
         self.test = np.array([place[row] for row in z["test"].tolist()])
         order = np.random.default_rng(0).permutation(np.flatnonzero(self.source == "chebi20"))
@@ -306,14 +310,6 @@ class Problem:
     @property
     def outputs(self) -> np.ndarray:
         return self.vectors[self.molecule]
-
-    def parts(self) -> tuple[list[str], np.ndarray]:
-        """Return training texts and their rows: captions twice, once without the first sentence.
-
-        Its first words often are the name of the molecule, which should not be all there is.
-        """
-        found = [(form, i) for i in self.train for form in self.forms(i)[:2]]
-        return [text for text, _ in found], np.array([i for _, i in found])
 
     def forms(self, i: int) -> list[str]:
         """Return a text as it is, without its first sentence, and without each of the others."""

@@ -1,5 +1,6 @@
 """The site: its pages name what exists, all that is public is in the reference, links work."""
 
+import ast
 import functools
 import importlib
 import importlib.util
@@ -149,6 +150,18 @@ def test_tests_that_the_page_of_the_papers_names_are_there():
     for file, name in tests:
         source = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def test_{name.replace(' ', '_')}(" in source, name
+
+
+def test_a_test_uses_what_the_page_of_the_papers_names():
+    text = (DOCS / "papers.md").read_text(encoding="utf-8")
+    used = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Name | ast.Attribute):
+                used.add(node.id if isinstance(node, ast.Name) else node.attr)
+    named = re.findall(r"\{py:\w+\}`(?:[^`<]*<|~)[\w.]*?(\w+)>?`", text)
+    assert len(named) > 80
+    assert sorted(set(named) - used) == []
 
 
 def run_git(folder: Path, *arguments: str) -> None:

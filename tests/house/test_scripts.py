@@ -96,9 +96,6 @@ experiments/ours/two_way.py predictors.two_way_weight.option_scores
 experiments/ours/two_way.py predictors.two_way_weight.options_for
 experiments/papers/smi2mol.py kernels.graph_rows.Graphs
 experiments/papers/synthetic.py solvers.design.DesignMatrix
-experiments/papers/text2mol_deep.py deep.batches.as_source
-experiments/papers/text2mol_deep.py deep.batches.call
-experiments/papers/text2mol_deep.py deep.training._shuffled
 """
 
 

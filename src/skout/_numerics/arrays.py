@@ -13,14 +13,28 @@ import functools
 import math
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 from scipy import sparse
 from scipy import special as scipy_special
 from sklearn import get_config
 
-from .types import Array, Candidates, DType, Index, Objects, Rows, TorchDevice
+from .typing import (
+    Array,
+    ArrayLike,
+    ArrayModule,
+    DType,
+    Index,
+    Objects,
+    TorchDevice,
+    VectorRows,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+Taken = TypeVar("Taken")
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed.
@@ -38,21 +52,23 @@ _NO_ROWS = ("bsr", "coo", "dia")
 _HASHED = 2**20
 
 
-def is_tensor(array: object) -> bool:
-    """Return whether an array, or what encoded rows hold, is a tensor."""
+def is_tensor(array: object) -> TypeGuard[Any]:
+    """Return whether an array, or what encoded rows hold, is a tensor.
+
+    A type checker takes a tensor for anything: it would know nothing of arrays that can be both.
+    """
     if isinstance(array, np.ndarray):  # the common case, without a look for torch
         return False
     torch = sys.modules.get("torch")  # without an import of it there are no tensors
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_gpu_tensor(array: object) -> bool:
+def is_gpu_tensor(array: object) -> TypeGuard[Any]:
     """Return whether an array is a tensor that is not in the memory of the host."""
-    held: Any = getattr(array, "held", array)
-    return is_tensor(array) and held.device.type != "cpu"
+    return is_tensor(array) and bool(getattr(array, "held", array).device.type != "cpu")
 
 
-def namespace(array: object) -> Any:
+def namespace(array: object) -> ArrayModule:
     """Return `torch` for tensors and `numpy` for all else: a formula written once runs on both.
 
     Parameters
@@ -66,21 +82,25 @@ def namespace(array: object) -> Any:
     >>> namespace(np.ones(2)).exp(np.zeros(2))
     array([1., 1.])
     """
-    return sys.modules["torch"] if is_tensor(array) else np
+    module: Any = sys.modules["torch"] if is_tensor(array) else np
+    functions: ArrayModule = module
+    return functions
 
 
 def numpy_of(array: Array) -> Array:
     """Return a tensor of any device as an array; other things as they are."""
-    if not is_tensor(array):
-        return array
-    array = array.detach().cpu()
-    is_short = array.dtype == namespace(array).bfloat16  # which NumPy has not; float32 holds all
-    return (array.float() if is_short else array).numpy()
+    if is_tensor(array):
+        held = array.detach().cpu()
+        is_short = held.dtype == sys.modules["torch"].bfloat16  # float32 holds all that it can
+        array = (held.float() if is_short else held).numpy()
+    return array
 
 
-def special(array: object) -> Any:
+def special(array: object) -> ArrayModule:
     """Return the module of special functions: `scipy.special` or `torch.special`."""
-    return namespace(array).special if is_tensor(array) else scipy_special
+    module: Any = sys.modules["torch"].special if is_tensor(array) else scipy_special
+    functions: ArrayModule = module
+    return functions
 
 
 def sqrt(array: Array) -> Array:
@@ -92,8 +112,8 @@ def empty(shape: tuple[int, ...], like: object, dtype: DType) -> Array:
     """Return a new array of a NumPy dtype, where `like` is."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
-    held: Array = getattr(like, "held", like)
-    return namespace(held).empty(shape, dtype=torch_dtype(dtype), device=held.device)
+    device = getattr(like, "held", like).device
+    return namespace(like).empty(shape, dtype=torch_dtype(dtype), device=device)
 
 
 def ones(n: int, like: object) -> Array:
@@ -110,7 +130,7 @@ def zeros(shape: tuple[int, ...], like: object) -> Array:
     return out
 
 
-def constant(value: Array, like: Rows) -> Array:
+def constant(value: ArrayLike, like: object) -> Array:
     """Return numbers as an array in the precision of `like`, and where that is."""
     if not is_tensor(like):
         return np.asarray(value, dtype=np.float64)
@@ -119,45 +139,55 @@ def constant(value: Array, like: Rows) -> Array:
 
 def cast(array: Array, dtype: DType) -> Array:
     """Return an array in another precision; dtype is that of NumPy or of an array like this one."""
-    if not is_tensor(array):
-        return array.astype(dtype, copy=False)
-    return array.to(torch_dtype(dtype))
+    if is_tensor(array):
+        array = array.to(torch_dtype(dtype))
+        return array
+    return array.astype(dtype, copy=False)
 
 
-def torch_dtype(dtype: DType) -> Array:
+def torch_dtype(dtype: DType | torch.dtype) -> torch.dtype:
     """Return the dtype of torch for one of NumPy, or for itself."""
     import torch
 
-    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
+    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
+    assert isinstance(kind, torch.dtype)
+    return kind
 
 
 def contiguous(array: Array) -> Array:
     """Return an array whose rows lie one after the other."""
-    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+    if is_tensor(array):
+        array = array.contiguous()
+        return array
+    return np.ascontiguousarray(array)
 
 
-def row_dots(A: Array, B: Array, out: Array = None) -> Array:
+def row_dots(A: Array, B: Array, out: Array | None = None) -> Array:
     """Return the inner product of each row of A with that of B."""
     if is_tensor(A):
         return namespace(A).sum(A * B, dim=1, out=out)
-    return np.einsum("ij,ij->i", A, B, out=out)
+    dots: Array = np.einsum("ij,ij->i", A, B, out=out)
+    return dots
 
 
 def is_spread(array: Array) -> bool:
     """Return whether the columns of a matrix are one column, spread by `broadcast_to`."""
-    return (array.stride() if is_tensor(array) else array.strides)[1] == 0
+    return bool((array.stride() if is_tensor(array) else array.strides)[1] == 0)
 
 
 def flatnonzero(array: Array) -> Array:
     """Return the positions of the entries of a vector that are not 0."""
-    return array.nonzero().flatten() if is_tensor(array) else np.flatnonzero(array)
+    if is_tensor(array):
+        array = array.nonzero().flatten()
+        return array
+    return np.flatnonzero(array)
 
 
-def positions(index: Array, like: Rows) -> Array:
+def positions(index: Index, like: object) -> Array:
     """Return row numbers as an array that `like` can be indexed with."""
-    if not is_tensor(like):
-        return index.cpu().numpy() if is_tensor(index) else np.asarray(index)
-    return namespace(like).as_tensor(index, device=like.device)
+    if is_tensor(like):
+        return namespace(like).as_tensor(index, device=like.device)
+    return numpy_of(index) if is_tensor(index) else np.asarray(index)
 
 
 def tall_product(A: Array, B: Array) -> Array:
@@ -167,24 +197,26 @@ def tall_product(A: Array, B: Array) -> Array:
     products of pieces of the rows, which run in parallel.
     """
     if not is_tensor(A):
-        return A.T @ B
+        product: Array = A.T @ B
+        return product
     tiles = -(-A.shape[1] // _CORE_TILE) * -(-B.shape[1] // _CORE_TILE)
     pieces = max(1, min(_MOST_PIECES, _BUSY // tiles, len(A) // _CORE_TILE))
     size = len(A) // pieces
-    left, right = (C[: pieces * size].unflatten(0, (pieces, size)) for C in (A, B))
-    total = (left.mT @ right).sum(0)
+    both: tuple[Any, Any] = (A, B)
+    left, right = (C[: pieces * size].unflatten(0, (pieces, size)) for C in both)
+    total: Array = (left.mT @ right).sum(0)
     if pieces * size < len(A):
         total += A[pieces * size :].T @ B[pieces * size :]
     return total
 
 
-def gram(A: Array, signs: Array = None) -> Array:
+def gram(A: Array, signs: Array | None = None) -> Array:
     """Return A'A, or A' diag(signs) A, at half the cost of other products."""
     B = A if signs is None else A * signs[:, None]
     if not is_tensor(A):
         return A.T @ B  # NumPy sees the symmetry of a product with itself
     p = A.shape[1]
-    out = A.new_empty((p, p))
+    out: Array = A.new_empty((p, p))
     for a in range(0, p, _TILE):
         b = min(p, a + _TILE)
         out[a:b, a:] = tall_product(A[:, a:b], B[:, a:])
@@ -195,34 +227,38 @@ def gram(A: Array, signs: Array = None) -> Array:
 def median(array: Array) -> Array:
     """Return the median of each column."""
     if not is_tensor(array):
-        return np.median(array, axis=0)
+        return np.asarray(np.median(array, axis=0))
     ordered, n = array.sort(dim=0).values, len(array)
-    return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+    middle: Array = 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+    return middle
 
 
 def unpack_bits(octets: Array, count: int) -> Array:
     """Return the first `count` bits of rows of bytes, lowest first, as numbers 0 and 1."""
     if not is_tensor(octets):
         return np.unpackbits(octets, axis=1, count=count, bitorder="little")
-    torch = namespace(octets)
-    shifts = torch.arange(8, dtype=torch.uint8, device=octets.device)
+    shifts = namespace(octets).arange(8, dtype=torch_dtype(np.uint8), device=octets.device)
     bits = octets[:, :, None].bitwise_right_shift(shifts).bitwise_and_(1)
-    return bits.flatten(1)[:, :count]
+    first: Array = bits.flatten(1)[:, :count]
+    return first
 
 
-def tensor(array: Array, device: TorchDevice) -> Array:
+def tensor(array: VectorRows, device: TorchDevice | str) -> Array:
     """Return an array or a CSR matrix as a dense tensor on a device."""
     import torch
 
-    if isinstance(array, torch.Tensor):
-        return array.to(device)
-    array = array.toarray() if sparse.issparse(array) else np.ascontiguousarray(array)
-    return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
+    held: Any = array
+    if not isinstance(held, torch.Tensor):
+        dense = held.toarray() if sparse.issparse(held) else np.ascontiguousarray(held)
+        held = torch.as_tensor(dense if dense.flags.writeable else dense.copy())
+    there: Array = held.to(device)
+    return there
 
 
 def times(A: Array, B: Array) -> Array:
     """Return A B; for one column by a product with a vector, which is faster."""
-    return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
+    product: Array = (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
+    return product
 
 
 # Rows of a data set ------------------------------------------------------------------------------
@@ -237,33 +273,35 @@ def has_rows(objects: object) -> bool:
     return hasattr(objects, "__len__")
 
 
-def n_rows(rows: Rows) -> int:
+def n_rows(rows: Objects | VectorRows) -> int:
     """Return the number of rows, for sparse matrices and dicts of columns too."""
     if hasattr(rows, "shape"):  # first: some sparse matrices are dicts
-        return rows.shape[0]
+        count: int = rows.shape[0]
+        return count
     if isinstance(rows, Mapping):
         return n_rows(next(iter(rows.values()))) if rows else 0
     return len(rows)
 
 
-def take(objects: Objects, index: Index) -> Objects:
+def take(objects: Taken, index: Index) -> Taken:
     """Return objects[index] for arrays, sparse matrices, data frames, dicts and plain lists."""
-    if isinstance(objects, Mapping) and not hasattr(objects, "shape"):
-        return {name: take(column, index) for name, column in objects.items()}
-    if hasattr(objects, "iloc"):
-        return objects.iloc[index]
-    if hasattr(objects, "column_names") and not isinstance(index, slice):  # a table of pyarrow
-        return objects.take(index)
-    if sparse.issparse(objects):
-        if objects.format in _NO_ROWS:
-            objects = objects.tocsr()
-        everything = isinstance(index, slice) and index == slice(0, objects.shape[0])
-        return objects if everything else objects[index]  # unlike arrays, they copy for a slice
-    if hasattr(objects, "shape"):
-        return objects[index]
-    if isinstance(index, slice):
-        return objects[index]
-    return [objects[i] for i in index]
+    rows: Any = objects
+    if isinstance(rows, Mapping) and not hasattr(rows, "shape"):
+        rows = {name: take(column, index) for name, column in rows.items()}
+    elif hasattr(rows, "iloc"):
+        rows = rows.iloc[index]
+    elif hasattr(rows, "column_names") and not isinstance(index, slice):  # a table of pyarrow
+        rows = rows.take(index)
+    elif sparse.issparse(rows):
+        rows = rows.tocsr() if rows.format in _NO_ROWS else rows
+        everything = isinstance(index, slice) and index == slice(0, rows.shape[0])
+        rows = rows if everything else rows[index]  # unlike arrays, they copy for a slice
+    elif hasattr(rows, "shape") or isinstance(index, slice):
+        rows = rows[index]
+    else:
+        rows = [rows[i] for i in index]
+    taken: Taken = rows
+    return taken
 
 
 def row_slices(n: int, size: int) -> Iterator[slice]:
@@ -285,7 +323,7 @@ def is_float(rows: object) -> bool:
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
 
 
-def is_checked(rows: Rows, accept_sparse: bool = True) -> bool:
+def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
     """Whether rows are a matrix as the checks of this library return it, of finite numbers.
 
     Numbers are known to be finite where scikit-learn is set to `assume_finite`, as in our checks.
@@ -299,24 +337,27 @@ def is_checked(rows: Rows, accept_sparse: bool = True) -> bool:
     return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
 
 
-def astype(rows: Rows, dtype: DType) -> Rows:
+def astype(rows: Taken, dtype: DType) -> Taken:
     """Cast numeric rows; objects stay as they are."""
-    if not is_float(rows):
-        return rows
-    return rows.astype(dtype, copy=False) if hasattr(rows, "astype") else cast(rows, dtype)
+    new: Any = rows
+    if is_float(new):
+        new = new.astype(dtype, copy=False) if hasattr(new, "astype") else cast(new, dtype)
+    same: Taken = new
+    return same
 
 
 class RightOperand:
     """B', (d, m), prepared once for products A B' with many blocks of rows A, dense or CSR."""
 
-    def __init__(self, B: Array) -> None:
-        self._B = B
+    def __init__(self, B: VectorRows) -> None:
+        self._B: Any = B
         # whether B is dense, or may become so
         self._is_small = not sparse.issparse(B) or math.prod(B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _transposed(self) -> Array:
-        return _dense_transposed(self._B) if self._is_small else self._B.T.tocsr()
+        csr = self._B.T.tocsr() if not self._is_small else None
+        return _dense_transposed(self._B) if csr is None else csr
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
@@ -329,7 +370,7 @@ class RightOperand:
         other = np.float64 if float_dtype(self._B) == np.float32 else np.float32
         return RightOperand(cast(self._B, other))
 
-    def product(self, A: Array, out: Array = None) -> Array:
+    def product(self, A: VectorRows, out: Array | None = None) -> Array:
         """Return the dense product A B', in the precision of A."""
         if float_dtype(A) != float_dtype(self._B):
             return self._in_other_precision.product(A, out)
@@ -353,7 +394,7 @@ def _dense_transposed(B: Array) -> Array:
 # Rows that are equal -----------------------------------------------------------------------------
 
 
-def unique(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def unique(rows: Objects | VectorRows) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct rows.
 
     Returns
@@ -413,23 +454,24 @@ def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return first, inverse
 
 
-def match(rows: Rows, pool: Candidates) -> np.ndarray:
+def match(rows: Objects, pool: Objects) -> np.ndarray:
     """Return for each row the position in `pool` of a row equal to it, -1 where there is none."""
     number = {key: j for j, key in enumerate(row_keys(pool))}
     keys = row_keys(rows)
     return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
-def row_keys(rows: Rows) -> Sequence[Hashable]:
+def row_keys(rows: Any) -> Sequence[Hashable]:
     """Return one hashable key per row; objects that cannot be hashed count as distinct."""
     if sparse.issparse(rows):
-        rows = rows.tocsr(copy=True)
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-        return [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in ends]
+        csr = rows.tocsr(copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        ends = zip(csr.indptr[:-1], csr.indptr[1:], strict=True)
+        return [(csr.indices[a:b].tobytes(), csr.data[a:b].tobytes()) for a, b in ends]
     if not isinstance(rows, np.ndarray):
-        return rows.keys()
+        keys: Sequence[Hashable] = rows.keys()
+        return keys
     if rows.ndim == 2:
         rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
         return [row.tobytes() for row in rows]

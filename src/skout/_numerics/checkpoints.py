@@ -20,7 +20,7 @@ from scipy import sparse
 from .arrays import row_keys
 from .files import replacing, warn_unwritten
 from .objects import Rows
-from .types import Array, Objects
+from .typing import Array, Objects
 
 # Seconds between two files; and those that writing one may take without the pause getting longer,
 # so that it takes a twentieth of the time at most.
@@ -98,7 +98,7 @@ class Checkpoint:
             ) from error
 
 
-def digest(*parts: Objects) -> str:
+def digest(*parts: Objects | None) -> str:
     """Return a short name for arrays, or lists of keys, that others do not have."""
     total = hashlib.sha256()
     for part in parts:
@@ -106,11 +106,11 @@ def digest(*parts: Objects) -> str:
     return total.hexdigest()[:16]
 
 
-def update_digest(total: hashlib._Hash, part: Objects) -> None:
+def update_digest(total: hashlib._Hash, part: Objects | None) -> None:
     """Add an array, a sparse matrix, rows or a list of keys to a digest."""
     if sparse.issparse(part):
-        part = part.tocsr()
-        for array in (np.diff(part.indptr), part.indices, part.data):
+        csr = part.tocsr()
+        for array in (np.diff(csr.indptr), csr.indices, csr.data):
             total.update(np.ascontiguousarray(array).data)
     elif isinstance(part, np.ndarray) and part.dtype.kind != "O":
         total.update(np.ascontiguousarray(part).data)

@@ -250,7 +250,7 @@ def frames_out(cls: Class) -> Class:
     return cls
 
 
-def set_output(self: Estimator, *, transform: str | None = None, predict: str | None = None) -> Any:
+def set_output(self: Any, *, transform: str | None = None, predict: str | None = None) -> Any:
     """Choose what predictions are returned as.
 
     Parameters
@@ -282,7 +282,7 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
     fits = method.__name__ in ("fit", "partial_fit")
 
     @functools.wraps(method)
-    def wrapped(self: Estimator, *args: object, **params: object) -> Any:
+    def wrapped(self: Any, *args: object, **params: object) -> Any:
         with no_frames():
             result = method(self, *args, **params)
         if fits and not _inside.get():

@@ -6,11 +6,13 @@ of the work is in matrix products, so that it runs at their rate.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from .arrays import is_tensor, namespace, times
-from .types import Array
+from .typing import Array, Tensor
 
 # Columns of a tensor that are factorized at a time: the products are large enough to keep a GPU
 # busy, and the triangles on the diagonal small beside them.
@@ -31,8 +33,9 @@ class Triangle:
         The inverses of blocks on the diagonal, of a tensor: then solves are products too.
     """
 
-    def __init__(self, L: Array, corners: list[Array] | None = None) -> None:
-        self.L, self.corners = L, corners
+    def __init__(self, L: Array | Tensor, corners: list[Tensor] | None = None) -> None:
+        self.L: Any = L
+        self.corners: Any = corners
 
     def __len__(self) -> int:
         return len(self.L)
@@ -41,7 +44,7 @@ class Triangle:
         """Return L^-1 B."""
         if self.corners is None:
             return _solved(self.L, B, 0)
-        out = B.clone()
+        out = namespace(B).clone(B)
         for block, corner in zip(_blocks(len(self.L)), self.corners, strict=True):
             left = times(self.L[block, : block.start], out[: block.start])
             out[block] = times(corner, B[block] - left)
@@ -51,7 +54,7 @@ class Triangle:
         """Return L^-T B."""
         if self.corners is None:
             return _solved(self.L, B, 1)
-        out = B.clone()
+        out = namespace(B).clone(B)
         for block, corner in zip(_blocks(len(self.L))[::-1], self.corners[::-1], strict=True):
             left = times(self.L[block.stop :, block].T, out[block.stop :])
             out[block] = times(corner.T, B[block] - left)
@@ -80,9 +83,11 @@ def cholesky(A: Array) -> Triangle | None:
     return Triangle(A) if info == 0 else None
 
 
-def _cholesky_on_device(A: Array) -> Triangle | None:
+def _cholesky_on_device(A: Tensor) -> Triangle | None:
     """Factorize a tensor by blocks of columns, each after its products with those before."""
-    torch, corners = namespace(A), []
+    import torch
+
+    corners = []
     for block in _blocks(len(A)):
         a, b = block.start, block.stop
         if a:
@@ -98,11 +103,13 @@ def _cholesky_on_device(A: Array) -> Triangle | None:
     return Triangle(A, corners)
 
 
-def inverse_corner(L: Array, size: int) -> Array:
+def inverse_corner(L: Tensor, size: int) -> Tensor:
     """Return the inverse of the first `size` rows and columns of a lower triangle, a tensor."""
-    torch, corner = namespace(L), L[:size, :size]
+    import torch
+
     identity = torch.eye(size, dtype=L.dtype, device=L.device)
-    return torch.linalg.solve_triangular(corner, identity, upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(L[:size, :size], identity, upper=False)
+    return inverse
 
 
 def add_gram(out: Array, F: Array) -> None:
@@ -110,8 +117,9 @@ def add_gram(out: Array, F: Array) -> None:
     if not is_tensor(F):
         out += F.T @ F  # NumPy sees the symmetry
         return
-    for block in _blocks(len(out)):
-        out[block, : block.stop].addmm_(F[:, block].T, F[:, : block.stop])
+    total: Any = out
+    for block in _blocks(len(total)):
+        total[block, : block.stop].addmm_(F[:, block].T, F[:, : block.stop])
 
 
 def gram_of_triangle(triangle: Triangle) -> Array:
@@ -119,7 +127,8 @@ def gram_of_triangle(triangle: Triangle) -> Array:
     L = triangle.L
     if not is_tensor(L):
         kind = "d" if L.dtype == np.float64 else "s"
-        return getattr(lapack, f"{kind}lauum")(L.T, lower=0)[0].T
+        gram: Array = getattr(lapack, f"{kind}lauum")(L.T, lower=0)[0].T
+        return gram
     out = namespace(L).empty_like(L)
     for block in _blocks(len(L)):
         out[block, : block.stop] = L[block.start :, block].T @ L[block.start :, : block.stop]

@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from .types import DType, PathLike
+from .typing import DType, PathLike
 
 try:
     import fcntl

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack, solveh_banded, svd
 
-from .arrays import is_tensor, namespace, tensor
-from .types import Array, TorchDevice
+from .arrays import contiguous, is_tensor, namespace, numpy_of, tensor
+from .typing import Array, TorchDevice
 
 EPS = float(np.finfo(np.float64).eps)
 # A torch device on which triangles of `_LARGE` rows or more are inverted, multiplied and solved, in
 # float64 too; smaller ones are not worth the copy.
-_DEVICE: ContextVar[Any] = ContextVar("device", default=None)
+_DEVICE: ContextVar[TorchDevice | None] = ContextVar("device", default=None)
 _LARGE = 1500
 # Columns of a triangle that are copied at a time: a block of them stays in cache.
 _TRIANGLE = 256
@@ -35,7 +35,7 @@ _UNDERFLOW = 1e-290
 
 
 @contextmanager
-def large_matrices_on(device: TorchDevice) -> Iterator[None]:
+def large_matrices_on(device: TorchDevice | None) -> Iterator[None]:
     """Compute with large matrices on a device within the block; None is the host."""
     token = _DEVICE.set(device)
     try:
@@ -44,7 +44,7 @@ def large_matrices_on(device: TorchDevice) -> Iterator[None]:
         _DEVICE.reset(token)
 
 
-def _device_for(n: int) -> Array:
+def _device_for(n: int) -> TorchDevice | None:
     """Return the device for matrices of n rows, None for the host."""
     return _DEVICE.get() if n >= _LARGE else None
 
@@ -132,7 +132,7 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
 
         identity = torch.eye(len(L), dtype=torch.float64, device=device)
         inverse = torch.linalg.solve_triangular(tensor(L, device), identity, upper=False)
-        return inverse.contiguous().cpu().numpy()  # in row-major order
+        return numpy_of(contiguous(inverse))  # in row-major order
     # L.T is in the order of Fortran: no copy
     return _lower_triangle(lapack.dtrtri(L.T, lower=0)[0].T)
 
@@ -152,7 +152,7 @@ def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
     if (device := _device_for(len(M))) is not None:
         left = tensor(M, device)
-        return (left @ tensor(A, device) @ left.T).contiguous().cpu().numpy()
+        return numpy_of(contiguous(left @ tensor(A, device) @ left.T))
     half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
@@ -247,14 +247,16 @@ def _solved_on(
     factor = _tensor_factor(tensor(A, device), shift)
     if factor is None:
         return None
-    return namespace(factor).cholesky_solve(tensor(B, device), factor).cpu().numpy()
+    return numpy_of(namespace(factor).cholesky_solve(tensor(B, device), factor))
 
 
-def _tensor_factor(A: Array, shift: float) -> Array:
-    """Return the Cholesky factor of A + shift I, a tensor; None if that is not positive."""
-    shifted = A.clone()
+def _tensor_factor(A: Array, shift: float) -> Array | None:
+    """Return the Cholesky factor of A + shift I, None if that is not positive."""
+    import torch
+
+    shifted: Any = namespace(A).clone(A)
     shifted.diagonal().add_(shift)
-    factor, info = namespace(A).linalg.cholesky_ex(shifted)
+    factor, info = torch.linalg.cholesky_ex(shifted)
     return None if int(info) > 0 else factor
 
 
@@ -376,7 +378,8 @@ def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
     seen = np.einsum("ij,j,ij->i", rotated, 1.0 / (values + s), rotated)
     missed = np.maximum(diag - np.einsum("ij,ij->i", B, B), 0.0)
     missed[missed <= len(values) * EPS * diag] = 0.0
-    return np.minimum(1.0, seen + missed / s)
+    scores: Array = np.minimum(1.0, seen + missed / s)
+    return scores
 
 
 # Kernel matrices that are not positive semi-definite, beyond rounding -----------------------------

@@ -6,15 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
+from .arrays import Taken, astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
-from .types import DType, Index, Matrix, Objects, State, TorchDevice
-from .typing import Array
+from .typing import Array, DType, Index, Ints, Objects, State, TorchDevice
 from .typing import Objects as UserObjects
 
 
@@ -73,7 +72,7 @@ class Rows(ABC):
         return (len(self),)
 
     @property
-    def held(self) -> Matrix:
+    def held(self) -> Array | None:
         """An array that holds the rows or a part of them, by which a tensor is recognized."""
         return None
 
@@ -90,7 +89,9 @@ def pointers(lengths: np.ndarray) -> np.ndarray:
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return starts[0], starts[0] + 1, ... (lengths[0] of them), starts[1], ... in one array."""
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    entries: Ints = np.arange(total) + np.repeat(starts - ends + lengths, lengths)
+    return entries
 
 
 class Ragged(Rows):
@@ -175,8 +176,9 @@ class Ragged(Rows):
 class Joint(Rows):
     """Two encodings of the same objects, rows of equal length, side by side."""
 
-    def __init__(self, left: Matrix, right: Matrix) -> None:
-        self.left, self.right = left, right
+    def __init__(self, left: Objects, right: Objects) -> None:
+        self.left: Any = left
+        self.right: Any = right
         numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
         self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
 
@@ -188,7 +190,7 @@ class Joint(Rows):
 
     @property
     def ndim(self) -> int:  # type: ignore[override]
-        return max(self.left.ndim, self.right.ndim)
+        return max(int(self.left.ndim), int(self.right.ndim))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -203,8 +205,9 @@ class Joint(Rows):
         return type(self)(astype(self.left, dtype), astype(self.right, dtype))
 
     @property
-    def held(self) -> Matrix:
-        return getattr(self.left, "held", self.left)
+    def held(self) -> Array | None:
+        held: Array | None = getattr(self.left, "held", self.left)
+        return held
 
     def moved(self, move: Callable[[Array], Array]) -> Self:
         return type(self)(moved(self.left, move), moved(self.right, move))
@@ -214,13 +217,17 @@ class Joint(Rows):
         return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
 
 
-def stack(parts: Sequence[Matrix]) -> Matrix:
+def stack(parts: Sequence[Taken]) -> Taken:
     """Return the rows of several data sets as one."""
+    all_rows: Any = parts
     if isinstance(parts[0], Rows):
-        return type(parts[0]).concatenate(parts)
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
+        all_rows = type(parts[0]).concatenate(all_rows)
+    elif any(sparse.issparse(part) for part in parts):
+        all_rows = sparse.vstack(all_rows, format="csr")
+    else:
+        all_rows = np.concatenate(all_rows)
+    one: Taken = all_rows
+    return one
 
 
 def as_objects(objects: UserObjects) -> np.ndarray:
@@ -292,12 +299,15 @@ def _are_texts_on_disk(objects: Objects) -> bool:
     return len(getattr(objects, "shape", ())) == 1
 
 
-def moved(rows: Matrix, move: Callable[[Array], Array]) -> Matrix:
+def moved(rows: Taken, move: Callable[[Any], Any]) -> Taken:
     """Return rows with `move` applied to each array that holds them."""
-    return rows.moved(move) if isinstance(rows, Rows) else move(rows)
+    new: Any = rows
+    new = new.moved(move) if isinstance(new, Rows) else move(new)
+    same: Taken = new
+    return same
 
 
-def to_device(rows: Matrix, device: TorchDevice, dtype: DType | None = None) -> Matrix:
+def to_device(rows: Taken, device: TorchDevice | str, dtype: DType | None = None) -> Taken:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters

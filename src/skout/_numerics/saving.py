@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .files import FileError
-from .types import State
+from .typing import State
 
 T = TypeVar("T")
 

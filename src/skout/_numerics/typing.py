@@ -27,6 +27,14 @@ Array: TypeAlias = NDArray[Any]
 Tensor: TypeAlias = "torch.Tensor"
 
 
+class ArrayModule(Protocol):
+    """What is used of `numpy`, of `torch` and of their special functions: functions of arrays."""
+
+    @property
+    def float64(self) -> Any: ...
+    def __getattr__(self, name: str, /) -> Callable[..., Array]: ...
+
+
 class SparseMatrix(Protocol):
     """What is used of a sparse matrix or array of SciPy."""
 
@@ -108,8 +116,9 @@ class EmbeddedCandidates(Protocol):
 Matrix: TypeAlias = NDArray[Any]
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
 Rows: TypeAlias = KernelRows
-#: Rows of kernels on vectors: a dense or CSR matrix.
-VectorRows: TypeAlias = NDArray[Any] | SparseMatrix
+#: Rows of kernels on vectors: a dense matrix, a CSR matrix, which SciPy leaves without types, or a
+#: tensor.
+VectorRows: TypeAlias = NDArray[Any]
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
 Weights: TypeAlias = NDArray[Any] | None
 #: Rows as users give them: an array, a matrix, a data frame, a list of objects.
@@ -126,8 +135,8 @@ Json: TypeAlias = Any
 State: TypeAlias = dict[str, Any]
 #: Columns by name: a table of results, or what an estimator reports of a fit.
 Table: TypeAlias = dict[str, Any]
-#: A device of PyTorch; None is the host.
-TorchDevice: TypeAlias = "torch.device | str | None"
+#: A device of PyTorch; where it may be None, that is the host.
+TorchDevice: TypeAlias = "torch.device"
 #: None, the name of a metric, a metric, or a scorer of scikit-learn.
 Scoring: TypeAlias = str | Callable[..., Any] | None
 #: A list or an array with one label per row, groups or strata; or None.

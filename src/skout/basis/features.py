@@ -46,7 +46,7 @@ from .._numerics.linalg import (
 )
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
-from .._numerics.types import Array, Floats, Ints, Matrix, Rows, TorchDevice
+from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, TorchDevice
 from ..kernels.base import KERNELS, Block, Kernel, fill_block
 from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 
@@ -83,7 +83,7 @@ class LandmarkFeatures:
     kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix = None) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
             landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
@@ -92,7 +92,7 @@ class LandmarkFeatures:
         self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
     @functools.cached_property
-    def _blocks(self) -> list[tuple[Block, Matrix]]:
+    def _blocks(self) -> list[tuple[Block, Any]]:
         """Block functions against the landmarks, prepared once, with the part of W for each."""
         if self.weights is None:
             return [(self.kernel.against(self.landmarks), None)]
@@ -127,10 +127,10 @@ class LandmarkFeatures:
         landmarks = to_device(self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
-    def __call__(self, rows: Rows, out: Array = None) -> Array:
+    def __call__(self, rows: Rows, out: Array | None = None) -> Array:
         """Return the features of a block of rows, shape (b, m)."""
         if is_tensor(self.landmarks):
-            held: Array = getattr(self.landmarks, "held", self.landmarks)
+            held: Any = getattr(self.landmarks, "held", self.landmarks)
             rows = to_device(rows, held.device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
         out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
@@ -155,30 +155,31 @@ class LandmarkFeatures:
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
 
-def _weights_near(landmarks: Rows, W: Matrix) -> Matrix:
+def _weights_near(landmarks: Rows, weights: Matrix) -> Matrix:
     """Return a part of the weights where the landmarks are, in their precision."""
     if not is_tensor(landmarks):
-        return W
-    like = empty((0,), landmarks, float_dtype(landmarks))
-    if not sparse.issparse(W):
-        return cast(tensor(W, like.device), like.dtype)
-    W = W.tocsr(copy=True)
+        return weights
+    like: Any = empty((0,), landmarks, float_dtype(landmarks))
+    if not sparse.issparse(weights):
+        return cast(tensor(weights, like.device), like.dtype)
+    W: Any = weights.tocsr(copy=True)
     W.sum_duplicates()  # which sorts them too, as tensors want them
     torch = namespace(like)
     ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
     values = torch.as_tensor(W.data)
     with warnings.catch_warnings():  # PyTorch calls this form new, each time
         warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
-        return made.to(like.device, like.dtype)
+        made: Any = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        near: Matrix = made.to(like.device, like.dtype)
+    return near
 
 
 def _check_same_block(kernel: Kernel, rows: Rows, device: TorchDevice) -> None:
     """Raise unless a block of tensors has the values of a block of arrays, for two rows."""
     rows = astype(take(rows, slice(0, 2)), np.float64)
-    moved = to_device(rows, device)
+    moved: Any = to_device(rows, device)
     block, expected = kernel.against(moved)(moved), kernel.against(rows)(rows)
-    if not is_tensor(block) or block.device.type != device.type:
+    if not is_tensor(block) or block.device.type != moved.device.type:
         raise TypeError(f"The block is {type(block).__name__}, not a tensor on {device}.")
     if not np.allclose(numpy_of(block), expected, rtol=1e-6):
         raise ValueError(f"The block has other values than on the CPU: {block} and {expected}.")
@@ -310,7 +311,8 @@ class KernelMatrix:
         else:
             gram = weights @ mixed
         check_values(self.kernel, gram)
-        squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
+        W: Any = weights  # of SciPy perhaps, whose * is a product of matrices
+        squares = W.multiply(W) if sparse.issparse(W) else W * W
         rounding *= float(squares.sum(axis=1).max())
         return gram, mixed, max(eps * np.diagonal(gram).max(), _COPIES * rounding)
 
@@ -324,15 +326,15 @@ class Projection(RowMap):
     def __init__(
         self,
         features: LandmarkFeatures,  # phi
-        matrix: Array = None,  # (m, p)
-        offset: Array = None,  # (p,)
+        matrix: Array | None = None,  # (m, p)
+        offset: Array | None = None,  # (p,)
         dtype: DTypeLike | None = None,
     ) -> None:
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
         self._then: Callable[[Array], Any] | None = None
-        self._total: Array = None  # of results on a device, which are checked at the end
+        self._total: Any = None  # sum of results on a device, which is checked at the end
 
     def then(self, function: Callable[[Array], Any] | None) -> Projection:
         """Return the map to what a function makes of these results; it must be picklable."""
@@ -360,7 +362,7 @@ class Projection(RowMap):
     def __call__(self, rows: Rows, out: Array | None = None) -> Any:
         out, dtype = out if self._then is None else None, self.dtype or float_dtype(rows)
         if self._total is not None:
-            F = self.features(rows)
+            F: Any = self.features(rows)
             F = F if self.matrix is None else F @ self.matrix
             self._total += F.sum(dtype=namespace(F).float64)
             out = F if self.offset is None else F.add_(self.offset)
@@ -387,10 +389,11 @@ class Projection(RowMap):
     @functools.cached_property
     def _steps(self) -> list[tuple[int, slice, Floats]]:
         """Columns of the matrix, those of a triangle without the zeros below them."""
-        m, p = self.matrix.shape
-        if m != p or bandwidth(self.matrix)[0] > 0:
-            return [(m, slice(0, p), self.matrix)]
-        return [(s.stop, s, self.matrix[: s.stop, s]) for s in row_slices(p, _STEP)]
+        matrix: Any = self.matrix
+        m, p = matrix.shape
+        if m != p or bandwidth(matrix)[0] > 0:
+            return [(m, slice(0, p), matrix)]
+        return [(s.stop, s, matrix[: s.stop, s]) for s in row_slices(p, _STEP)]
 
 
 class _Diagonal(RowMap):
@@ -415,7 +418,8 @@ class Residual(RowMap):
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+        residual: Floats = self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z)
+        return np.maximum(residual, 0.0, out=residual)
 
 
 def principal(
@@ -430,7 +434,7 @@ def principal(
     return V.T @ components, np.maximum(values, 0.0)
 
 
-class _Squares(Reduction):
+class _Squares(Reduction[Array]):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
     def __init__(self, projection: Projection) -> None:
@@ -570,7 +574,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     `share` is that of the rounding of `kind` which does not average out.
     """
     allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-    return allowed / (float(np.finfo(kind).eps) * share)
+    return float(allowed / (float(np.finfo(kind).eps) * share))
 
 
 class Whitening:
@@ -607,7 +611,8 @@ class Whitening:
         """Return a block of features, whitened as far as the plan says; it may be F itself."""
         size = self.plan.size
         if self.mean is not None:
-            return np.subtract(F, self.mean, out=F)
+            F -= self.mean
+            return F
         if self.ordered:
             return F @ self.components.T
         if size:
@@ -624,7 +629,7 @@ class Whitening:
         C, s = self.components, self.plan.size
         if self.mean is not None:
             center = place.moved(self.mean)
-            return lambda F: F.sub_(center)
+            return lambda F: namespace(F).subtract(F, center, out=F)
         if s == len(C) or self.ordered:
             full = place.moved(C.T)
             return lambda F: F @ full
@@ -632,7 +637,7 @@ class Whitening:
             return lambda F: F
         first, share = place.moved(C[:s, :s].T), place.moved(PartlyWhitened(C, s).share().T)
 
-        def apply(F: Array) -> Array:
+        def apply(F: Any) -> Any:
             F[:, :s] = F[:, :s] @ first
             F[:, s:].addmm_(F[:, :s], share, alpha=-1.0)
             return F

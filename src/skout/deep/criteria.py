@@ -100,7 +100,8 @@ class ListwiseLoss(BatchLoss):
 
     The score of output y for a prediction f is heat (<f, g(z(y))> - k(y, y) / 2), where
     g(z) = z + C relu(A z + b) + c is trained, and so is the heat. C and c are 0 at first, which
-    makes it the score that candidates of DSOKR are ranked by.
+    makes it the score that candidates of DSOKR are ranked by. In training, `negatives` rows of
+    `bank`, drawn at random for each batch, stand beside its outputs.
 
     Examples
     --------
@@ -111,8 +112,12 @@ class ListwiseLoss(BatchLoss):
     0.3133
     """
 
-    def __init__(self, n_outputs: int, hidden: int, heat: float) -> None:
+    #: coordinates and residuals of outputs that negatives are drawn from
+    bank: tuple[Tensor, Tensor | None]
+
+    def __init__(self, n_outputs: int, hidden: int, heat: float, negatives: int = 0) -> None:
         super().__init__()
+        self.negatives = negatives
         self.enter, self.leave = nn.Linear(n_outputs, hidden), nn.Linear(hidden, n_outputs)
         for parameter in self.leave.parameters():
             nn.init.zeros_(parameter)
@@ -123,9 +128,19 @@ class ListwiseLoss(BatchLoss):
         return coordinates + self.leave(self.enter(coordinates).relu())
 
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
-        norms = target.square().sum(dim=1)
-        norms = norms if residual is None else norms + residual
-        S = self.log_heat.exp() * (prediction.float() @ self.outputs(target).T - 0.5 * norms)
-        again = torch.cdist(target, target).square() <= 1e-6 * norms
+        outputs, norms = target, _norms(target, residual)
+        if self.training and self.negatives:
+            rows = torch.randint(len(self.bank[0]), (self.negatives,), device=target.device)
+            more, unseen = (None if part is None else part[rows] for part in self.bank)
+            assert more is not None
+            outputs, norms = torch.cat([target, more]), torch.cat([norms, _norms(more, unseen)])
+        S = self.log_heat.exp() * (prediction.float() @ self.outputs(outputs).T - 0.5 * norms)
+        again = torch.cdist(target, outputs).square() <= 1e-6 * norms[: len(target), None]
         S = S.masked_fill(again.fill_diagonal_(False), _EXCLUDED)
         return cross_entropy(S, torch.arange(len(S), device=S.device), reduction="none")
+
+
+def _norms(coordinates: Tensor, residual: Tensor | None) -> Tensor:
+    """Return k(y, y)."""
+    norms = coordinates.square().sum(dim=1)
+    return norms if residual is None else norms + residual

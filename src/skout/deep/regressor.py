@@ -212,6 +212,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         seed = int(rng.integers(2**31))
         self._device = _device(self.device, X)
         train, held = self._parts(len(targets), rng) if parts is None else parts
+        if training.max_epochs == 0:  # a batch, from which lazy layers take their size, is enough
+            train, held = train[:2], held[:0]
         self.module_ = self._build(targets.shape[1], seed)
         data, held_data = self._batches(X, targets, residual, sample_weight, (train, held))
         self._prepare(data, targets.shape[1])
@@ -511,6 +513,7 @@ def train_together(
     *,
     hidden: int,
     heat: float,
+    negatives: int = 0,
     training: Training | None,
     groups: ArrayLike | None = None,
     sample_weight: Any = None,
@@ -523,6 +526,7 @@ def train_together(
     """
     check_number(hidden, "hidden", low=1, integer=True)
     check_number(heat, "heat", strict=True)
+    check_number(negatives, "negatives", integer=True)
     out = copy.copy(regressor)
     training = training or out.training or Training()
     training.check()
@@ -532,7 +536,8 @@ def train_together(
     data = out._batches(X, targets, residual, sample_weight, (train, held))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        loss = ListwiseLoss(targets.shape[1], hidden, heat).to(out._device)
+        loss = ListwiseLoss(targets.shape[1], hidden, heat, negatives).to(out._device)
+    loss.bank = data[0].targets, data[0].residual
     both = _Together(copy.deepcopy(out.module_), loss)
     trainer = Trainer(both, loss, training, len(train), seed, out._device)
     trainer.run(*data, patience=out.patience, verbose=out.verbose)

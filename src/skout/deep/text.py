@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
@@ -26,7 +27,7 @@ from .modules import (
 #: transformers.PreTrainedModel and PreTrainedTokenizerBase: an optional library.
 Encoder: TypeAlias = Any
 Tokenizer: TypeAlias = Any
-ModelLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+ModelLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | TextEncoder"
 
 # Encoders that are all in transformers, and whose settings are numbers and words.
 _KINDS = (
@@ -46,10 +47,11 @@ class TextEncoder(Described):
     ----------
     n_outputs : int
         Number of outputs.
-    model : str, path or dict
+    model : str, path, dict or TextEncoder
         A local folder, or the name of a model on the Hugging Face hub, that AutoModel and
         AutoTokenizer can read. Of an encoder-decoder model the encoder is taken. A dict, as in
-        `config`, makes a model of that kind with random weights.
+        `config`, makes a model of that kind with random weights. Another `TextEncoder` gives a
+        copy of its model, such as one that was trained on more texts before.
     pooling : {"mean", "cls"}, default "mean"
         From the vectors of the tokens to one: their mean, or the vector of the first token.
     hidden : sequence of int, default ()
@@ -156,6 +158,8 @@ class TextEncoder(Described):
 
 def _pretrained(model: ModelLike) -> tuple[Encoder, Tokenizer]:
     """Return the encoder, in float32, and the tokenizer of a folder, a name or a description."""
+    if isinstance(model, TextEncoder):
+        return copy.deepcopy(model.encoder), model.tokenizer
     if isinstance(model, Mapping):
         encoder, tokenizer = _from_description(model)
     elif isinstance(model, str | os.PathLike):

@@ -44,6 +44,7 @@ class Training(PartsByName):
     Parameters
     ----------
     max_epochs : int, default 50
+        0 leaves the network as it is drawn, or as it was before.
     batch_size : int, default 128
     lr : float, default 1e-3
         The largest learning rate.
@@ -54,6 +55,9 @@ class Training(PartsByName):
     optimizer : "adamw", "adam", "sgd" or callable, default "adamw"
         A callable gets the parameters, lr and weight_decay.
     weight_decay : float, default 0.0
+    head_lr : float, optional
+        The learning rate of what is new beside a pretrained part: all weights of the network that
+        are not in a part named `encoder`, as `TextEncoder` has one. Default `lr`.
     clip_norm : float, optional
         Gradients longer than this are shortened to it.
     precision : "float32", "bfloat16" or "float16", default "float32"
@@ -76,6 +80,7 @@ class Training(PartsByName):
         warmup: float = 0.05,
         optimizer: str | Callable[..., torch.optim.Optimizer] = "adamw",
         weight_decay: float = 0.0,
+        head_lr: float | None = None,
         clip_norm: float | None = None,
         precision: str = "float32",
     ) -> None:
@@ -86,12 +91,13 @@ class Training(PartsByName):
         self.warmup = warmup
         self.optimizer = optimizer
         self.weight_decay = weight_decay
+        self.head_lr = head_lr
         self.clip_norm = clip_norm
         self.precision = precision
 
     def check(self) -> None:
         """Raise an error that names a bad setting."""
-        check_number(self.max_epochs, "max_epochs", low=1, integer=True)
+        check_number(self.max_epochs, "max_epochs", low=0, integer=True)
         check_number(self.batch_size, "batch_size", low=1, integer=True)
         check_number(self.lr, "lr", strict=True)
         check_choice(self.schedule, "schedule", ("cosine", "linear", "constant"))
@@ -100,8 +106,9 @@ class Training(PartsByName):
         if not callable(self.optimizer):
             check_choice(self.optimizer, "optimizer", tuple(_OPTIMIZERS))
         check_number(self.weight_decay, "weight_decay")
-        if self.clip_norm is not None:
-            check_number(self.clip_norm, "clip_norm", strict=True)
+        for name in ("head_lr", "clip_norm"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name, strict=True)
         check_choice(self.precision, "precision", tuple(_PRECISIONS))
 
     def rate(self, step: int, n_steps: int) -> float:
@@ -135,6 +142,17 @@ class Batches:
         weights = None if self.weights is None else self.weights[on_device]
         inputs = self.source.batch(index, on_device)
         return inputs, self.targets[on_device], residual, weights
+
+
+def _trained(module: nn.Module, head_lr: float | None) -> Any:
+    """Return the parameters to train; if `head_lr` is given, in two groups with a rate each."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if head_lr is None:
+        return trained
+    encoders = (getattr(part, "encoder", None) for part in module.modules())
+    inside = {id(p) for part in encoders if isinstance(part, nn.Module) for p in part.parameters()}
+    old, new = ([p for p in trained if (id(p) in inside) is there] for there in (True, False))
+    return [{"params": old}, {"params": new, "lr": head_lr}]
 
 
 def _autocast(device: torch.device, training: Training) -> AbstractContextManager[Any]:
@@ -212,7 +230,7 @@ class Trainer:
         steps = math.ceil(n_rows / training.batch_size)
         kind = training.optimizer
         kind = kind if callable(kind) else _OPTIMIZERS[kind]
-        parameters = [p for p in module.parameters() if p.requires_grad]
+        parameters = _trained(module, training.head_lr)
         self.optimizer = kind(parameters, lr=training.lr, weight_decay=training.weight_decay)
         total = steps * training.max_epochs
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(

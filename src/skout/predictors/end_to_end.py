@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +17,9 @@ from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
 from .joint import OverBasis
 
+if TYPE_CHECKING:  # PyTorch is optional
+    from ..deep import Training
+
 
 class MappedBasis(OverBasis):
     """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
@@ -27,9 +31,7 @@ class MappedBasis(OverBasis):
         self.outputs = outputs
         self.weights = weights
 
-    @property
-    def rank_(self) -> int:
-        return self.outputs.rank_
+    rank_ = property(attrgetter("outputs.rank_"))
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
@@ -52,6 +54,11 @@ class EndToEnd(StructuredPredictor):
     of the right y among the outputs of a batch. C and c are 0 at first: the ranking then is that
     of DSOKR. Needs PyTorch: `pip install skout[deep]`.
 
+    With `Training(max_epochs=0)` for its first training this is a contrastive model, which can
+    teach an encoder to read: pairs of which there are many (names, say) train both sides, and
+    another DSOKR goes on with the encoder of `regressor_.module_` and with what
+    `output_basis_.transform` makes of its outputs.
+
     Parameters
     ----------
     model : StructuredPredictor
@@ -61,6 +68,9 @@ class EndToEnd(StructuredPredictor):
         Hidden units of g.
     heat : float, default 20.0
         Of the scores, at first; it is trained.
+    negatives : int, default 0
+        So many more outputs of training, drawn at random for each batch, are candidates of the
+        softmax. They cost little beside a large network.
     training : Training, optional
         Of the second training; default that of the model. Batches should be large: their outputs
         are the candidates of the softmax.
@@ -88,11 +98,18 @@ class EndToEnd(StructuredPredictor):
     _by_name: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self, model: Estimator, *, hidden: int = 256, heat: float = 20.0, training: Estimator = None
+        self,
+        model: Estimator,
+        *,
+        hidden: int = 256,
+        heat: float = 20.0,
+        negatives: int = 0,
+        training: Training | None = None,
     ) -> None:
         self.model = model
         self.hidden = hidden
         self.heat = heat
+        self.negatives = negatives
         self.training = training
 
     def fit(
@@ -130,6 +147,7 @@ class EndToEnd(StructuredPredictor):
             basis.residual(objects),
             hidden=self.hidden,
             heat=self.heat,
+            negatives=self.negatives,
             training=self.training,
             groups=groups,
             sample_weight=fit_params.get("sample_weight"),
@@ -154,10 +172,8 @@ class EndToEnd(StructuredPredictor):
             seed = int(check_rng(seed).integers(2**31))
         return clone(self.model).set_params(regressor__random_state=seed)
 
-    @property
-    def regressor(self) -> Any:
-        """The regressor: a clone can be fitted on other rows."""
-        return self.regressor_
+    #: its clone can be fitted on other rows
+    regressor: Any = property(attrgetter("regressor_"))
 
     def _seen_outputs(self) -> Any:
         return self.output_basis_.outputs

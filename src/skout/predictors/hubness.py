@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng
-from .._numerics.validation import check_number, check_rng
+from .._numerics.typing import Candidates, Estimator, Floats, Objects, RandomState, Rng
+from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline
 from ..solvers.folds import deal
@@ -28,7 +28,7 @@ def correct_hubness(
     Y: Objects,
     candidates: Candidates = None,
     *,
-    cv: int = 5,
+    cv: int | str = 5,
     share: float = 0.5,
     heat: float = 0.05,
     n_references: int = 10_000,
@@ -49,12 +49,14 @@ def correct_hubness(
         Fitted, with a decoder that ranks candidates. The transformers, too, are fitted again on
         each part.
     X : what the regressor takes, n rows
-        The training inputs.
+        The training inputs; with cv="prefit" any inputs.
     Y : objects, n of them
+        Their outputs: a candidate is not penalized for being close to its own.
     candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
         Default the distinct training outputs.
-    cv : int, default 5
-        Number of folds.
+    cv : int or "prefit", default 5
+        Number of folds. With "prefit" nothing is fitted again, as would take too long for a
+        network: the predictions are those of the model, best of rows that it was not trained on.
     share : float, default 0.5
         Of the soft maximum; 0 leaves the scores as they are.
     heat : float, default 0.05
@@ -96,15 +98,23 @@ def correct_hubness(
     decoder = able(model.decoder_, "embed", "matched", "penalized", by="correct_hubness")
     pool = decoder.embed(candidates)
     rng = check_rng(random_state)
-    F = cross_predictions(model, before, X, Y, cv, rng)
-    sample = np.sort(rng.permutation(len(F))[:n_references])
+    if isinstance(cv, str):
+        check_choice(cv, "cv", ("prefit",))
+        sample = np.sort(rng.permutation(n_rows(X))[:n_references])
+        rows = take(X, sample)
+        F = model.predict_coordinates(rows if before is None else before.transform(rows))
+    else:
+        F = cross_predictions(model, before, X, Y, cv, rng)
+        sample = np.sort(rng.permutation(len(F))[:n_references])
+        F = F[sample]
     truth = decoder.matched(take(Y, sample), pool)
-    penalties = hubness_penalties(F[sample], pool, truth, share=share, heat=heat)
-    return decoder.penalized(pool, penalties)
+    penalties = hubness_penalties(F, pool, truth, share=share, heat=heat)
+    penalized: EmbeddedPool = decoder.penalized(pool, penalties)
+    return penalized
 
 
 def cross_predictions(
-    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: Rng
+    model: Estimator, before: Estimator | None, X: Objects, Y: Objects, cv: int, rng: Rng
 ) -> np.ndarray:
     """Return out-of-fold coordinates; rows with equal outputs are in one fold."""
     from sklearn.model_selection import GroupKFold  # slow to import
@@ -136,13 +146,13 @@ def cross_predictions(
 
 
 def hubness_penalties(
-    F: np.ndarray,
+    F: Floats,
     pool: EmbeddedPool,
     truth: np.ndarray | None = None,
     *,
     share: float = 0.5,
     heat: float = 0.05,
-) -> np.ndarray:
+) -> Floats:
     """Return the penalty of each distinct candidate for its closeness to the predictions F.
 
     `truth` are the numbers of the true candidates of the predictions, or -1: a candidate is not

@@ -93,7 +93,6 @@ class _MachinePath:
 
     parts: list[OutputPart]
     splits: Splits
-    n: int
     n_outputs: int
     tol: float
     max_iter: int
@@ -105,13 +104,9 @@ class _MachinePath:
     def n_splits(self) -> int:
         return len(self.splits)
 
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        train, test = (np.sort(np.arange(self.n)[part]) for part in self.splits[number])
-        return train, test
-
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
-        train, test = self._split(split)
+        train, test = self.splits[split]
         total = np.zeros(len(alphas))
         for part in self.parts:
             fitted, held = part.problem(train), part.problem(test)
@@ -123,7 +118,7 @@ class _MachinePath:
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha predicts for some rows: shape (n_alphas, h, d)."""
-        train, _ = self._split(split)
+        train, _ = self.splits[split]
         F = np.full((len(alphas), len(held), self.n_outputs), np.nan)  # of outputs without a row
         for part in self.parts:
             fitted, scored = part.problem(train), part.problem(held, rated=False)
@@ -186,18 +181,19 @@ class KernelMachineBase(PartsByName):
         X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
         y = np.concatenate(targets) if targets else y
         kernel = as_kernel(self.kernel)
-        rows = encoded(self, kernel, X, reset=True, device=self.device)
+        inputs: Any = X  # no blocks any more
+        rows = encoded(self, kernel, inputs, reset=True, device=self.device)
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
         if rows.is_array and isinstance(kernel, DistanceKernel):
-            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
+            warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).load()
+        targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -245,7 +241,7 @@ class KernelMachineBase(PartsByName):
         parts = parts_of(problem, Y)
         chosen = ChosenAlpha(max(alphas))
         if splits:
-            path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
+            path = _MachinePath(parts, splits, d, self.tol, self.max_iter, hidden)
             chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
         return self._solved(given, engine, parts, rows, d, chosen, metric)
 
@@ -291,8 +287,8 @@ class KernelMachineBase(PartsByName):
         metric: MetricRounds | None,
     ) -> MachineFit:
         """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
-        coef, intercept = np.empty((engine.rank, d)), np.empty(d)
-        n_iter, objective, gap, solutions = 0, 0.0, 0.0, []
+        coef, matrix = np.empty((engine.rank, d)), np.empty((engine.features.m, d))
+        intercept, n_iter, objective, gap = np.empty(d), 0, 0.0, 0.0
         for part in parts:
             problem = part.problem()
             assert problem is not None  # every output has rows
@@ -300,10 +296,14 @@ class KernelMachineBase(PartsByName):
                 replace(problem, alpha=chosen.alpha), tol=self.tol, max_iter=self.max_iter,
                 verbose=self.verbose,
             )  # fmt: skip
-            coef[:, part.columns] = numpy_of(problem.mix(solution.theta))
-            intercept[part.columns] = numpy_of(solution.intercept)
-            n_iter = max(n_iter, solution.n_iter)
-            solutions.append((part, problem, solution))
+            columns = part.columns
+            coef[:, columns] = numpy_of(problem.mix(solution.theta))
+            matrix[:, columns] = engine.on_features(coef[:, columns])
+            intercept[columns] = numpy_of(solution.intercept)
+            projection = Projection(engine.features, matrix[:, columns], intercept[columns])
+            predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
+            n_iter, objective = max(n_iter, solution.n_iter), objective + predicted.primal
+            gap = max(gap, predicted.gap)
             if solution.gap > self.tol:
                 more = " or give float64 rows," if rows.precision == np.float32 else ""
                 self._warn(
@@ -312,13 +312,7 @@ class KernelMachineBase(PartsByName):
                     f"above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise "
                     "alpha or tol."
                 )
-        matrix = engine.on_features(coef)
-        for part, problem, solution in solutions:
-            columns = part.columns
-            projection = Projection(engine.features, matrix[:, columns], intercept[columns])
-            predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
-            objective, gap = objective + predicted.primal, max(gap, predicted.gap)
-            if solution.gap <= self.tol < predicted.gap:
+            elif predicted.gap > self.tol:
                 self._warn(
                     ": its predictions carry rounding errors, by which their objective has a "
                     f"relative duality gap of {predicted.gap:.1e}, above tol={self.tol:g}: "
@@ -345,7 +339,7 @@ class KernelMachineBase(PartsByName):
         where the largest rounding errors of that product are below the tolerance.
         """
         probed = engine.features(take(engine.landmarks, slice(0, _PROBED)))
-        rounding = EPS * float((np.abs(probed) @ np.abs(projection.matrix)).max())
+        rounding = EPS * float((np.abs(probed) @ np.abs(np.asarray(projection.matrix))).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
         slope = loss.lipschitz  # at a kink the gradient says nothing
         if math.isinf(slope):
@@ -465,7 +459,9 @@ class PenalizedRegressor(RegressorMixin):
             return []
         return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
-    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Objects, y: Objects, sample_weight: Weights = None
+    ) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
 
         Parameters
@@ -482,7 +478,8 @@ class PenalizedRegressor(RegressorMixin):
         """
         targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
-            return r2(targets, numpy_of(self.predict(X)), sample_weight)
+            predicted = numpy_of(self.predict(X))  # type: ignore[attr-defined]
+            return float(r2(targets, predicted, sample_weight))
         return super().score(X, y, sample_weight)
 
 

@@ -8,22 +8,19 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Number
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
-from .._numerics.types import DType, Matrix, Objects, RandomState
+from .._numerics.typing import DType, Objects, RandomState
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row
 from .source import Source, limits
-from .stream import Column, Reservoir, Stream, join
-
-#: The columns of a block: (X, y) or (X, y, weight).
-Block: TypeAlias = tuple[Matrix, ...]
+from .stream import Block, Column, Reservoir, Stream, join
 
 # Rows that are sampled for landmarks and widths where the number of rows is unknown: enough for
 # sketches of some thousand, and 160 MB at 1,000 features.
@@ -177,7 +174,7 @@ class _Spool:
                 block = tuple(self._filed(c, f"{number}-{i}") for i, c in enumerate(block))
             self._blocks.append(block)
 
-    def _filed(self, column: Objects, name: str) -> Matrix:
+    def _filed(self, column: Objects, name: str) -> Objects | Path:
         """Return the path of a file that has the column; objects stay in memory."""
         is_array = isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
         if not is_array and not sparse.issparse(column):
@@ -186,7 +183,7 @@ class _Spool:
             self._folder = Path(tempfile.mkdtemp(prefix="skout-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         path = self._folder / (f"{name}.npy" if is_array else f"{name}.npz")
-        if is_array:
+        if isinstance(column, np.ndarray):
             np.save(path, column)
         else:
             sparse.save_npz(path, column, compressed=False)
@@ -202,11 +199,12 @@ def _n_bytes(column: Objects) -> int:
     return sum(getattr(part, "nbytes", 0) for part in parts)
 
 
-def _loaded(column: Objects) -> Matrix:
+def _loaded(column: Objects | Path) -> Objects:
     if not isinstance(column, Path):
         return column
     is_sparse = column.suffix == ".npz"
-    return sparse.load_npz(column) if is_sparse else np.load(column, allow_pickle=False)
+    loaded: Objects = sparse.load_npz(column) if is_sparse else np.load(column, allow_pickle=False)
+    return loaded
 
 
 def _columns(
@@ -222,7 +220,7 @@ def _columns(
     return X, y
 
 
-def _checked(item: Objects, number: int) -> Block:
+def _checked(item: object, number: int) -> Block:
     """Return a block as a tuple of columns of equal length."""
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         size = f" of {len(item)} things" if isinstance(item, tuple | list) else ""
@@ -269,16 +267,18 @@ def _check_finite(block: Block, number: int, start: int) -> None:
             )
 
 
-def _as_column(column: Objects) -> Matrix:
+def _as_column(given: Objects) -> Objects:
     """Return an array, a CSR matrix, or a list of objects: a copy."""
+    column: Any = given.tocsr(copy=True) if sparse.issparse(given) else column_of(given)
     if sparse.issparse(column):
-        return column.tocsr(copy=True)
-    column = column_of(column)
+        kept: Objects = column
+        return kept
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):
         is_plain = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
-        return np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
+        copied: Objects = np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
+        return copied
     column = list(column)
     first = column[0] if column else 0.0
     while isinstance(first, list | tuple | np.ndarray) and len(first):

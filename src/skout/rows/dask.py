@@ -13,15 +13,14 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Generic, TypeGuard
 
 import numpy as np
 
 from .._numerics.arrays import float_dtype, n_rows, take
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
-from .._numerics.typing import Estimator
+from .._numerics.typing import DType, Estimator, Index, Rows, Shape
 from .local import Memory
-from .source import Progress, Reduction, Request, RowMap, Source, limits
+from .source import Beside, Progress, Reduction, Request, RowMap, Source, Term, limits
 from .stream import join
 from .tasks import Delayed, alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 
@@ -31,7 +30,7 @@ _MOST_ROWS = 200_000
 _SHOWN = 6
 
 
-def is_dask(objects: Objects) -> bool:
+def is_dask(objects: object) -> TypeGuard[Any]:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
     return isinstance(objects, Dask) or has_graph(objects)
 
@@ -46,7 +45,7 @@ class Dask(Source):
         parts: list[Delayed],  # dask.delayed objects
         name: str = "X",
         sizes: Sequence[int] | None = None,  # rows of each part
-        like: Rows = None,  # none of the rows, or one
+        like: Rows | None = None,  # none of the rows, or one
         encode: Callable[[Rows], Rows] | None = None,  # makes rows of the objects of a part
     ) -> None:
         self.parts, self.name, self.encode = parts, name, encode
@@ -54,7 +53,7 @@ class Dask(Source):
         self._like = like
 
     @classmethod
-    def of(cls, objects: Objects, name: str) -> Dask:
+    def of(cls, objects: Any, name: str) -> Dask:
         """Return the source of a dask array, a bag, a delayed block or a list of delayed blocks."""
         if isinstance(objects, Dask):
             return objects
@@ -89,7 +88,8 @@ class Dask(Source):
     @property
     def _known_sizes(self) -> Shape | None:
         """Rows of each part where they are known without a computation."""
-        return self.__dict__.get("_computed", (self._sizes, None))[0]
+        sizes: Shape | None = vars(self).get("_computed", (self._sizes, None))[0]
+        return sizes
 
     @property
     def sizes(self) -> Shape:
@@ -97,7 +97,7 @@ class Dask(Source):
         return self._computed[0] if self._sizes is None else self._sizes
 
     @functools.cached_property
-    def like(self) -> Rows:
+    def like(self) -> Rows:  # type: ignore[override] # computed when it is needed
         if self._like is not None:
             return self._like
         return self.take(slice(0, 1)) if self.encode is not None else self._computed[1]
@@ -126,7 +126,7 @@ class Dask(Source):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Dask:
+    def then(self, function: Callable[[Rows], Rows], like: Rows | None = None) -> Dask:
         encode = function if self.encode is None else _Chain((self.encode, function))
         return Dask(self.parts, self.name, self._known_sizes, like, encode)
 
@@ -142,11 +142,11 @@ class Dask(Source):
 
     # Rows in the memory of this process ---------------------------------------------------------
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         tasks, finish = self._taking(index)
         return finish(compute(tasks))
 
-    def load(self) -> Rows:
+    def load(self) -> Any:
         needed = len(self) * int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
         most = limits().coordinates_bytes
         if needed > most:
@@ -170,7 +170,7 @@ class Dask(Source):
         tasks, finish = self._taking(index)
         return task(_finished, tasks, broadcast(finish))
 
-    def _served(self, requests: Sequence[Request]) -> list[Array]:
+    def _served(self, requests: Sequence[Request]) -> list[Any]:
         """Serve all requests by one computation."""
         graphs = [self._summing(*r) if isinstance(r, tuple) else self._taking(r) for r in requests]
         parts = compute(list(chain.from_iterable(tasks for tasks, _ in graphs)))
@@ -180,7 +180,7 @@ class Dask(Source):
         ]
         return [finish(piece) for (_, finish), piece in zip(graphs, pieces, strict=True)]
 
-    def _taking(self, index: Index) -> tuple[list[Delayed], Callable[[list[Rows]], Rows]]:
+    def _taking(self, index: Index) -> tuple[list[Delayed], Callable[[list[Any]], Any]]:
         """Return tasks that send rows, and a function that puts these in the order of `index`."""
         index = np.arange(len(self))[index]
         if len(index) > _MOST_ROWS:
@@ -206,7 +206,7 @@ class Dask(Source):
         *,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
-    ) -> Delayed:
+    ) -> Any:
         tasks = self._mapping(function, np.empty((0, *tail), dtype=dtype))
         sizes = [np.nan] * len(tasks) if self._known_sizes is None else self._known_sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
@@ -219,35 +219,37 @@ class Dask(Source):
     def collect(
         self, function: RowMap, tail: Shape, dtype: DType, n_jobs: int | None = None
     ) -> np.ndarray:
-        return compute([self.map(function, tail, dtype)])[0]
+        values: np.ndarray = compute([self.map(function, tail, dtype)])[0]
+        return values
 
     def reduce(
         self,
-        reduction: Reduction,
-        *beside: Objects,
+        reduction: Reduction[Term],
+        *beside: Beside,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Rows:
-        return self._served([(reduction, *beside)])[0]
+    ) -> Term:
+        total: Term = self._served([(reduction, *beside)])[0]
+        return total
 
     def _summing(
-        self, reduction: Reduction, *beside: Objects
-    ) -> tuple[list[Delayed], Callable[[list[Rows]], Rows]]:
+        self, reduction: Reduction[Term], *beside: Beside
+    ) -> tuple[list[Delayed], Callable[[list[Any]], Any]]:
         tasks = self._tasks(_First(reduction), *beside)
         return [tree(tasks, reduction)], lambda parts: reduction.finish(parts[0])
 
-    def _tasks(self, function: Callable[..., Array], *beside: Objects) -> list[Delayed]:
+    def _tasks(self, function: Callable[..., Any], *beside: Beside) -> list[Delayed]:
         """Return the tasks function(rows, *columns beside them), one a part that has rows."""
         columns = [self, *(self._aligned(column) for column in beside)]
-        function = broadcast(function)
+        send = broadcast(function)
         tasks = []
         for k, i in enumerate(self.filled):
             part = slice(int(self.starts[i]), int(self.starts[i + 1]))
             pairs = [_block_of(column, k, part) for column in columns]
-            tasks.append(task(_run, function, *(list(side) for side in zip(*pairs, strict=True))))
+            tasks.append(task(_run, send, *(list(side) for side in zip(*pairs, strict=True))))
         return tasks
 
-    def _aligned(self, column: Objects) -> Rows:
+    def _aligned(self, column: Beside) -> Any:
         """Return a column (targets, weights, ...); it must be cut into blocks as the rows are."""
         if not isinstance(column, Dask):
             return getattr(column, "rows", column)  # in memory
@@ -278,7 +280,7 @@ class Dask(Source):
             where = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
         return _BlockRows(f"{where} of {self.name}", self.encode)
 
-    def check_sketch(self, sketch: Estimator) -> None:
+    def check_sketch(self, sketch: Estimator | None) -> None:
         if sketch is None:
             raise ValueError(
                 "sketch=None keeps every row, which dask's chunks cannot: give a sketch, for "
@@ -302,7 +304,8 @@ class _BlockRows:
         if self.encode is None:
             return block
         try:
-            return self.encode(block)
+            rows: Rows = self.encode(block)
+            return rows
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} ({self.where})") from None
 
@@ -323,9 +326,7 @@ class _Chain:
 
 
 @alone
-def _run(
-    function: Callable[..., Array], blocks: list[Rows], places: list[_BlockRows | None]
-) -> Rows:
+def _run(function: Callable[..., Any], blocks: list[Any], places: list[_BlockRows | None]) -> Any:
     encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
     return function(*encoded)
 
@@ -361,21 +362,21 @@ class _Reordered:
         return rows if self.order is None else take(rows, self.order)
 
 
-def _finished(parts: list[Delayed], finish: Callable[[list[Rows]], Rows]) -> Rows:
+def _finished(parts: list[Any], finish: Callable[[list[Any]], Any]) -> Any:
     return finish(parts)
 
 
-class _First:
+class _First(Generic[Term]):
     """The sum of one part only, which `combine` may turn into something else than the part."""
 
-    def __init__(self, reduction: Reduction) -> None:
+    def __init__(self, reduction: Reduction[Term]) -> None:
         self.reduction = reduction
 
-    def __call__(self, *block: Rows) -> Rows:
+    def __call__(self, *block: Any) -> Term:
         return self.reduction.combine(None, self.reduction(*block))
 
 
-def _delayed_parts(objects: Objects) -> list[Delayed]:
+def _delayed_parts(objects: Any) -> list[Delayed]:
     """Return the blocks of a list of them, of one, or of a bag."""
     if hasattr(type(objects), "to_dask_array"):
         raise TypeError(
@@ -394,7 +395,7 @@ def _shown(sizes: Sequence[int]) -> str:
     return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
 
 
-def _block_of(column: Objects, k: int, part: slice) -> tuple[Rows, _BlockRows | None]:
+def _block_of(column: object, k: int, part: slice) -> tuple[object, _BlockRows | None]:
     """Return the data of the k-th part that has rows, and the function that encodes it."""
     if isinstance(column, Dask):
         i = column.filled[k]

@@ -8,19 +8,21 @@ rows; sums over blocks are float64 everywhere. TF32 is never used.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape, TorchDevice
-from .._numerics.typing import Estimator
+from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape, Tensor, TorchDevice
 from .local import Local, Memory, in_file
-from .source import Place, Progress, Reduction, RowMap, Source, limits
+from .source import Beside, Place, Progress, Reduction, RowMap, Source, Term, limits
+
+if TYPE_CHECKING:
+    import torch
 
 # Most rows of a block: beyond, matrix products get no faster.
 _BLOCK_ROWS = 2**17
@@ -78,12 +80,15 @@ class Device(Source):
     `base` is a tensor of shape (n, d), or a Local source for another device.
     """
 
-    def __init__(self, base: Rows, device: TorchDevice = None, name: str = "X") -> None:
-        self.base = base
+    device: TorchDevice
+
+    def __init__(self, base: Objects, device: TorchDevice | None = None, name: str = "X") -> None:
+        held: Any = base
+        self.base = held
         self.is_tensor = is_tensor(base)
-        self.device = base.device if device is None else device
-        self.name = name if self.is_tensor else base.name
-        self.like = numpy_of(base[:1]) if self.is_tensor else base.like
+        self.device = held.device if device is None else device
+        self.name = name if self.is_tensor else held.name
+        self.like = numpy_of(held[:1]) if self.is_tensor else held.like
 
     def __len__(self) -> int:
         return n_rows(self.base)
@@ -92,21 +97,19 @@ class Device(Source):
     def place(self) -> Place:
         return Place(self.device, self.precision)
 
-    def take(self, index: Index) -> Rows:
-        if not self.is_tensor:
-            return self.base.take(index)
-        if not isinstance(index, slice):
+    def take(self, index: Index) -> Any:
+        if self.is_tensor and not isinstance(index, slice):
             index = positions(index, self.base)
-        return numpy_of(self.base[index])
+        return numpy_of(self.base[index]) if self.is_tensor else self.base.take(index)
 
     def in_memory(self) -> Source:
         return Device(Memory(self.load(), self.name), self.device)
 
-    def load_for(self, part: Estimator) -> Rows:
+    def load_for(self, part: object) -> Any:
         is_taken = self.is_tensor and getattr(part, "takes_tensors", False)
         return self.base if is_taken else self.load()
 
-    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Source:
+    def then(self, function: Callable[[Rows], Rows], like: Rows | None = None) -> Source:
         if isinstance(function, RowMap) and (on_device := function.on(self.place)) is not None:
             return _MappedDevice(self, function, on_device)
         mapped = self._on_host().then(function)
@@ -161,7 +164,7 @@ class Device(Source):
     @property
     def in_order(self) -> bool:
         """Whether rows can only be read in their order."""
-        return not self.is_tensor and self.base.in_order
+        return not self.is_tensor and bool(self.base.in_order)
 
     def map(
         self,
@@ -188,23 +191,24 @@ class Device(Source):
 
     def reduce(
         self,
-        reduction: Reduction,
-        *beside: Objects,
+        reduction: Reduction[Term],
+        *beside: Beside,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Array:
+    ) -> Term:
         on_device = reduction.on(self.place)
         if on_device is None:
             return self._on_host().reduce(reduction, *beside, progress=progress, n_jobs=n_jobs)
-        total = None
+        total: Any = None
         for _, block in self._blocks(reduction.width, *beside):
             total = on_device.combine(total, on_device(*block))
         return on_device.finish(total)
 
     def _on_host(self) -> Local:
-        return Memory(self.load(), self.name) if self.is_tensor else self.base
+        rows: Local = Memory(self.load(), self.name) if self.is_tensor else self.base
+        return rows
 
-    def _blocks(self, width: int, *beside: Objects) -> Iterator[tuple[slice, list[Rows]]]:
+    def _blocks(self, width: int, *beside: Beside) -> Iterator[tuple[slice, list[Any]]]:
         """Yield slices, and these rows of X and of `beside` in tensors on the device.
 
         Another thread reads blocks and copies them to pinned memory; they are sent while the device
@@ -223,11 +227,11 @@ class Device(Source):
             both = zip(on_device, sent, strict=True)
             yield part, [copied if column is None else column[part] for column, copied in both]
 
-    def _has(self, column: Objects) -> bool:
+    def _has(self, column: Beside) -> bool:
         """Whether a column is a tensor on this kind of device."""
-        return is_tensor(column) and column.device.type == self.device.type
+        return is_tensor(column) and bool(column.device.type == self.device.type)
 
-    def _read(self, part: slice, columns: list[Rows]) -> list[Rows]:
+    def _read(self, part: slice, columns: Sequence[Beside]) -> list[Any]:
         """Return blocks of columns in (pinned) tensors; None for columns that are None."""
         blocks = [None if column is None else take(column, part) for column in columns]
         tensors = [None if block is None else to_device(block, "cpu") for block in blocks]
@@ -236,12 +240,13 @@ class Device(Source):
         return [None if t is None else moved(t, _pinned) for t in tensors]
 
     def _streamed(
-        self, slices: list[slice], columns: list[Rows]
-    ) -> Iterator[tuple[slice, list[Rows]]]:
+        self, slices: list[slice], columns: Sequence[Beside]
+    ) -> Iterator[tuple[slice, list[Any]]]:
         import torch
 
         cuda = self.device.type == "cuda"
-        lane = torch.cuda.Stream(self.device) if cuda else None  # copies run beside the products
+        # copies run beside the products
+        lane = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
         done: list[Any] = []
         with ThreadPoolExecutor(1) as reader:
             waiting = [reader.submit(self._read, part, columns) for part in slices[:_AHEAD]]
@@ -265,7 +270,7 @@ class _MappedDevice(Device):
         self.device, self.name = rows.device, rows.name
         self.like = self.take(slice(0, 1))
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return numpy_of(self.mapped(to_device(self.rows.take(index), self.device)))
 
     def subset(self, index: Index) -> Device:
@@ -278,25 +283,27 @@ class _MappedDevice(Device):
     def _on_host(self) -> Local:
         return self.rows._on_host().then(self.function)
 
-    def _blocks(self, width: int, *beside: Objects) -> Iterator[tuple[slice, list[Rows]]]:
+    def _blocks(self, width: int, *beside: Beside) -> Iterator[tuple[slice, list[Any]]]:
         for part, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
             yield part, [self.mapped(rows), *columns]
         self.mapped.finish()
 
 
-def _pinned(tensor: Any) -> Any:
+def _pinned(tensor: Tensor) -> Tensor:
     """Return a tensor in pinned memory, from which copies to a GPU run beside its work."""
     return tensor.pin_memory()
 
 
-def _empty(shape: Shape, dtype: DType, device: TorchDevice) -> Array:
+def _empty(shape: Shape, dtype: DType, device: TorchDevice | str) -> Any:
     """Return a tensor for results, on a device or in the memory of the host."""
     import torch
 
     return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
 
 
-def _sent(parts: list[Rows], device: TorchDevice, lane: TorchDevice) -> list[Rows]:
+def _sent(
+    parts: list[Rows | None], device: TorchDevice, lane: torch.cuda.Stream | None
+) -> list[Rows | None]:
     """Return tensors on the device, copied in a CUDA stream of their own if there is one."""
     import torch
 
@@ -304,7 +311,7 @@ def _sent(parts: list[Rows], device: TorchDevice, lane: TorchDevice) -> list[Row
         return [None if part is None else to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
 
-    def send(tensor: Array) -> Array:
+    def send(tensor: Tensor) -> Tensor:
         copied = tensor.to(device, non_blocking=True)
         copied.record_stream(now)  # this stream uses the memory too
         return copied
@@ -321,8 +328,8 @@ def _free_bytes(device: TorchDevice) -> int:
 
     if device.type != "cuda":
         return 2**40  # the host in place of a GPU, in tests
-    device = torch.cuda.current_device() if device.index is None else device
-    free, total = torch.cuda.mem_get_info(device)
-    taken = torch.cuda.memory_allocated(device)
-    share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
-    return int(min(free + torch.cuda.memory_reserved(device), share * total) - taken)
+    number = torch.cuda.current_device() if device.index is None else device
+    free, total = torch.cuda.mem_get_info(number)
+    taken = torch.cuda.memory_allocated(number)
+    share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(number)
+    return int(min(free + torch.cuda.memory_reserved(number), share * total) - taken)

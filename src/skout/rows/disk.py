@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows
-from .._numerics.objects import Rows
-from .._numerics.types import Array, Index, Matrix, Objects
+from .._numerics.objects import Rows as ObjectRows
+from .._numerics.typing import Array, Index, Objects
 from .local import Local
+from .stream import Column
 
 # Most rows of a chunk to read at once when only a few of its rows are needed.
 _READ_ROWS = 8192
@@ -33,17 +35,18 @@ class Disk(Local):
 
     reads_ahead = True
 
-    def __init__(self, array: Array, name: str = "X") -> None:
-        self.array = array
+    def __init__(self, array: Objects | Column, name: str = "X") -> None:
+        held: Any = array
+        self.array = held
         self.name = name
         self.in_order = bool(getattr(array, "is_sequential", False))
         head = getattr(array, "head", None)
-        self.like = _as_block(array[:1]) if head is None else head
+        self.like = _as_block(held[:1]) if head is None else head
 
     def __len__(self) -> int:
         return n_rows(self.array)
 
-    def take(self, index: Index) -> Matrix:
+    def take(self, index: Index) -> Any:
         return pick(self.array, index)
 
     def compared(self) -> list[slice]:
@@ -68,14 +71,14 @@ def _stamp(path: Path) -> str:
     return f"{size} bytes of {max((fact.st_mtime_ns for fact in facts), default=0)}"
 
 
-def is_array_like(objects: Objects) -> bool:
+def is_array_like(objects: object) -> TypeGuard[Any]:
     """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
 
     It has a shape, a dtype and rows that can be indexed, and is no array or data frame.
     """
     if isinstance(objects, np.memmap):
         return objects.ndim > 0 and objects.dtype.kind in "biuf"
-    if isinstance(objects, np.ndarray | np.generic | Rows) or sparse.issparse(objects):
+    if isinstance(objects, np.ndarray | np.generic | ObjectRows) or sparse.issparse(objects):
         return False
     if hasattr(objects, "iloc"):
         return False
@@ -83,10 +86,11 @@ def is_array_like(objects: Objects) -> bool:
         return True
     dtype = getattr(objects, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
-    return is_numeric and hasattr(objects, "__getitem__") and len(objects.shape) > 0
+    shape = getattr(objects, "shape", ())
+    return is_numeric and hasattr(objects, "__getitem__") and len(shape) > 0
 
 
-def pick(array: Array, index: Index) -> Matrix:
+def pick(array: Array, index: Index) -> Array:
     """Read rows of an array-like: a slice, positions in any order, or a mask."""
     if isinstance(index, slice) and index.step in (None, 1):
         return _as_block(array[slice(*index.indices(n_rows(array)))])
@@ -99,9 +103,9 @@ def pick(array: Array, index: Index) -> Matrix:
     return rows if np.all(order[1:] > order[:-1]) else rows[np.argsort(order)]
 
 
-def _read_sorted(array: Array, index: np.ndarray) -> Matrix:
+def _read_sorted(array: Array, index: np.ndarray) -> Array:
     """Read rows at increasing positions."""
-    takes_all = isinstance(array, np.ndarray | Rows) or sparse.issparse(array)
+    takes_all = isinstance(array, np.ndarray | ObjectRows) or sparse.issparse(array)
     if takes_all or hasattr(array, "takes_positions") or len(index) == 0:
         return _as_block(array[index] if len(index) else array[:0])
     # HDF5 reads positions one by one, which is slow: whole chunks with a position are read instead
@@ -115,8 +119,7 @@ def _read_sorted(array: Array, index: np.ndarray) -> Matrix:
     return np.concatenate(blocks)
 
 
-def _as_block(block: Matrix) -> Matrix:
+def _as_block(block: Array) -> Array:
     """Return what was read as an array or CSR matrix; objects stay as they are."""
-    if sparse.issparse(block) or isinstance(block, list | Rows):
-        return block
-    return np.asarray(block)
+    stays = sparse.issparse(block) or isinstance(block, list | ObjectRows)
+    return block if stays else np.asarray(block)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -21,10 +21,18 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._numerics.arrays import float_dtype, has_rows, is_checked, is_gpu_tensor, n_rows, numpy_of
-from .._numerics.objects import Rows, column_of
-from .._numerics.types import Matrix, Objects, RandomState, Weights
-from .._numerics.typing import Estimator
+from .._numerics.arrays import (
+    float_dtype,
+    has_rows,
+    is_checked,
+    is_gpu_tensor,
+    is_tensor,
+    n_rows,
+    numpy_of,
+)
+from .._numerics.objects import Rows as ObjectRows
+from .._numerics.objects import column_of
+from .._numerics.typing import Array, Estimator, Inputs, Objects, RandomState, Rows, Weights
 from .._numerics.validation import LEAST_WEIGHT, MOST_WEIGHT, check_squares, check_total_weight
 from .blocks import Blocks
 from .dask import Dask, is_dask
@@ -37,7 +45,7 @@ from .source import Source
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 
 
-def source(X: Objects, name: str = "X") -> Source:
+def source(X: Inputs, name: str = "X") -> Source:
     """Return the rows of a user as a source: the only place that tells kinds of arrays apart."""
     if isinstance(X, Source):
         return X
@@ -56,33 +64,33 @@ def source(X: Objects, name: str = "X") -> Source:
 
 def beside(y: Objects, name: str = "y") -> Source:
     """Return targets or weights of a user as a source; a tensor is copied to the host."""
-    return source(numpy_of(y), name)
+    return source(numpy_of(y) if is_tensor(y) else y, name)
 
 
-def is_lazy(X: Objects) -> bool:
+def is_lazy(X: object) -> bool:
     """Whether dask will compute X, and results for X, later."""
     return X is not None and type(X) is not np.ndarray and is_dask(X)
 
 
-def reads_once(X: Objects) -> bool:
+def reads_once(X: object) -> bool:
     """Whether X are blocks of a generator."""
     return isinstance(X, Blocks) and X.is_once
 
 
-def reread(X: Objects) -> Matrix:
+def reread(X: Inputs) -> Inputs:
     """Return X; a copy of it, if it is blocks that can be read only once."""
     return X.reread() if isinstance(X, Blocks) else X
 
 
 def unpacked(
-    X: Objects,
-    y: Objects,
+    X: Inputs,
+    y: Objects | None,
     sample_weight: Weights,
     *,
     seed: RandomState = None,
     size: int = 0,
     visit: Callable[[Objects], None] | None = None,
-) -> tuple[Matrix, Matrix, Weights]:
+) -> tuple[Any, Any, Weights]:
     """Return X, y and weights: those of Blocks, or the arguments themselves."""
     if not isinstance(X, Blocks):
         return X, y, sample_weight
@@ -93,27 +101,26 @@ def unpacked(
 
 
 def in_memory(
-    X: Objects, y: Objects, sample_weight: Weights
-) -> tuple[Objects, Objects, np.ndarray | None]:
+    X: Inputs, y: Objects | None, sample_weight: Weights
+) -> tuple[Any, Any, np.ndarray | None]:
     """Return rows, outputs and checked weights in memory: those of Blocks, or the arguments."""
-    blocks = X
-    X, y, sample_weight = unpacked(X, y, sample_weight)
-    if X is not blocks:
-        X, y = X.load(), None if y is None else y.load()
-    if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
+    rows, Y, sample_weight = unpacked(X, y, sample_weight)
+    if rows is not X:
+        rows, Y = rows.load(), None if Y is None else Y.load()
+    if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
         hint = ""
-        if isinstance(y, str) and y in getattr(X, "columns", ()):
-            hint = f" Give the column itself: fit(X.drop(columns={y!r}), X[{y!r}])."
-        raise TypeError(f"Y must be outputs, one for each row. Got {type(y).__name__}.{hint}")
-    if has_rows(X) and n_rows(X) != n_rows(y):
-        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(y)}.")
+        if isinstance(Y, str) and Y in getattr(rows, "columns", ()):
+            hint = f" Give the column itself: fit(X.drop(columns={Y!r}), X[{Y!r}])."
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.{hint}")
+    if has_rows(rows) and n_rows(rows) != n_rows(Y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")
     if sample_weight is not None:
-        sample_weight = check_weights(beside(sample_weight, "sample_weight").load(), y)
-    return X, y, sample_weight
+        sample_weight = check_weights(beside(sample_weight, "sample_weight").load(), Y)
+    return rows, Y, sample_weight
 
 
 def encoded(
-    estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool, device: str | None = None
+    estimator: Estimator, kernel: Encoder, X: Inputs, *, reset: bool, device: str | None = None
 ) -> Source:
     """Return the rows that a kernel makes of X; vectors also get scikit-learn's checks.
 
@@ -124,7 +131,7 @@ def encoded(
     if not isinstance(rows, Memory):
         rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
         return rows if device is None else on_device(rows, device)
-    objects = numpy_of(rows.rows)
+    objects: Any = numpy_of(rows.rows)
     checked = kernel.takes_vectors and not _are_fingerprints(objects)
     if checked:
         with numbers_in(objects, "X"):
@@ -143,7 +150,7 @@ def encoded(
 
 
 def _encoded_later(
-    estimator: Estimator, kernel: Encoder, X: Objects, rows: Source, *, reset: bool
+    estimator: Estimator, kernel: Encoder, X: Inputs, rows: Source, *, reset: bool
 ) -> Source:
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
@@ -170,7 +177,7 @@ class Encoder(Protocol):
 
     takes_vectors: bool
 
-    def encode(self, objects: Objects) -> Matrix: ...
+    def encode(self, objects: Any) -> Rows: ...
 
 
 @dataclass(frozen=True)
@@ -179,16 +186,16 @@ class _Encode:
 
     kernel: Encoder
 
-    def __call__(self, block: Matrix) -> Matrix:
+    def __call__(self, block: Rows) -> Rows:
         with named("X"):
-            block = check_matrix(block) if self.kernel.takes_vectors else block
+            rows = check_matrix(block) if self.kernel.takes_vectors else block
             with config_context(assume_finite=self.kernel.takes_vectors):  # checked above
-                return self.kernel.encode(block)
+                return self.kernel.encode(rows)
 
 
 def _are_fingerprints(X: Objects) -> bool:
     """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
-    if isinstance(X, Rows):
+    if isinstance(X, ObjectRows):
         return True
     is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
     if not is_list or len(X) == 0 or hasattr(X, "iloc"):
@@ -196,7 +203,7 @@ def _are_fingerprints(X: Objects) -> bool:
     return isinstance(X[0], str) or hasattr(X[0], "ToBitString")
 
 
-def _check_tensor(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool) -> None:
+def _check_tensor(estimator: Estimator, kernel: Encoder, X: Any, *, reset: bool) -> None:
     """Check a tensor on a GPU as an array is checked."""
     if X.ndim != 2:
         raise ValueError(f"Expected 2D tensor, n rows by d columns. Got shape {tuple(X.shape)}.")
@@ -212,7 +219,7 @@ def _check_tensor(estimator: Estimator, kernel: Encoder, X: Objects, *, reset: b
 # Targets and weights ------------------------------------------------------------------------------
 
 
-def encoded_targets(y: Objects, rows: Source, *, missing: bool = False) -> Source:
+def encoded_targets(y: Objects | None, rows: Source, *, missing: bool = False) -> Source:
     """Return float targets of shape (n,) or (n, d), checked when they are read.
 
     They are finite, but if some may be `missing`, those are NaN.
@@ -237,29 +244,29 @@ def encoded_targets(y: Objects, rows: Source, *, missing: bool = False) -> Sourc
 
 def finite_targets(y: Objects) -> np.ndarray:
     """Return a block of targets as finite numbers."""
-    y = targets_with_missing(y)
-    if np.isnan(y).any():
+    targets = targets_with_missing(y)
+    if np.isnan(targets).any():
         raise ValueError(
             "Input y contains NaN, missing values: fill them, or leave the rows out. KernelRidge, "
             "KernelMachine and JointQuantileRegressor fit each output on the rows that have it."
         )
-    return y
+    return targets
 
 
 def targets_with_missing(y: Objects) -> np.ndarray:
     """Return a block of targets as numbers that are finite, or NaN where they are missing."""
     kinds = [np.float64, np.float32]
     with numbers_in(y, "y"):
-        y = check_array(
+        targets: np.ndarray = check_array(
             y, ensure_2d=False, dtype=kinds, input_name="y", ensure_all_finite="allow-nan"
         )
-        check_squares(y, "y", "Scale the targets.")
-        return y
+        check_squares(targets, "y", "Scale the targets.")
+        return targets
 
 
 def encoded_weights(
     sample_weight: Weights, rows: Source, *, here: bool = False, alone: bool = True
-) -> Weights:
+) -> Any:
     """Return non-negative float64 weights, one per row, or None.
 
     They are an array; on a cluster a source, unless they are wanted `here`. `alone` is whether
@@ -273,14 +280,16 @@ def encoded_weights(
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
-        if not weights.load().any():
+        if not np.asarray(weights.load()).any():
             check_total_weight(0.0)
     return check_weights(weights.load(), rows, alone=alone)
 
 
-def _finite_weights(block: Matrix) -> np.ndarray:
+def _finite_weights(block: Rows) -> np.ndarray:
     with numbers_in(block, "sample_weight"):
-        weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        weights: np.ndarray = check_array(
+            block, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        )
     if weights.ndim != 1 or weights.min() < 0.0:
         raise ValueError("sample_weight must be non-negative numbers, one a row.")
     return weights
@@ -295,7 +304,7 @@ def _check_together(values: Source, rows: Source) -> None:
         )
 
 
-def check_pair(X: Objects, Y: Objects) -> tuple[Source, Source]:
+def check_pair(X: Inputs, Y: Objects) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
         if not has_rows(values) and not is_dask(values):
@@ -316,17 +325,20 @@ def columns(targets: Source) -> Source:
     return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
 
 
-def _as_columns(y: np.ndarray) -> np.ndarray:
-    return y.reshape(len(y), -1)
+def _as_columns(y: Any) -> Array:
+    columns: Array = y.reshape(len(y), -1)
+    return columns
 
 
 # Data that would be misread -----------------------------------------------------------------------
 
 
-def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Matrix:
+def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Array:
     """Return a finite dense or canonical CSR matrix of float32 or float64."""
-    if is_checked(objects, accept_sparse):
-        return objects
+    rows: Any = objects
+    if is_checked(rows, accept_sparse):
+        checked: Array = rows
+        return checked
     with numbers_in(objects, "objects"):
         rows = check_array(
             objects,
@@ -338,10 +350,13 @@ def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Matrix:
     if sparse.issparse(rows) and not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    return rows
+    matrix: Array = rows
+    return matrix
 
 
-def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> np.ndarray | None:
+def check_weights(
+    sample_weight: Weights | Rows, X: Objects, *, alone: bool = True
+) -> np.ndarray | None:
     """Return non-negative float64 weights with a positive sum, or None.
 
     Their products must be numbers that can be told from zero. Where they are not, all weights are
@@ -352,7 +367,7 @@ def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> 
     with numbers_in(sample_weight, "sample_weight"):
         # it reads the number of rows, and newer versions where they are
         rows = np.empty((n_rows(X), 0))
-        weights = _check_sample_weight(
+        weights: np.ndarray = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
     largest = weights.max(initial=0.0)
@@ -363,7 +378,7 @@ def check_weights(sample_weight: Weights, X: Objects, *, alone: bool = True) -> 
 
 
 @contextmanager
-def numbers_in(objects: Objects, name: str) -> Iterator[None]:
+def numbers_in(objects: object, name: str) -> Iterator[None]:
     """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
 
     Dates become counts of days, and masked entries what lies under the mask.
@@ -389,7 +404,7 @@ def numbers_in(objects: Objects, name: str) -> Iterator[None]:
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
 
 
-def _refuse_names(objects: Objects, name: str) -> None:
+def _refuse_names(objects: Any, name: str) -> None:
     """Raise where sets of labels are given by name, not as 0/1 rows."""
     if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", np.dtype(int)).kind == "O":
         objects = list(objects)  # a column of lists
@@ -403,7 +418,7 @@ def _refuse_names(objects: Objects, name: str) -> None:
         )
 
 
-def _are_lists_of_words(objects: Objects, name: str) -> bool:
+def _are_lists_of_words(objects: Sequence[Any], name: str) -> bool:
     """Whether these are lists of words: of different lengths, or not numbers in outputs."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
@@ -426,7 +441,7 @@ def _says(name: str, text: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
-def _refuse_misread(objects: Objects, name: str) -> None:
+def _refuse_misread(objects: object, name: str) -> None:
     if _kind(objects) in ("m", "M"):
         raise TypeError(
             f"{name} must hold numbers. Got dates or times: say in which unit, for instance "
@@ -449,7 +464,7 @@ def check_column_names(names: Iterable[object], name: str) -> None:
         )
 
 
-def _kind(objects: Objects) -> str:
+def _kind(objects: Any) -> str:
     """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
     if hasattr(objects, "columns"):  # also dates with a time zone, which NumPy has no type for
         kinds = {getattr(dtype, "kind", "") for dtype in getattr(objects, "dtypes", ())}
@@ -461,7 +476,7 @@ def _kind(objects: Objects) -> str:
             dtype = np.asarray(objects[:1]).dtype
         except (TypeError, ValueError):  # rows of different lengths, columns of different kinds
             return ""
-    return getattr(dtype, "kind", "")
+    return str(getattr(dtype, "kind", ""))
 
 
 @contextmanager

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._numerics.threads import map_blocks
-from .._numerics.types import Array, DType, Index, Objects, Rows, Shape
-from .source import Progress, Reduction, RowMap, Source, block_rows, limits
+from .._numerics.typing import Array, DType, Index, Inputs, Objects, Rows, Shape
+from .source import Beside, Progress, Reduction, RowMap, Source, Term, block_rows, limits
 
 
 class Local(Source):
@@ -54,16 +55,17 @@ class Local(Source):
 
     def reduce(
         self,
-        reduction: Reduction,
-        *beside: Objects,
+        reduction: Reduction[Term],
+        *beside: Beside,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Array:
+    ) -> Term:
         columns = [None if column is None else Memory.of(column) for column in (self, *beside)]
         blocks = self._blocks(reduction)
-        done, total = (0, None) if progress is None else progress.begin(blocks)
+        begun: tuple[int, Any] = (0, None) if progress is None else progress.begin(blocks)
+        done, total = begun
 
-        def read(part: slice) -> list[Rows]:
+        def read(part: slice) -> list[Rows | None]:
             return [None if column is None else column.take(part) for column in columns]
 
         ahead = any(getattr(column, "reads_ahead", False) for column in columns)
@@ -76,7 +78,7 @@ class Local(Source):
                 progress.advance(number, total)
         return reduction.finish(total)
 
-    def _blocks(self, work: RowMap | Reduction) -> list[slice]:
+    def _blocks(self, work: RowMap | Reduction[Term]) -> list[slice]:
         n, pieces = len(self), getattr(work, "pieces", 1)
         size = block_rows(n, 8 * work.width, work.most_rows(n))
         return list(row_slices(n, size * pieces))
@@ -84,7 +86,7 @@ class Local(Source):
     def in_memory(self) -> Source:
         return Memory(self.load(), self.name)
 
-    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Local:
+    def then(self, function: Callable[[Rows], Rows], like: Rows | None = None) -> Local:
         return Encoded(self, function)
 
     def subset(self, index: np.ndarray) -> Local:
@@ -118,28 +120,29 @@ class Local(Source):
 class Memory(Local):
     """Rows in memory: what `kernel.encode` returned, or an array."""
 
-    def __init__(self, rows: Rows, name: str = "X") -> None:
-        self.rows = self.like = rows
+    def __init__(self, rows: Inputs, name: str = "X") -> None:
+        held: Any = rows
+        self.rows = self.like = held
         self.is_array = isinstance(rows, np.ndarray)
         self.name = name
 
     @classmethod
-    def of(cls, rows: Rows) -> Source:
+    def of(cls, rows: Objects) -> Source:
         """Return encoded rows as a source; a source as it is."""
         return rows if isinstance(rows, Source) else cls(rows)
 
     def __len__(self) -> int:
         return n_rows(self.rows)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return take(self.rows, index)
 
-    def load(self) -> Rows:
+    def load(self) -> Any:
         return self.rows
 
     @property
-    def resident(self) -> Rows:
-        return self.rows
+    def resident(self) -> Any:
+        return self.load()
 
     def subset(self, index: np.ndarray) -> Local:
         if isinstance(self.rows, np.memmap):  # a file of `kept`, larger than memory may be
@@ -180,7 +183,7 @@ class Encoded(_Over):
     def __len__(self) -> int:
         return len(self.base)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return self._made(self.base.take(index), index)
 
     def subset(self, index: np.ndarray) -> Encoded:
@@ -223,7 +226,7 @@ class _Subset(_Over):
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return self.base.take(self.index[index])
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
@@ -236,7 +239,7 @@ def in_file(shape: Shape, dtype: np.dtype) -> np.ndarray:
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def first_bad_row(block: Rows) -> tuple[int, int] | None:
+def first_bad_row(block: Objects) -> tuple[int, int] | None:
     """Return the first row that is not finite and how many there are, None if all are finite."""
     values = block.data if sparse.issparse(block) else np.asarray(block)
     if values.dtype.kind != "f" or np.isfinite(values).all():

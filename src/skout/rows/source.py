@@ -18,25 +18,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from .._numerics.arrays import float_dtype, row_slices, unique
 from .._numerics.objects import to_device
-from .._numerics.types import (
-    Array,
-    DType,
-    Index,
-    Objects,
-    Rows,
-    Shape,
-    TorchDevice,
-    Weights,
-)
-from .._numerics.typing import Estimator
+from .._numerics.typing import Array, DType, Estimator, Index, Objects, Rows, Shape, TorchDevice
 from .._numerics.validation import check_number
 
+#: What a reduction makes of a block of rows, and of all of them.
+Term = TypeVar("Term")
+#: What lies beside the rows: a source or an array of as many rows, or nothing.
+Beside: TypeAlias = Objects | None
 #: Of a `Survey`: positions of rows, or a reduction and what lies beside the rows.
 Request: TypeAlias = np.ndarray | tuple[Any, ...]
 
@@ -53,7 +47,7 @@ class Place:
         self.device = device
         self.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
 
-    def moved(self, array: Array, dtype: DType | None = None) -> Rows:
+    def moved(self, array: Array, dtype: DType | None = None) -> Array:
         """Return an array as a tensor on the device."""
         return to_device(np.ascontiguousarray(array), self.device, dtype or self.dtype)
 
@@ -73,7 +67,7 @@ class RowMap(ABC):
     width: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Rows, out: np.ndarray | None = None) -> Rows:
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Array:
         """Return the results of a block, shape (b, ...), which may be written into `out`."""
 
     def most_rows(self, n: int) -> int | None:
@@ -89,7 +83,7 @@ class RowMap(ABC):
         return
 
 
-class Reduction(ABC):
+class Reduction(ABC, Generic[Term]):
     """A sum over all rows: one term per block of rows, added up in the order of the rows.
 
     A term may be of any type. `combine` adds two of them and may write into `total`.
@@ -101,14 +95,19 @@ class Reduction(ABC):
     pieces: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Rows, *beside: Objects) -> Rows:
-        """Return the term of a block: its rows, then the targets, weights, ... of these rows."""
+    def __call__(self, *block: Any, **_: Any) -> Term:
+        """Return the term of a block: its rows, then the targets, weights, ... of these rows.
 
-    def combine(self, total: Array, part: Array) -> Array:
+        A subclass has parameters for those that it takes; no keywords are given.
+        """
+
+    def combine(self, total: Term | None, part: Term) -> Term:
         """Return total + part; total is None at the first block."""
-        return part if total is None else total + part
+        both: Any = total
+        sums: Term = part if total is None else both + part
+        return sums
 
-    def finish(self, total: Array) -> Array:
+    def finish(self, total: Term) -> Term:
         """Return the result of the pass, in the memory of this process."""
         return total
 
@@ -116,7 +115,7 @@ class Reduction(ABC):
         """Return the largest block of n rows, if something besides memory limits it."""
         return None
 
-    def on(self, place: Place) -> Reduction | None:
+    def on(self, place: Place) -> Reduction[Term] | None:
         """Return the same sum over tensors on a device; None if it runs on the host only."""
         return None
 
@@ -124,11 +123,11 @@ class Reduction(ABC):
 class Progress:
     """How far a pass has come. A subclass may store that, to resume the pass later."""
 
-    def begin(self, blocks: list[slice]) -> tuple[int, Array]:
+    def begin(self, blocks: list[slice]) -> tuple[int, Any]:
         """Return how many blocks are done already, and the sum over them."""
         return 0, None
 
-    def advance(self, done: int, total: Array) -> None:
+    def advance(self, done: int, total: object) -> None:
         """Record the sum over the first blocks; called after each block."""
 
 
@@ -142,19 +141,19 @@ class Survey:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._requests: list[Request] = []
-        self._results: list[Array] = []
+        self._results: list[Any] = []
 
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.source)
 
-    def take(self, index: np.ndarray) -> Callable[[], Array]:
+    def take(self, index: np.ndarray) -> Callable[[], Rows]:
         """Request the rows at these positions, in their order."""
         number = len(self._requests)
         self._requests.append(index)
         return lambda: self._results[number]
 
-    def reduce(self, reduction: Reduction, *beside: Objects) -> Array:
+    def reduce(self, reduction: Reduction[Term], *beside: Beside) -> Callable[[], Term]:
         """Request a sum over all rows."""
         number = len(self._requests)
         self._requests.append((reduction, *beside))
@@ -179,37 +178,38 @@ class _MappedSurvey(Survey):
     def __init__(self, whole: Survey, function: Callable[[Rows], Rows]) -> None:
         self.source, self.whole, self.function = whole.source, whole, function
 
-    def take(self, index: np.ndarray) -> Callable[[], Array]:
+    def take(self, index: np.ndarray) -> Callable[[], Rows]:
         rows = self.whole.take(index)
         return lambda: self.function(rows())
 
-    def reduce(self, reduction: Reduction, *beside: Objects) -> Array:
+    def reduce(self, reduction: Reduction[Term], *beside: Beside) -> Callable[[], Term]:
         return self.whole.reduce(_MappedReduction(reduction, self.function), *beside)
 
 
-class _MappedReduction(Reduction):
+class _MappedReduction(Reduction[Term]):
     """A sum over function(rows); it must be picklable."""
 
-    def __init__(self, base: Reduction, function: Callable[[Rows], Rows]) -> None:
+    def __init__(self, base: Reduction[Term], function: Callable[[Rows], Rows]) -> None:
         self.base, self.function, self.width = base, function, base.width
 
-    def __call__(self, rows: Rows, *beside: Objects) -> Rows:
+    def __call__(self, rows: Rows, *beside: Beside) -> Term:
         return self.base(self.function(rows), *beside)
 
-    def combine(self, total: Array, part: Array) -> Array:
+    def combine(self, total: Term | None, part: Term) -> Term:
         return self.base.combine(total, part)
 
-    def finish(self, total: Array) -> Array:
+    def finish(self, total: Term) -> Term:
         return self.base.finish(total)
 
-    def on(self, place: Place) -> Reduction | None:
+    def on(self, place: Place) -> Reduction[Term] | None:
         base = self.base.on(place)
         return None if base is None else _MappedReduction(base, self.function)
 
 
 def part_of(rows: Rows, name: str) -> Rows:
     """Return a part of the rows, or the rows themselves if they have no part of that name."""
-    return getattr(rows, name, rows)
+    part: Rows = getattr(rows, name, rows)
+    return part
 
 
 class Source(ABC):
@@ -229,10 +229,10 @@ class Source(ABC):
     #: whether the rows are an array in memory
     is_array: bool = False
     #: the torch device that passes run on, None for the host
-    device: TorchDevice = None
+    device: TorchDevice | None = None
     #: where rows cannot be read at any position: a sample, with its weights, to take widths and
     #: landmarks from
-    pool: tuple[Source, Weights] | None = None
+    pool: tuple[Source, Array | None] | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -252,7 +252,8 @@ class Source(ABC):
 
     @property
     def dtype(self) -> np.dtype:
-        return getattr(self.like, "dtype", np.dtype(object))
+        dtype: np.dtype = getattr(self.like, "dtype", np.dtype(object))
+        return dtype
 
     @property
     def precision(self) -> np.dtype:
@@ -260,13 +261,13 @@ class Source(ABC):
         return float_dtype(self.like)
 
     @abstractmethod
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         """Return the rows of a slice, or at positions in any order, in memory."""
 
-    def __getitem__(self, index: Index) -> Rows:
+    def __getitem__(self, index: Index) -> Any:
         return self.take(index)
 
-    def load(self) -> Rows:
+    def load(self) -> Any:
         """Return all rows, in the memory of the host."""
         return self.take(slice(0, len(self)))
 
@@ -274,7 +275,7 @@ class Source(ABC):
         """Return a source of the same rows that holds them in the memory of the host."""
         raise TypeError(f"{self.name} cannot be held in memory.")
 
-    def load_for(self, part: Estimator) -> Rows:
+    def load_for(self, part: object) -> Any:
         """Return all rows on the host; a tensor on its device for a part that `takes_tensors`."""
         return self.load()
 
@@ -283,12 +284,12 @@ class Source(ABC):
         return self, beside
 
     @property
-    def resident(self) -> Rows:
+    def resident(self) -> Any:
         """All rows if they are in memory, else None: for shortcuts that need all of them."""
         return None
 
     @abstractmethod
-    def then(self, function: Callable[[Rows], Rows], like: Rows = None) -> Source:
+    def then(self, function: Callable[[Rows], Rows], like: Rows | None = None) -> Source:
         """Return function(rows) as a source, computed block by block when it is read.
 
         `like` is an empty slice of the result; without it, one row is computed to find its type.
@@ -302,7 +303,7 @@ class Source(ABC):
         """Return the rows in another order, or None where that makes passes slower."""
         return None
 
-    def first_rows(self, n: int) -> Rows:
+    def first_rows(self, n: int) -> Any:
         """Return the first n rows, or all of them if they are in memory."""
         return self.take(slice(0, n)) if self.resident is None else self.resident
 
@@ -340,17 +341,17 @@ class Source(ABC):
     @abstractmethod
     def reduce(
         self,
-        reduction: Reduction,
-        *beside: Objects,
+        reduction: Reduction[Term],
+        *beside: Beside,
         progress: Progress | None = None,
         n_jobs: int | None = None,
-    ) -> Array:
+    ) -> Term:
         """Return the sum of reduction(rows, *beside) over blocks of rows, finished.
 
         `beside` are sources or arrays of n rows, or None: targets, weights.
         """
 
-    def _served(self, requests: Sequence[Request]) -> list[Array]:
+    def _served(self, requests: Sequence[Request]) -> list[Any]:
         return [self.reduce(*r) if isinstance(r, tuple) else self.take(r) for r in requests]
 
     def collect(
@@ -389,7 +390,7 @@ class Source(ABC):
         """Return size and modification time of the files that rows are read from, if any."""
         return ""
 
-    def check_sketch(self, sketch: Estimator) -> None:
+    def check_sketch(self, sketch: Estimator | None) -> None:
         """Raise if a sketch needs rows at positions that this source cannot read."""
         return
 
@@ -476,5 +477,5 @@ def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     fit = most_bytes // max(1, row_bytes)
     most = max(1, min(most_rows, limit or most_rows, fit, max(fit // 2, _LONG)))
     n_blocks = max(1, math.ceil(n / most))
-    unit = 2 ** (n_blocks.bit_length() // 2)
+    unit = 1 << (n_blocks.bit_length() // 2)
     return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._numerics.arrays import n_rows, take
+from .._numerics.arrays import Taken, n_rows, take
 from .._numerics.objects import Rows, stack
-from .._numerics.types import Index, Matrix, Objects
+from .._numerics.typing import Index, Objects
+
+#: The columns of a block: (X, y) or (X, y, weight).
+Block: TypeAlias = tuple[Any, ...]
 
 
-def join(parts: Sequence[Matrix]) -> Matrix:
+def join(parts: Sequence[Taken]) -> Taken:
     """Return the rows of several blocks, which are arrays, CSR matrices, Rows or lists, as one."""
     if len(parts) == 1:
         return parts[0]
-    if all(isinstance(part, list | tuple) for part in parts):
-        return list(chain.from_iterable(parts))
-    if len({type(part) for part in parts}) > 1:  # packed bits, where a block has no counts
-        parts = [np.asarray(part) if isinstance(part, Rows) else part for part in parts]
-    return stack(parts)
+    blocks: list[Any] = list(parts)
+    if all(isinstance(block, list | tuple) for block in blocks):
+        blocks = [list(chain.from_iterable(blocks))]
+    elif len({type(block) for block in blocks}) > 1:  # packed bits, where a block has no counts
+        blocks = [np.asarray(block) if isinstance(block, Rows) else block for block in blocks]
+    joined: Taken = blocks[0] if len(blocks) == 1 else stack(blocks)
+    return joined
 
 
 class Reservoir:
@@ -36,9 +42,9 @@ class Reservoir:
         self._rng = rng
         self._mark = np.inf  # no row with a larger key can stay
         self._keys = np.empty(0)
-        self._parts: list[tuple[Matrix, ...]] = []
+        self._parts: list[Block] = []
 
-    def add(self, block: tuple[Matrix, ...]) -> None:
+    def add(self, block: Block) -> None:
         """Sample from one more block, a tuple of columns of equal length."""
         b = n_rows(block[0])
         keys = self._rng.random(b)
@@ -50,7 +56,7 @@ class Reservoir:
         if len(self._keys) > 2 * self.size:
             self._prune()
 
-    def columns(self) -> tuple[Matrix, ...]:
+    def columns(self) -> Block:
         """Return the sample: each column of the blocks, in the order of the rows."""
         self._prune()
         return self._parts[0]
@@ -73,15 +79,15 @@ class Stream:
     `begin` returns an iterator of blocks, each a tuple of columns of equal length.
     """
 
-    def __init__(self, begin: Callable[[], Iterator[tuple[Matrix, ...]]], n: int) -> None:
+    def __init__(self, begin: Callable[[], Iterator[Block]], n: int) -> None:
         self._begin = begin
         self.n = n
-        self._iterator: Iterator[tuple[Matrix, ...]] = iter(())
-        self._block: tuple[Matrix, ...] | None = None
+        self._iterator: Iterator[Block] = iter(())
+        self._block: Block | None = None
         self._start = self._stop = 0  # rows of the block
-        self._last: tuple[np.ndarray, tuple[Matrix, ...]] | None = None
+        self._last: tuple[np.ndarray, Block] | None = None
 
-    def read(self, index: np.ndarray) -> tuple[Matrix, ...]:
+    def read(self, index: np.ndarray) -> Block:
         """Return the columns at increasing positions."""
         if self._last is None or not np.array_equal(self._last[0], index):
             self._last = index, self._forward(index)
@@ -89,7 +95,7 @@ class Stream:
                 self._check_end()
         return self._last[1]
 
-    def _forward(self, index: np.ndarray) -> tuple[Matrix, ...]:
+    def _forward(self, index: np.ndarray) -> Block:
         """Read on to increasing positions; begin again if the stream is already beyond them."""
         if self._block is None or index[0] < self._start:
             self._iterator, self._block = self._begin(), None
@@ -130,22 +136,23 @@ class Column:
     is_sequential = True
     takes_positions = True
 
-    def __init__(self, stream: Stream, number: int, head: Matrix) -> None:
+    def __init__(self, stream: Stream, number: int, head: Objects) -> None:
         self.head = head
         self.dtype = getattr(head, "dtype", np.dtype(object))
         self.shape = (stream.n, *getattr(head, "shape", (1,))[1:])
         self._stream, self._number = stream, number
 
-    def __getitem__(self, index: Index) -> Matrix:
+    def __getitem__(self, index: Index) -> Objects:
         if isinstance(index, slice):
             index = np.arange(*index.indices(self.shape[0]))
         positions = np.asarray(index)
         if len(positions) == 0:
             return take(self.head, slice(0))
-        return self._stream.read(positions)[self._number]
+        rows: Objects = self._stream.read(positions)[self._number]
+        return rows
 
 
-def _within(column: Objects, index: np.ndarray) -> Matrix:
+def _within(column: Taken, index: np.ndarray) -> Taken:
     """Return rows at increasing positions; as a slice where they follow each other."""
     if index[-1] - index[0] == len(index) - 1:
         return take(column, slice(int(index[0]), int(index[-1]) + 1))

@@ -11,60 +11,72 @@ import copy
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
 from .._numerics.threads import single_thread
-from .._numerics.types import Array, Objects, Rows
-from .source import Reduction
+from .._numerics.typing import Array, Shape
+from .source import Reduction, Term
 
-#: A task of dask, or a lazy dask array: dask carries no types.
-Delayed: TypeAlias = Any
+Result = TypeVar("Result")
 # Parts that are summed in one task.
 _FAN_IN = 8
 
 
-def has_graph(objects: Objects) -> bool:
+class Delayed(Protocol):
+    """What is used of a task of dask, or of a lazy dask array."""
+
+    chunks: tuple[tuple[float, ...], ...]
+    shape: Shape
+    dtype: np.dtype
+
+    def compute(self) -> Any: ...
+    def to_delayed(self) -> Any: ...
+
+
+def has_graph(objects: object) -> TypeGuard[Any]:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
     if isinstance(objects, list | tuple):
         return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
     return hasattr(type(objects), "__dask_graph__")
 
 
-def alone(function: Callable[..., Array]) -> Callable[..., Array]:
+def alone(function: Callable[..., Result]) -> Callable[..., Result]:
     """Let a task use one thread: other tasks use the other cores."""
 
     @functools.wraps(function)
-    def run(*args: Delayed, **keywords: Delayed) -> Array:
+    def run(*args: object, **keywords: object) -> Result:
         with single_thread():
             return function(*args, **keywords)
 
     return run
 
 
-def _combined(parts: Sequence[Rows], reduction: Reduction) -> Array:
+def _combined(parts: Sequence[Term], reduction: Reduction[Term]) -> Term:
     total = copy.deepcopy(parts[0])  # what a task was given must stay as it is
     for part in parts[1:]:
         total = reduction.combine(total, part)
     return total
 
 
-def task(function: Callable[..., Array], *args: Delayed, **keywords: Delayed) -> Delayed:
+def task(function: Callable[..., Any], *args: object, **keywords: object) -> Delayed:
     """Return function(*args) as a task, which may depend on others."""
     import dask
 
-    return dask.delayed(function, pure=False)(*args, **keywords)
+    delayed: Delayed = dask.delayed(function, pure=False)(*args, **keywords)
+    return delayed
 
 
 def broadcast(thing: object) -> Delayed:
     """Return something that many tasks need as one node of a graph, which travels once."""
     import dask
 
-    return dask.delayed(thing, pure=False, traverse=False)
+    node: Delayed = dask.delayed(thing, pure=False, traverse=False)
+    return node
 
 
-def tree(parts: list[Delayed], reduction: Reduction) -> Delayed:
+def tree(parts: list[Delayed], reduction: Reduction[Term]) -> Delayed:
     """Return the task that combines parts in their order, a few at a time."""
     while len(parts) > 1:
         parts = [
@@ -85,17 +97,18 @@ def from_blocks(
     arrays = [da.from_delayed(block, (np.nan, *tail), dtype, meta) for block in blocks]
     whole = da.concatenate(arrays, allow_unknown_chunksizes=True)
     chunks = (tuple(sizes), *((size,) for size in tail))
-    return da.Array(whole.dask, whole.name, chunks, dtype, meta)
+    array: Delayed = da.Array(whole.dask, whole.name, chunks, dtype, meta)
+    return array
 
 
-def blocks_of(array: Delayed) -> tuple[list[Delayed], Sequence[float]]:
+def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
     """Return the blocks of a dask array, or an array as one block, and their sizes."""
     if not has_graph(array):
         return [array], [len(array)]
     return list(array.to_delayed().ravel()), array.chunks[0]
 
 
-def by_blocks(function: Callable[..., Array], *args: Delayed) -> Delayed:
+def by_blocks(function: Callable[..., Array], *args: Delayed | Array) -> Delayed | Array:
     """Return the matrix function(*args), block by block of the arguments that lie on a cluster.
 
     The blocks of these must be those of the first; others are given to each call.
@@ -104,7 +117,7 @@ def by_blocks(function: Callable[..., Array], *args: Delayed) -> Delayed:
     if not lazy:
         return function(*args)
 
-    def at(i: int) -> list[Array]:
+    def at(i: int) -> list[Any]:
         return [blocks_of(arg)[0][i] if has_graph(arg) else arg for arg in args]
 
     sizes = lazy[0].chunks[0]
@@ -113,12 +126,12 @@ def by_blocks(function: Callable[..., Array], *args: Delayed) -> Delayed:
     return from_blocks(blocks, sizes, function(*none).shape[1:], np.dtype(np.float64))
 
 
-def as_lazy_as(result: Delayed, array: Delayed) -> Delayed:
+def as_lazy_as(result: Delayed, array: object) -> Delayed | Array:
     """Return a lazy dask array; compute it if X, which it was made from, is an array in memory."""
     return result if has_graph(array) else result.compute()
 
 
-def compute(tasks: list[Delayed]) -> list[Array]:
+def compute(tasks: Sequence[Delayed]) -> list[Any]:
     """Return the results of tasks, all in one computation."""
     import dask
 
@@ -126,10 +139,13 @@ def compute(tasks: list[Delayed]) -> list[Array]:
         return list(dask.compute(*tasks))
 
 
-def quiet() -> Delayed:
+def quiet() -> contextlib.AbstractContextManager[object]:
     """Silence dask's warning of large graphs: the model is in the graph once, by intention."""
     import dask
 
     if "distributed" not in sys.modules:  # too early: its defaults would be undone
         return contextlib.nullcontext()
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
+    threshold: contextlib.AbstractContextManager[object] = dask.config.set(
+        {"distributed.admin.large-graph-warning-threshold": "10GB"}
+    )
+    return threshold

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._numerics.arrays import namespace
-from .._numerics.types import Array
+from .._numerics.typing import Array
 
 Product = Callable[[Array], Array]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
@@ -81,9 +81,10 @@ def refined(
     precondition: Product,  # r -> M^-1 r, symmetric and positive
     *,
     tol: float,  # relative residual to reach, in every column
-    spread: Array = None,  # (q,): residuals are relative to it where it is less than the norm of b
+    spread: Array
+    | None = None,  # (q,): residuals are relative to it where it is less than the norm of b
     max_iter: int,
-    start: Array = None,  # where to begin, such as the solution of a similar system
+    start: Array | None = None,  # where to begin, such as the solution of a similar system
     progress: Callable[[Run, CGState], None] | None = None,  # stores them after each step
     resumed: tuple[Run, CGState] | None = None,  # what `progress` got, to go on from there
     plain: bool = False,  # measure residuals by their Euclidean norm, not by r'M^-1 r
@@ -152,14 +153,14 @@ def _first(r: Array, precondition: Product, last: CGState | None) -> CGState:
     return CGState(0.0 * r, r, p, (r * z).sum(0))
 
 
-def _begun(exact: Product, b: Array, start: Array) -> Run:
+def _begun(exact: Product, b: Array, start: Array | None) -> Run:
     if start is None:
         return Run(0.0 * b, b, 1.0)
     return Run(start, b - exact(start), 1.0, checks=1)
 
 
 def _corrected(
-    run: Run, state: CGState, products: list[Product], b: Array, measure: Product
+    run: Run, state: CGState, products: list[Product], b: Array, measure: Callable[[Array], float]
 ) -> Run:
     """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
     x = run.x + state.x

@@ -17,13 +17,14 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas
-from .._numerics.types import Array
+from .._numerics.typing import Array
 from ..losses import Curvature, Loss
 from .newton import newton_direction
 from .problem import ConvexProblem
@@ -76,7 +77,7 @@ class Solution:
     dual: float = 0.0  # no loss is negative
     floor: float = 0.0
     n_iter: int = 0
-    F: Array = None
+    F: Any = None
 
     @property
     def gap(self) -> float:

@@ -21,7 +21,7 @@ from .._numerics.arrays import (
     zeros,
 )
 from .._numerics.linalg import positive_solver
-from .._numerics.types import Array
+from .._numerics.typing import Array
 from ..losses import Curvature
 from .cg import CGState, conjugate_gradients
 from .problem import ConvexProblem

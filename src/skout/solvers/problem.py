@@ -13,11 +13,12 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
-from .._numerics.types import Array
+from .._numerics.typing import Array, Ints
 from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
@@ -95,7 +96,7 @@ class OutputPart:
     """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
 
     whole: ConvexProblem
-    columns: Array
+    columns: slice | Ints
     rows: np.ndarray | None = None
 
     def problem(
@@ -115,7 +116,8 @@ class OutputPart:
         part = self.whole.take(rows)
         loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
         if levels.size > 1:  # one for each output
-            loss = type(loss)(levels[self.columns])
+            kind: Any = type(loss)
+            loss = kind(levels[self.columns])
         return replace(part, Y=part.Y[:, positions(self.columns, part.Y)], loss=loss)
 
     def of(self, rows: Source) -> Source:

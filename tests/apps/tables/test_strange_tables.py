@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skout import TableEncoder
+from skout import TableEncoder, Tuned
 from skout.apps.cli.looking import look_at_table
 from skout.apps.tables.dates import parse_dates
 from skout.apps.tables.files import Reading, open_table
@@ -64,6 +64,23 @@ NUMBERS = {
         [*["12", "7", "9"] * 5, "n.d.", "N.A.", "-"],
         [*[12, 7, 9] * 5, *[NAN] * 3],
     ),
+    "units of two words": (["55 sq ft", "1,200 sq ft", "80 sq ft"], [55, 1200, 80]),
+    "units in other letters": (["289 руб.", "35 руб.", "1 200 руб."], [289, 35, 1200]),
+    "one and several": (["1 bath", "2.5 baths", "3 baths"], [1, 2.5, 3]),
+    "percent of something": (["14.8% ABV", "12% ABV", "5.5% ABV"], [14.8, 12, 5.5]),
+    "stars": (["4.5 out of 5 stars", "3 out of 5 stars"], [4.5, 3]),
+    "south and north": (["65.5 S", "12.25 N", "0.5 S"], [-65.5, 12.25, -0.5]),
+    "laps": (["2:14.500", "1:03.250", "59:10.0"], [2 + 14.5 / 60, 1 + 3.25 / 60, 59 + 10 / 60]),
+    "spans of ISO": (["PT1H20M", "PT45M30S", "PT2H"], [80, 45.5, 120]),
+    "spans of pandas": (["4 days 03:30:00", "0 days 00:45:00"], [4 * 1440 + 210, 45]),
+    "years and ranges": (
+        ["1907–09", "about 1910", *map(str, range(1850, 1862))],
+        [1908, 1910, *range(1850, 1862)],
+    ),
+    "a word for all the others": (
+        [*map(str, range(101, 113)), *["NV"] * 8],
+        [*range(101, 113), *[NAN] * 8],
+    ),
     "serial dates of Excel": (["44197", "44228", "44256"], [44197, 44228, 44256]),
 }
 
@@ -88,6 +105,10 @@ DATES = {
     "German": (["3. März 2023", "24. Mai 2022"], ["2023-03-03", "2022-05-24"]),
     "Spanish": (["1 de mayo de 2024", "5 de enero de 2023"], ["2024-05-01", "2023-01-05"]),
     "Japanese": (["2024年5月1日", "2023年12月31日"], ["2024-05-01", "2023-12-31"]),
+    "SAS": (["15MAY2022", "03JAN2016"], ["2022-05-15", "2016-01-03"]),
+    "months of years in two digits": (["Dec-13", "Jan-20"], ["2013-12-01", "2020-01-01"]),
+    "logs": (["[08/Mar/2021:05:06:00 +0000]", "[9/Apr/2021:05:06:00 +0000]"], ["2021-03-08"]),
+    "date of Unix": (["Mon Mar 08 05:06:00 +0000 2021", "Tue Apr 6 01:02:03 2021"], ["2021-03-08"]),
     "zones": (["2024-05-01T23:30:00-05:00", "2024-05-02 10:00 CEST"], ["2024-05-02"] * 2),
     "ranges beside days": (["2/1/2011-3/15/2011", "1/11/2012"], ["2011-02-01", "2012-01-11"]),
     "ranges in words": (["3 May 2020 to 5 May 2020", "7 May 2020"], ["2020-05-03", "2020-05-07"]),
@@ -102,6 +123,46 @@ def test_dates_of_the_world(name):
     assert look_at("x", column(cells, 8)).kind == "date"
     read = parse_dates(cells)[: len(days)].astype("datetime64[D]")
     assert read.astype(str).tolist() == days
+
+
+# name of the column: (cells, kind)
+NAMES = {
+    "nace": (["25.30", "10.71", "47.10", "62.01"], "category"),
+    "zip_code": (["90210", "10001", "60614"], "category"),
+    "customerId": (["17", "23", "5"], "category"),
+    "version": (["3.9", "3.10", "3.11"], "category"),
+    "cases": (["17", "23", "5"], "number"),
+    "goods": (["01.11", "25.30", "47.11"], "category"),  # a 0 before another digit
+    "age": (["18-24", "25-34", "35-44", "65+"], "category"),
+    "staff": (["1", "2-5", "6-10", "0", "1"], "category"),
+    "browser": (["A/5 (X11; Linux)", "A/5 (NT 10; Win64)", "B/4 (X11; Linux)"], "category"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_that_are_names(name):
+    cells, kind = NAMES[name]
+    assert look_at(name, column(cells, 8)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("Belegnr.", [f"51002{i * 37 % 100:02d}" for i in range(40)]),
+        ("ean", [str(8 * 10**12 + i * i) for i in range(40)]),
+        ("contact", [f"+49 159 45{i:02d}670" for i in range(40)]),
+        ("item_id", [str(79 * 10**6 + 7 * (i // 2 * 11 % 40)) for i in range(40)]),
+    ],
+)
+def test_ids_by_name_or_by_their_digits(name, cells):
+    assert look_at(name, column(cells, 1)).kind == "id"
+
+
+def test_ids_in_a_frame_of_numbers_are_no_inputs():
+    rng = np.random.default_rng(0)
+    X = {"id": rng.permutation(60).astype(float), "size": rng.standard_normal(60)}
+    model = Tuned("numbers", budget="1 fits", random_state=0).fit(X, X["size"])
+    assert model.encoder_.left_out_ == {"id": "a value a row"}
 
 
 def test_ranges_of_dates_are_counted_once():
@@ -301,3 +362,40 @@ def test_a_strict_reading_refuses_short_rows(tmp_path):
         assert sum(map(len, table.parts([], table.names))) == len(ROWS) + 1
     with pytest.raises(ValueError, match=r"row 21 \(line 22\), which has 2. Mend these rows"):
         list(table.parts([], table.names, Reading(strict=True)))
+
+
+HEAD = "name,age,size\n"
+MESSY = {
+    "keys of Qualtrics": (
+        HEAD + 'What?,How old?,How tall?\n"{""ImportId"":""a""}","{""ImportId"":""b""}",'
+        '"{""ImportId"":""c""}"\n',
+        "",
+        "utf-8",
+    ),
+    "questions below the header": (HEAD + "What?,How old?,How tall?\n", "", "utf-8"),
+    "remarks and totals below": (HEAD, "Total,99,\nSource: the ministry,,\n* estimated\n", "utf-8"),
+    "Japanese": ("name,age,りんごとみかん\n", "", "shift_jis"),
+    "Russian": ("name,age,размер участка\n", "", "cp1251"),
+    "Korean": ("name,age,사과와 배\n", "", "euc_kr"),
+    "German": ("name,age,Größe\n", "", "cp1252"),
+}
+
+
+@pytest.mark.parametrize("name", MESSY)
+def test_files_with_more_than_a_table(name, tmp_path):
+    above, below, encoding = MESSY[name]
+    rows = "".join(f"{'abcd'[i % 4]},{20 + i},{100 + 3 * i}\n" for i in range(12))
+    path = tmp_path / "t.csv"
+    path.write_bytes((above + rows + below).encode(encoding))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        looks = look_at_table(open_table(path))
+    assert [look["kind"] for look in looks] == ["category", "number", "number"]
+    assert [look["different"] for look in looks] == [4, 12, 12]
+    assert looks[2]["column"] == above.partition("\n")[0].split(",")[2]
+
+
+def test_objects_in_json_lines_become_columns(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a": 1, "b": {"c": "x", "d": {"e": 2}}}\n' * 2)
+    assert open_table(path).names == ["a", "b.c", "b.d.e"]

@@ -94,7 +94,7 @@ def print_looks(looks: list[dict[str, Any]]) -> None:
         kind = f"target: {kind}" if look["note"] == "target" else kind
         example = " ".join(look["example"].split())
         lines.add_row(
-            look["column"][:_NAME],
+            look["column"][:_NAME] or "(no name)",
             kind,
             f"{look['missing']:,}",
             f"{look['different']:,}",

@@ -25,6 +25,7 @@ _TIME = (
 )
 _NAMED = rf"(?P<name>{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})[a-zéèû]*\.?"
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
+_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?: (?P<zone>[+-]\d{4}|[a-z]{3}))?"
 _BASIC = r"(?P<year>(?:1[6-9]|2[0-2])\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
 _FORMS = [
     re.compile(rf"\s*{form}{_TIME}\s*", re.IGNORECASE)
@@ -39,8 +40,16 @@ _FORMS = [
         r"(?P<year>(?:1[6-9]|2[0-2])\d\d)-(?P<month>0[1-9]|1[0-2])",
         r"(?P<year>\d{4})[ -]?Q(?P<quarter>[1-4])",
         r"Q(?P<quarter>[1-4])[ -]?(?P<year>\d{4})",
+        rf"{_NAMED}(?:-|\s?['’])(?P<year>\d{{2}})",  # Dec-13, Dec '13
+        rf"(?P<day>\d{{1,2}}){_NAMED}(?P<year>\d{{4}})",
         r"(?P<year>\d{4})年(?P<month>\d{1,2})月(?P<day>\d{1,2})日",
         _BASIC,
+    )
+] + [  # with a time that is not at the end, or not behind a space: of logs, and of `date`
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"\[?(?P<day>\d{{1,2}})/{_NAMED}/(?P<year>\d{{4}}):{_CLOCK}\]?",
+        rf"{_WEEKDAY}{_NAMED} +(?P<day>\d{{1,2}}) {_CLOCK} (?P<year>\d{{4}})",
     )
 ]
 # Two digits are a year from here on of the last century.

@@ -57,21 +57,52 @@ _FEW_CELLS, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 3, 10, 0.7
 _LETTERS = 30
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
+_WORD = re.compile(r"\S*[^\W\d_]\S*").findall
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
 # A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
-_PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
+_PADDED = re.compile(r"\s*0(\d+|[1-9]\d*\.\d+)\s*", re.ASCII).fullmatch
 _CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]{1,12}", re.ASCII | re.IGNORECASE).fullmatch
 # Letters and signs of SMILES; half of the cells must have signs that words have not; most cells
 # that RDKit parses.
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$%/\\.:*~]{1,1000}", re.ASCII).fullmatch
 _SMILES_SIGNS = re.compile(r"[=#]|[A-Za-z\]]\(|[cnosCNO]\d|\[.*\]").search
 _MOST_MOLECULES = 100
+# The words of a name: customerId, customer_id.
+_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Za-z][a-z]*\d*|\d+").findall
 # Names of columns that number the rows, and words at the end of names that may.
 _ROW_NUMBERS = (
     *("", "id", "idx", "index", "row", "rowid", "row_id", "rownames", "rowname", "row_names"),
     *("row.names", "...1", "unnamed: 0", "uid", "uuid", "guid"),
 )
-_IDS = ("id", "uid", "uuid", "guid", "key", "no", "nr")
+_IDS = {
+    *("id", "uid", "uuid", "guid", "isbn", "issn", "ean", "upc", "gtin", "sku", "ssn", "iban"),
+    *("phone", "telephone", "tel", "mobile", "fax"),
+}
+_MAY_BE_IDS = {"key", "no", "nr", "nbr", "num", "nummer"}  # or counts
+# And of names whose digits are no amounts: postal codes, classifications, versions.
+_CODES = {
+    *(
+        "code",
+        "codes",
+        "zip",
+        "zipcode",
+        "postcode",
+        "postal",
+        "plz",
+        "cp",
+        "fips",
+        "nace",
+        "naics",
+    ),
+    *("isic", "isco", "icd", "icd9", "icd10", "hs", "cpt", "atc", "version"),
+}
+# Whole numbers of so many digits, all of one width and all different, are names of rows; of those
+# in columns whose name says so, this share is different.
+_ID_DIGITS, _ID_SHARE = 10, 0.5
+# Seconds, and thousandths of them, from which on there are that many since 1970.
+_SECONDS = 1e9, 1e12
+# Besides one word for all the others, "free" among prices, this share of numbers at least.
+_SOME_NUMBERS = 0.1
 
 
 @dataclass
@@ -86,6 +117,9 @@ class Content:
     units: Counter[str] = field(default_factory=Counter)  # of numbers that are not plain
     decimals: Counter[str] = field(default_factory=Counter)  # of numbers that tell
     bounds: set[tuple[str, str]] = field(default_factory=set)  # digits, and on which side
+    ranges: int = 0  # of numbers, such as 3-4
+    values: set[str] = field(default_factory=set)  # some of the numbers
+    others: set[str] = field(default_factory=set)  # some of the cells that are no numbers
     codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
     dates: int = 0  # how many cells have the form of a date
     words: int = 0  # how many are neither plain numbers nor dates, nor stand for a missing value
@@ -119,6 +153,8 @@ class Content:
 
     def _add_plain(self, cells: Sequence[str]) -> None:
         self.plain += len(cells)
+        if len(self.values) <= _SOME_ROWS:
+            self.values |= set(cells)
         self.largest = max(self.largest, max((abs(float(cell)) for cell in cells), default=0.0))
         dots = [cell.strip().lstrip("+-") for cell in cells if "." in cell]
         self.decimals["."] += sum(d[-4:-3] != "." or d[0] == "0" or len(d) > 7 for d in dots)
@@ -132,11 +168,17 @@ class Content:
         if number is not None and (number.unit in self.units or len(self.units) < _MOST_WORDS):
             self.units[number.unit] += 1
             self.decimals[number.decimal] += 1
+            self.ranges += number.bound == "~" and number.amount is not None
+            if len(self.values) <= _SOME_ROWS:
+                self.values.add(number.digits or str(number.amount))
             if number.bound and len(self.bounds) < _MOST_WORDS:
                 self.bounds.add((number.digits, number.bound))
         else:
             number = None
-            self.unread += not is_unknown(word)
+            if not is_unknown(word):
+                self.unread += 1
+                if len(self.others) < 2:
+                    self.others.add(word.lower())
         is_counted = word in self.codes or len(self.codes) < _MOST_WORDS
         if (number is None or number.unit) and is_counted and _CODE(word):
             self.codes[word] += 1
@@ -151,9 +193,21 @@ class Content:
             return "date"
         alike = {"", self._unit, *FAMILIES.get(self._family, ())}
         readable = self.plain + sum(self.units[unit] for unit in alike)
+        # one word for all the others says no more than a gap does
+        has_one_word = (
+            readable + self.unread == filled
+            and readable >= _SOME_NUMBERS * filled
+            and len(self.values) > _SOME_ROWS
+            and len(self.others) == 1
+            and not any(map(str.isdigit, next(iter(self.others))))
+        )
+        is_mostly = bool(readable) and (readable >= _MOSTLY * filled or has_one_word)
         # "under 18" beside "18 or older" are categories: as numbers they would be the same
         two_sides = any((digits, "<") in self.bounds for digits, side in self.bounds if side == ">")
-        if readable and readable >= _MOSTLY * filled and not two_sides and not self._are_codes:
+        # "1", "2-5" and "6-10" are classes of numbers, and few
+        are_few = len(self.values) <= _SOME_ROWS
+        is_ranges = 2 * self.ranges > readable or (self.ranges > 0 and are_few)
+        if is_mostly and not (two_sides or is_ranges or self._are_codes):
             return "number"
         return "text" if self.dates or self.words or self.plain else "empty"
 
@@ -186,7 +240,8 @@ class Content:
         if len(units) < 2 or sum(units.values()) < _HALF * (self.plain + self.units.total()):
             return ""
         for name, family in FAMILIES.items():
-            if sum(units.get(unit, 0) for unit in family) >= _MOSTLY * sum(units.values()):
+            counts = [units[unit] for unit in family if unit in units]
+            if len(counts) > 1 and sum(counts) >= _MOSTLY * sum(units.values()):
                 return name
         return ""
 
@@ -247,12 +302,12 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     if values.dtype.kind == "M":
         return Look("date")
     if values.dtype.kind == "f":
-        return _number(name, filled, names_rows, writing_of(values))
+        return _number(name, filled, names_rows, writing_of(values), one_hot)
     cells, content = filled.tolist(), Content()
     content.add(cells, 1)
     if content.kind == "number":
         numbers = read_numbers(cells, content.writing).values
-        return _number(name, numbers, names_rows, content.writing)
+        return _number(name, numbers, names_rows, content.writing, one_hot)
     if content.kind == "date":
         return Look("date")
     if are_smiles(cells):
@@ -264,7 +319,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
         return Look("set", separator=separator)
     if different <= one_hot:
         return Look("category")
-    words = sum(len(cell.split()) for cell in cells) / len(cells)
+    words = sum(len(_WORD(cell)) for cell in cells) / len(cells)
     is_free = words >= _WORDS and different >= _DIFFERENT * len(cells)
     return Look("text" if is_free else "categories")
 
@@ -280,18 +335,32 @@ def writing_of(values: np.ndarray) -> Writing:
     return content.writing
 
 
-def _number(name: str, values: np.ndarray, names_rows: bool, writing: Writing) -> Look:
-    if names_rows and len(np.unique(values)) == len(values):
-        counts = bool(np.all(np.diff(values) == 1.0)) and values[0] in (0.0, 1.0)
-        whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
-        if counts or (whole and may_be_id(name)):
-            return Look("id", "a value a row")
+def _number(
+    name: str, values: np.ndarray, names_rows: bool, writing: Writing, one_hot: int
+) -> Look:
+    """Return what a column of numbers is: an id, names that are written as numbers, or numbers."""
+    different = np.unique(values)
+    is_whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
+    all_differ = names_rows and len(different) == len(values)
+    counts = all_differ and bool(np.all(np.diff(values) == 1.0)) and values[0] in (0.0, 1.0)
+    low, high = different[[0, -1]]
+    is_long = (
+        is_whole and low >= 10.0 ** (_ID_DIGITS - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
+    )
+    is_long &= not any(unit <= low and high < 2.0 * unit for unit in _SECONDS)
+    if counts or (all_differ and (is_long or (is_whole and may_be_id(name)))):
+        return Look("id", "a value a row")
+    is_id = is_whole and len(values) >= _SOME_ROWS and _last_word(name) in _IDS
+    if is_id and len(different) >= _ID_SHARE * len(values):
+        return Look("id", "by its name")
+    if is_id or (_last_word(name) not in _IDS and has_codes(name)):
+        return Look("category" if len(different) <= one_hot else "categories")
     return Look("number", writing=writing)
 
 
 def _are_keys(name: str, cells: Sequence[str]) -> bool:
     """Whether cells that are all different look like numbers, codes or keys."""
-    if any(len(cell.split()) > 1 for cell in cells):
+    if any(len(cell.split()) > 1 and ("." in cell or _WORD(cell)) for cell in cells):
         return may_be_id(name) and max(map(len, cells)) <= _LETTERS
     shapes = Counter(re.sub(r"[a-z]+", "a", re.sub(r"\d+", "0", cell.lower())) for cell in cells)
     has_digits = sum("0" in shape for shape in shapes.elements()) >= _MOSTLY * len(cells)
@@ -331,6 +400,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         counts = Counter(word for row in rows for word in row)
         if all(is_plain(word) for word in counts):  # decimals, dates, scores
             continue
+        if sum(word.count("(") != word.count(")") for word in counts) > _HALF * len(counts):
+            continue  # what it separates is a remark in brackets
         several = [row for row in rows if len(row) > 1]
         alone = {row[0] for row in rows if len(row) == 1}
         first = {row[0] for row in several}
@@ -364,14 +435,31 @@ def is_row_number(name: str) -> bool:
 
 def may_be_id(name: str) -> bool:
     """Whether a column of this name may have the names of rows: customerId, row_id."""
-    words = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
-    return is_row_number(name) or words[-1].lower() in _IDS
+    return is_row_number(name) or _last_word(name) in {*_IDS, *_MAY_BE_IDS}
+
+
+def has_codes(name: str) -> bool:
+    """Whether numbers in a column of this name are no amounts: ids, postal codes, versions."""
+    words = {word.lower() for word in _NAME_WORDS(name)}
+    return is_row_number(name) or _last_word(name) in _IDS or bool(words & _CODES)
+
+
+def _last_word(name: str) -> str:
+    """Return the last word of a name, "nr" of a German one such as Belegnr."""
+    word = (_NAME_WORDS(name) or [""])[-1].lower()
+    return "nr" if word.endswith(("nr", "nummer")) else word
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return (
+        ", ".join(
+            f"(no name){name}" if name[:2] in ("", " (") else name
+            for name in map(str, names[:most])
+        )
+        + more
+    )
 
 
 def no_column(name: str, names: Sequence[str]) -> str:

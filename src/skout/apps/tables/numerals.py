@@ -64,6 +64,8 @@ FAMILIES: dict[str, dict[str, float]] = {
     "kg": {"kg": 1, "g": 1e-3, "mg": 1e-6, "lb": 0.45359237, "oz": 0.028349523, "t": 1e3},
     "m": {"m": 1, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "in": 0.0254, "ft": 0.3048, "mi": 1609.344},
     "mb": {"mb": 1, "kb": 1e-3, "gb": 1e3, "tb": 1e6},
+    "latitude": {"n": 1, "s": -1},
+    "longitude": {"e": 1, "w": -1},
 }
 _BEFORE = (
     r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower) than|over|"
@@ -73,6 +75,12 @@ _BEFORE = (
 _AFTER = r"\+|\?|(?:or|and) (?:more|less|fewer|over|above|under|below|up|older|younger)|plus"
 # Letters that these begin with.
 _INITIALS = "abcdefghijklmnoprstuyzABCDEFGHIJKLMNOPRSTUYZ№"
+# A sign, or up to three words: "%", "kg", "m/s²", "% DV", "sq ft", "руб."
+_LETTERS = r"(?:[^\W\d_]|[°²³㎡㎥])"
+_UNIT = (
+    rf"[%‰{_MONEY}](?: [^\W\d_]{{1,11}})?|"
+    rf"{_LETTERS}(?:{_LETTERS}|[/.·]){{0,15}}[23]?(?: [^\W\d_]{{1,11}}\.?){{0,2}}?"
+)
 _NO_UNITS = ("e", "to", "or", "of", "and", "x")
 _LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|<|≤").search
 _ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
@@ -80,7 +88,7 @@ _CELL = re.compile(
     rf"(?P<before>{_BEFORE})?\s*(?:#|no\.|nr\.|№)?\s*(?P<sign>[+-])?\s?"
     rf"(?P<money>(?:us|a|c|nz|hk|r|s)?[{_MONEY}]|(?:{'|'.join(_CODES)})\.?)?\s?(?P<minus>-)?"
     r"(?P<digits>[.,]?\d[\d.,' ]*)(?P<exponent>e[+-]?\d+)?"
-    rf"\s?(?P<unit>[%‰{_MONEY}]|[a-zµμ°ω][a-zµμ°ω²³/]{{0,11}}\.?)??"
+    rf"(?P<ordinal>(?:st|nd|rd|th)(?![^\W\d_]))?\s?(?P<unit>{_UNIT})??"
     rf"\s?(?P<after>{_AFTER})?\s*(?:\([^()]*\)|\[[^\[\]]*\]|\*+|(?:±|\+/-)\s?[\d.,]+)?",
     re.IGNORECASE,
 ).fullmatch
@@ -95,9 +103,13 @@ _FORMS = {
 }
 # Two numbers of which the second is the most that there can be; hours and minutes; amounts of time
 # in several units; degrees with minutes; feet and inches. Each has a value by itself.
-_OF = re.compile(r"(\d+(?:[.,]\d+)?)\s*(?:out of|of|/)\s*(\d+)", re.A | re.I).fullmatch
+_OF = re.compile(
+    r"(\d+(?:[.,]\d+)?)\s*(?:out of|of|/)\s*(\d+)(?:\s+[a-z]+)?", re.A | re.I
+).fullmatch
 _CLOCK = re.compile(
-    r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([ap])?\.?(?:m\.?)?", re.A | re.I
+    r"(?:(\d+) days?,? \+?)?(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?)|(\.\d+))?"
+    r"\s*([ap])?\.?(?:m\.?)?",
+    re.A | re.I,
 ).fullmatch
 _TIMES = ("year", "month", "week", "day", "h", "min", "s")
 _SPAN = re.compile(
@@ -108,11 +120,21 @@ _SPAN = re.compile(
     ),
     re.A | re.I,
 ).fullmatch
+_ISO_SPAN = re.compile(
+    r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    re.A,
+).fullmatch
+# The first and the last number of a range.
+_RANGE = re.compile(
+    r"(\d+(?:\.\d+)?)(?:\s*[-–—]\s*|\s+to\s+)(\d+(?:\.\d+)?)(?:\s?([^\W\d_]{1,12}))?", re.I
+).fullmatch
 _DEGREES = re.compile(
     r"([NSEWO])?\s*([+-]?\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|deg)\s*(?:(\d{1,2}(?:[.,]\d+)?)\s*['′’]\s*)?"
     r"(?:(\d{1,2}(?:[.,]\d+)?)\s*(?:\"|″|''|”)\s*)?([NSEWO])?",
     re.I,
 ).fullmatch
+_DIRECTION = re.compile(r".*[°º].*[NSEWO]", re.I).fullmatch
 _FEET = re.compile(
     r"(\d)\s?(?:'|’|′|ft\.?|feet)\s?(\d{1,2}(?:\.\d+)?)\s?(?:\"|”|″|''|in\.?|inches)?", re.I
 ).fullmatch
@@ -196,13 +218,13 @@ def numeral(cell: str) -> Numeral | None:
     >>> numeral("< 1,234.5 mg")
     Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<', amount=None)
     >>> numeral("A12"), numeral("3 to 4")
-    (None, None)
+    (None, Numeral(digits='', sign='', exponent='', unit='', bound='~', amount=3.5))
     """
     if len(cell) > _LONGEST or _DIGIT(cell) is None:
         return None
     text = cell.strip() if cell.isascii() else cell.strip().translate(_TIDY)
     can_begin = not text[0].isalpha() or text[0] in _INITIALS
-    match = _CELL(text) if can_begin else None
+    match = _CELL(text) if can_begin and not _DIRECTION(text) else None
     if match is None:
         if text[0] == "(" and text[-1] == ")" and "(" not in text[1:]:  # as accountants write -5
             inner = numeral(text[1:-1])
@@ -213,21 +235,18 @@ def numeral(cell: str) -> Numeral | None:
     if not any(form(digits) for form in _FORMS.values()):
         return _measure(text)
     money, word = (match["money"] or "").lower().rstrip("."), (match["unit"] or "").rstrip(".")
+    word = word.removesuffix("s") if len(word) > 3 and word.lower() not in _SAME else word
     power = (
         _POWERS.get(word.lower()) or _UPPER_POWERS.get(word) or (6 if money and word == "m" else 0)
     )
-    unit = "" if power or _is_ordinal(word, digits) else _SAME.get(word.lower(), word.lower())
-    if (money and unit) or unit in _NO_UNITS or (power and match["exponent"]):
+    unit = "" if power else _SAME.get(word.lower(), word.lower())
+    is_no_unit = unit.partition(" ")[0] in _NO_UNITS and word != "E"  # east
+    if (money and unit) or is_no_unit or (power and match["exponent"]):
         return None
     exponent = match["exponent"] or (f"e{power}" if power else "")
     sign = match["sign"] or match["minus"] or ""
     currency = money[-1:] if money[-1:] in _MONEY else money  # US$ is $
     return Numeral(digits, sign, exponent, currency or unit, _bound(match))
-
-
-def _is_ordinal(word: str, digits: str) -> bool:
-    """Whether this is the end of 1st, 2nd, 3rd, 4th."""
-    return digits.isdigit() and word.lower() in ("st", "nd", "rd", "th")
 
 
 def _measure(text: str) -> Numeral | None:
@@ -239,14 +258,16 @@ def _measure(text: str) -> Numeral | None:
     >>> [numeral(cell).amount for cell in ("3 of 5", "1h 20m", "40°30'S", "5'11")]
     [3.0, 80.0, -40.5, 71.0]
     """
-    amount, unit = None, ""
+    amount, unit, bound = None, "", ""
     if match := _OF(text):
         amount, unit = _number(match[1]), f"of {int(match[2])}"
     elif match := _CLOCK(text):
-        hours, minutes, seconds = (_number(part) for part in match.groups()[:3])
-        if match[4] and hours <= 12:
-            hours = hours % 12 + 12 * (match[4].lower() == "p")
-        amount, unit = 60 * hours + minutes + seconds / 60, ":"
+        days, hours, minutes, seconds = (_number(part) for part in match.groups()[:4])
+        if match[6] and hours <= 12:
+            hours = hours % 12 + 12 * (match[6].lower() == "p")
+        amount, unit = 1440 * days + 60 * hours + minutes + seconds / 60, ":"
+        if match[5]:  # minutes and seconds
+            amount = hours + (minutes + float(match[5])) / 60
     elif (match := _DEGREES(text)) and (match[1] or match[3] or match[5]):
         degrees, minutes, seconds = (_number(part) for part in match.groups()[1:4])
         size = abs(degrees) + minutes / 60 + seconds / 3600
@@ -254,10 +275,23 @@ def _measure(text: str) -> Numeral | None:
         amount, unit = -size if side in ("S", "W") or degrees < 0 else size, "°"
     elif match := _FEET(text):
         amount, unit = 12 * _number(match[1]) + _number(match[2]), "in"
-    elif (match := _SPAN(text)) and sum(part is not None for part in match.groups()) > 1:
+    elif (match := _RANGE(text)) and (ends := _ends(match[1], match[2])) is not None:
+        word = (match[3] or "").lower()
+        amount, unit, bound = sum(ends) / 2, _SAME.get(word, word), "~"
+    elif ((match := _SPAN(text)) and sum(part is not None for part in match.groups()) > 1) or (
+        (match := _ISO_SPAN(text)) and any(match.groups())
+    ):
         parts = zip(_TIMES, match.groups(), strict=True)
         amount, unit = sum(FAMILIES["min"][time] * _number(part) for time, part in parts), "min"
-    return None if amount is None else Numeral("", "", "", unit, "", amount)
+    return None if amount is None else Numeral("", "", "", unit, bound, amount)
+
+
+def _ends(first: str, last: str) -> tuple[float, float] | None:
+    """Return both ends of a range, None if it is none; the last may lack digits: 1907-09."""
+    if len(last) < len(first) and first.isdigit() and last.isdigit():
+        last = first[: -len(last)] + last
+    ends = float(first), float(last)
+    return ends if ends[0] < ends[1] else None
 
 
 def _number(part: str | None) -> float:

@@ -16,6 +16,7 @@ from skout.dev import PartsByName, check_choice, check_matrix, is_gap, named
 
 from ..tables.encoder import EncodedTable, TableEncoder
 from ..tables.frames import columns_of, has_only_numbers, is_frame, names_in
+from ..tables.kinds import has_codes
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
 
@@ -195,7 +196,12 @@ def first_inputs(
     if isinstance(X, EncodedTable):
         return X.encoder, np.asarray(X)
     encoder = with_kinds(encoder, kinds)
-    if not is_frame(X) or (has_only_numbers(X) and not getattr(encoder, "kinds", None)):
+    is_matrix = not is_frame(X) or (
+        not getattr(encoder, "kinds", None)
+        and has_only_numbers(X)
+        and not any(has_codes(str(name)) for name in names_in(X))
+    )
+    if is_matrix:
         return None, read_inputs(X, None, names_of(X))
     fitted = TableEncoder() if encoder is None else clone(encoder)
     return fitted, fitted.fit_transform(X)

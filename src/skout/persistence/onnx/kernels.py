@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.types import Estimator, Rows
+from ..._numerics.typing import Estimator, Rows
 from ...kernels import (
     Cosine,
     Gaussian,

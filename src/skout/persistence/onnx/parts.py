@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._numerics.types import Estimator
+from ..._numerics.typing import Estimator
 from .graph import ROWS, OnnxGraph, add_part, converts
 from .kernels import squared_distances
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..._numerics.arrays import numpy_of
 from ..._numerics.linalg import square_root, symmetric_eigen
-from ..._numerics.types import Array, Floats
+from ..._numerics.typing import Array, Floats
 from ...basis.moments import AnyMoments
 from ..cg import Run, refined
 
@@ -47,13 +47,13 @@ class OutputSystems(ABC):
     fit_intercept: bool
     shape: tuple[int, int]  # of the coefficients, (p, d)
     n: Array  # weights of the rows of each output, (d,)
-    z_sum: Array  # weighted sums of z_i over these rows, (p, d)
-    t_sum: Array  # weighted sums of y_ij over them, (d,)
-    spread: Array  # the norm of each output about its mean, (d,)
-    right: Array  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
-    spectrum: tuple[Array, Array]  # eigenvalues and vectors of the mean of z z' over all entries
+    t_sum: Array  # weighted sums of y_ij over these rows, (d,)
+    z_sum: Any  # and of z_i, (p, d)
+    spread: Any  # the norm of each output about its mean, (d,)
+    right: Any  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
+    spectrum: Any  # eigenvalues and vectors of the mean of z z' over all entries
     #: whether a system of all observed entries is small enough to be solved at once
-    has_few_entries = False
+    has_few_entries: Any = False
 
     @abstractmethod
     def gram_product(self, C: Array) -> Array:
@@ -71,7 +71,8 @@ class OutputSystems(ABC):
         if not self.fit_intercept:
             return products
         sums = self.t_sum if C is None else (self.z_sum * C).sum(0)
-        return products - self.z_sum * (sums / self._safe)
+        centered: Array = products - self.z_sum * (sums / self._safe)
+        return centered
 
     def on_device(self, array: Floats) -> Array:
         """Return numbers where the products are computed."""
@@ -118,7 +119,7 @@ class CoupledMoments(OutputSystems):
         return self._centered(out * self._factor, C)
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Floats, Floats]:  # type: ignore[override]
+    def spectrum(self) -> tuple[Floats, Floats]:
         p, total = self.shape[0], self.n.sum()
         A, mean = np.zeros((p, p)), self.z_sum.sum(axis=1) / total
         for columns, part in self._parts:
@@ -201,7 +202,7 @@ def _best_matrix(C: Floats) -> Floats:
     roots = np.sqrt(np.maximum(values, 0.0))
     if roots.sum() == 0.0:
         return np.eye(d)
-    M = (U * (d * roots / roots.sum())) @ U.T
+    M: Floats = (U * (d * roots / roots.sum())) @ U.T
     return (1.0 - _IDENTITY) * 0.5 * (M + M.T) + _IDENTITY * np.eye(d)
 
 
@@ -212,13 +213,15 @@ def _solved(
     A = square_root(M)  # (r, d)
     shape, shift = (system.shape[0], len(A)), alpha * float(system.n.sum()) / system.shape[1]
     if system.has_few_entries:
-        return system.by_entries(shift, M), Run(None, None, 0.0)
+        coef = system.by_entries(shift, M)
+        return coef, Run(coef, 0.0 * coef, 0.0)
     inverse = _inverse(system, A, shift)
 
     def apply(v: Floats) -> Floats:
         theta = v.reshape(shape)
         product = numpy_of(system.gram_product(system.on_device(theta @ A)))
-        return (product @ A.T + shift * theta).reshape(-1, 1)
+        applied: Floats = product @ A.T + shift * theta
+        return applied.reshape(-1, 1)
 
     def precondition(v: Floats) -> Floats:
         return inverse(v.reshape(shape)).reshape(-1, 1)

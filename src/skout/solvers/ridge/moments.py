@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
-from ..._numerics.types import Floats, Ints
+from ..._numerics.typing import Floats, Ints
 from ...basis import Engine
 from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
@@ -105,7 +105,8 @@ def ridge_errors(
     error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
     error += intercept * (moments.weight * intercept)
     error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
-    return np.maximum(error, 0.0) / moments.weight
+    mean: Floats = np.maximum(error, 0.0) / moments.weight
+    return mean
 
 
 # The share of the weight that may be subtracted from that of all rows: six digits are lost.
@@ -133,7 +134,8 @@ class FoldMoments:
 
         Targets T of rows that no split trains on are not looked at.
         """
-        groups, roles = groups_or_splits([(train, []) for train, _ in splits], len(Z))
+        nothing = np.empty(0, dtype=np.intp)
+        groups, roles = groups_or_splits([(train, nothing) for train, _ in splits], len(Z))
         trained = [k for k in range(len(groups)) if np.any(roles[k] & TRAIN)]
         moments = [
             Moments.of_block(Z[rows], T[rows], None if weights is None else weights[rows])
@@ -229,7 +231,6 @@ class MomentSystem(System):
     folds: FoldMoments
     options: RidgeOptions
     sample: TrainingSample | None = None  # whose moments they are; None where rows came in blocks
-    report: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: RidgeProblem, decision: Decision) -> MomentSystem:
@@ -254,7 +255,7 @@ class MomentSystem(System):
         )  # fmt: skip
         M, origin = options.task_matrix, sample.origin
         folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
-        return cls(engine, folds, options, sample, decision.report)
+        return cls(engine, folds, options, sample)
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
@@ -271,7 +272,7 @@ class MomentSystem(System):
     def solve(self, alpha: float) -> Fit:
         """Return the fit on all rows: coef = (Z'Z + n alpha I)^-1 Z'T."""
         options, total, task_matrix = self.options, self.folds.total, None
-        report: dict[str, Any] = {"solver": "direct"} | self.report
+        report: dict[str, Any] = {"solver": "direct"}
         if options.task_matrix is None:
             try:
                 matrix, intercept = self._solved(total, alpha)
@@ -281,7 +282,7 @@ class MomentSystem(System):
             system = CoupledMoments(total, options.fit_intercept)
             related = coupled(system, alpha, options.task_matrix)
             matrix, intercept = self.engine.on_features(related.coef), related.intercept
-            report, task_matrix = report | related.report, related.task_matrix
+            report, task_matrix = related.report, related.task_matrix
             warn_unless_converged(report, options.max_iter)
         if total.partly is not None:
             partly = total.partly._replace(gram=None)
@@ -333,9 +334,7 @@ class GrowingMoments:
             moments = [a + b for a, b in zip(self.folds, moments, strict=True)]
         return replace(self, folds=moments, origin=origin, n=self.n + n)
 
-    def system(
-        self, alphas: Sequence[float], options: RidgeOptions, report: dict[str, Any]
-    ) -> MomentSystem:
+    def system(self, alphas: Sequence[float], options: RidgeOptions) -> MomentSystem:
         """Return the system of all rows so far."""
         moments, roles = self.folds or [], interleaved_groups(options.cv, len(alphas), 0, 0)[1]
         if self.base is not None:  # the rows of an earlier fit train in every fold
@@ -344,4 +343,4 @@ class GrowingMoments:
                 roles = np.vstack([roles, np.full(roles.shape[1], TRAIN, roles.dtype)])
         M, origin = options.task_matrix, self.origin
         folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
-        return MomentSystem(self.engine, folds, options, report=report)
+        return MomentSystem(self.engine, folds, options)

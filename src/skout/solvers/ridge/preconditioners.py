@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._numerics.arrays import cast, is_tensor, namespace, times
 from ..._numerics.factors import Triangle, cholesky, gram_of_triangle
-from ..._numerics.types import Array
+from ..._numerics.typing import Array
 
 # What is added to a diagonal, relative to it: first the rounding of single precision.
 _LIFTS = (1.2e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)

@@ -35,7 +35,7 @@ from ..._numerics.arrays import (
 )
 from ..._numerics.checkpoints import Checkpoint
 from ..._numerics.factors import add_gram, cholesky, inverse_corner
-from ..._numerics.types import Array, Floats, Ints, Rows
+from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, allowed_square, check_values
@@ -96,7 +96,7 @@ class Store:
         return {"most_bytes": 0, "kept": {}, "bytes": 0}
 
 
-class _FeaturePass(Reduction):
+class _FeaturePass(Reduction[Any]):
     """A sum over rows of something with their features, on the host or on a device.
 
     On the host blocks are kept by the numbers of their rows, on a device by their turn: there they
@@ -109,7 +109,7 @@ class _FeaturePass(Reduction):
         self.turn: int | None = None
         self._on_device: Any = None
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         if self._on_device is None:
             dtype = min(self.dtype, place.dtype, key=lambda kind: kind.itemsize)
             self._on_device = copy.copy(self)
@@ -144,14 +144,14 @@ class FeatureProducts(_FeaturePass):
         numbers = np.arange(len(rows)) if has_numbers else None
         return rows.reduce(self, sample.weights, numbers, n_jobs=n_jobs)
 
-    def on(self, place: Place) -> Reduction:
-        moved: Any = super().on(place)
+    def on(self, place: Place) -> Any:
+        moved = super().on(place)
         moved.V = cast(self.V, moved.dtype)
         return moved
 
     def __call__(self, rows: Rows, *beside: Array) -> Array:
         weights, numbers = beside
-        total: Array = None
+        total: Any = None
         for part in row_slices(n_rows(rows), self.features.cache_rows(rows, self.dtype)):
             F = self._features(take(rows, part), None if numbers is None else int(numbers[part][0]))
             U = times(F, self.V)
@@ -159,7 +159,8 @@ class FeatureProducts(_FeaturePass):
                 U *= cast(weights[part, None], U.dtype)
             product = cast(times(F.T, U), np.float64)
             total = product if total is None else total.__iadd__(product)
-        return total
+        products: Array = total
+        return products
 
     def _features(self, rows: Rows, key: int | None) -> Array:
         """Return the features of a block; those of single precision are kept by their key."""
@@ -183,18 +184,18 @@ class RightSide(_FeaturePass):
     device it fills the store.
     """
 
-    origin: Array = None
-    center: Array = None
+    origin: Array | None = None
+    center: Array | None = None
 
     def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
         self.origin, self.center = sample.origin, center
-        moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
+        moments: Moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
         check_values(self.features.kernel, numpy_of(moments.z_sum))
         return moments
 
-    def on(self, place: Place) -> Reduction:
-        moved: Any = super().on(place)
+    def on(self, place: Place) -> Any:
+        moved = super().on(place)
         moved.origin, moved.center = (
             None if value is None else place.moved(value, np.float64)
             for value in (self.origin, self.center)
@@ -357,7 +358,7 @@ class LandmarkSystem:
         w = np.ones(size) if weights is None else np.asarray(take(weights, chosen), float)
         total = float(w.sum()) or 1.0
         out *= total * alpha
-        mean: Array = 0.0
+        mean: Any = 0.0
         features, moved = self.features_in(np.float64), self.budget.moved
         for part in row_slices(size, self._chunk):
             F = features(moved(astype(source.take(chosen[part]), np.float64)))
@@ -423,7 +424,7 @@ class LandmarkSystem:
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
 
@@ -448,7 +449,6 @@ class ProductSystem(SystemOfRows):
     """
 
     problem: RidgeProblem
-    decision: Decision
     engine: Engine
     instead: Callable[[], System] | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -463,7 +463,7 @@ class ProductSystem(SystemOfRows):
             other: type[System] = DeviceSystem if stays else MomentSystem
             again = replace(problem, options=replace(options, checkpoint=None))
             instead = functools.partial(other.of, again, decision)
-        return cls(problem, decision, engine, instead)
+        return cls(problem, engine, instead)
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         sample, options = self.problem.sample, self.problem.options
@@ -491,7 +491,6 @@ class ProductSystem(SystemOfRows):
             system.store.kept.clear()  # its memory is needed
             raise Unsolved(self.instead(), report)
         warn_unless_converged(report, options.max_iter)
-        report = self.decision.report | report
         return Fit.in_span(
             self.engine, matrix, intercept, alpha, report=report, origin=sample.origin
         )
@@ -524,7 +523,7 @@ class DeviceSystem(System):
         if solution is None:  # its memory is free again
             raise Unsolved(MomentSystem.of(self.problem, self.decision))
         matrix, intercept, report = solution
-        origin, report = self.problem.sample.origin, self.decision.report | report
+        origin = self.problem.sample.origin
         return Fit.in_span(self.engine, matrix, intercept, alpha, report=report, origin=origin)
 
     def _solved(self, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:
@@ -536,16 +535,16 @@ class DeviceSystem(System):
         system = LandmarkSystem(self.engine, self.problem.sample, self.problem.options)
         rows, m = system.rows, system.m
         system.budget.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
-        K = system.gram()
+        K: Any = system.gram()
         factor = cholesky(K.clone())
         torch, eps = namespace(K), float(np.finfo(np.float64).eps)
         single = rows.precision == np.float32
         noise = max(np.finfo(np.float32).eps if single else 0.0, 8 * m * eps)
         if factor is None or factor.smallest() ** 2 <= noise * float(torch.diagonal(K).max()):
             return None
-        L = factor.L.tril_()
+        L: Any = factor.L.tril_()
         size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
-        first = inverse_corner(L, size).T.contiguous()  # A^-T
+        first: Any = inverse_corner(L, size).T.contiguous()  # A^-T
         grams = _Grams(system, first, L[size:, :size].T.contiguous())
         gg, cross, right = rows.reduce(grams, system.sample.targets, system.sample.weights)
         n = float(right[-1, -1])
@@ -578,36 +577,38 @@ def _whitened_size(L: Array, shift: float, dtype: np.dtype) -> int:
     return m
 
 
-def _largest_eigenvalue(D: Array) -> float:
+def _largest_eigenvalue(D: Any) -> float:
     """Estimate the largest eigenvalue of D D' by power iteration."""
-    v, value = namespace(D).ones_like(D[:, 0]), 0.0
+    v: Any = namespace(D).ones_like(D[:, 0])
+    value = 0.0
     for _ in range(_POWER_STEPS):
-        v = v / v.norm()
+        v = v / namespace(D).norm(v)
         w = D @ (D.T @ v)
         value, v = float(v @ w), w
     return value
 
 
-class _Grams(Reduction):
+class _Grams(Reduction[Any]):
     """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
 
     features: LandmarkFeatures
-    origin: Array
+    origin: Any
 
-    def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
+    def __init__(self, system: LandmarkSystem, first: Any, share: Any) -> None:
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> _Grams:
         origin, moved = self.system.sample.origin, copy.copy(self)
         moved.features = self.system.features_in(np.float64)
         moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)
         return moved
 
-    def __call__(self, rows: Rows, *beside: Array) -> tuple[Array, Array]:
+    def __call__(self, rows: Rows, *beside: Any) -> tuple[Array, Array]:
         targets, weights = beside
         torch, s = namespace(self.first), len(self.first)
-        G, T = self.features(rows), targets.to(torch.float64) - self.origin
+        G: Any = self.features(rows)
+        T = targets.to(torch.float64) - self.origin
         if s:
             G[:, :s] = G[:, :s] @ self.first
             G[:, s:].addmm_(G[:, :s], self.share, alpha=-1.0)

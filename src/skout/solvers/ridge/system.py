@@ -31,10 +31,10 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
+from ..._numerics.arrays import cast, n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
-from ..._numerics.types import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
+from ..._numerics.typing import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
 from ..._numerics.validation import warn_user
 from ...basis import Engine, Span
 from ...basis.moments import AnyMoments, TrainingSample
@@ -212,20 +212,14 @@ class SystemOfRows(System):
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha, fitted on the training rows of a split, predicts."""
-        return self.path(alphas, self._split(split)[0], held)
+        return self.path(alphas, self.problem.search.splits[split][0], held)
 
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean squared error of each alpha on the test rows of a split."""
-        (train, held), sample = self._split(split), self.problem.sample
+        (train, held), sample = self.problem.search.splits[split], self.problem.sample
         truth = np.asarray(sample.targets.take(held), dtype=np.float64)
         w = None if sample.weights is None else sample.weights[held]
         return [mean_square(truth, F, w) for F in self.path(alphas, train, held)]
-
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        """Return the training and the test rows of a split, increasing."""
-        everything = np.arange(len(self.problem.sample.rows))
-        train, test = (np.sort(everything[part]) for part in self.problem.search.splits[number])
-        return train, test
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
@@ -240,16 +234,18 @@ class SystemOfRows(System):
         return chosen
 
 
-def fit_best(system: System, search: AlphaSearch) -> Fit:
-    """Return the fit with the best alpha; where a system fails, by the one that takes over."""
+def fit_best(system: System, search: AlphaSearch, report: Mapping[str, Any]) -> Fit:
+    """Return the fit with the best alpha; where a system fails, by the one that takes over.
+
+    What it reports is added to the `report`, that of the decision for one.
+    """
     try:
         chosen = system.choice(search)
-        return replace(system.solve(chosen.alpha), chosen=chosen)
+        fit = replace(system.solve(chosen.alpha), chosen=chosen)
     except Unsolved as stop:
-        fit = fit_best(stop.instead, search)
-        if stop.report is None:
-            return fit
-        return replace(fit, report={"fell_back_from": dict(stop.report)} | fit.report)
+        failed = {} if stop.report is None else {"fell_back_from": dict(stop.report)}
+        fit = fit_best(stop.instead, search, failed)
+    return replace(fit, report={**report, **fit.report})
 
 
 def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str = "") -> None:
@@ -280,7 +276,8 @@ def decide(problem: RidgeProblem) -> Decision:
         return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
     if options.has_missing:
         n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
-        if keeps_rows(options, span.factorized[0].rank, sample.targets.load(), n_groups):
+        targets = np.asarray(sample.targets.load())
+        if keeps_rows(options, span.factorized[0].rank, targets, n_groups):
             why = "missing targets with many masks: coordinates are kept"
             return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small
@@ -411,7 +408,7 @@ def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int)
     sums = n / block_rows(n, 8 * m) * count
     by_masks = float(m) * m * (summed + _SUM_COST * sums + count * m / 3.0)
     kept = cheaper_by_steps(n - hidden, np.bincount(codes), n, m)[1] + _SUM_COST * n * m
-    return kept < by_masks
+    return bool(kept < by_masks)
 
 
 def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:
@@ -443,7 +440,7 @@ class MemoryBudget:
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
 
-    def __init__(self, device: TorchDevice, free: float, work: float, m: int) -> None:
+    def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m
         share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
@@ -473,7 +470,7 @@ class MemoryBudget:
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return a new array there."""
         if self.device is None:
             return np.empty(shape, dtype=dtype)
@@ -481,15 +478,15 @@ class MemoryBudget:
 
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
-    def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Rows:
+    def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Any:
         """Return rows there."""
         return rows if self.device is None else to_device(rows, self.device, dtype)
 
     def mixed(self, W: Matrix, A: Array) -> Array:
         """Return W A."""
-        if self.device is None:
-            return W @ A
-        return tensor(W, self.device).to(A.dtype) @ A
+        left = W if self.device is None else cast(tensor(W, self.device), A.dtype)
+        product: Array = left @ A
+        return product
 
 
 def budget_for(rows: Source, m: int) -> MemoryBudget:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from skout import SpectrumIdentifier, load
-from skout.dev import stack
+from skout.dev import chemistry, stack
 from skout.persistence import FileError
 
 from ...spectra.pools import MoleculePool, read_prior
@@ -66,6 +66,7 @@ def open_pool(path: Path | None) -> MoleculePool:
     if path is not None:
         return MoleculePool.open(path)
     if not is_built():
+        chemistry()  # says what to install, before any work
         note("building the default pool, once: one to three minutes on two cores")
     return default_pool(verbose=is_terminal())
 

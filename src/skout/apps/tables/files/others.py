@@ -140,13 +140,7 @@ class Json(Table):
                     f"{self.path}: line {line} must be an object such as "
                     f'{{"a": 1, "b": "x"}}. Got {json.dumps(record)[:40]}.'
                 )
-            inner = next((name for name, value in record.items() if isinstance(value, dict)), None)
-            if inner is not None:
-                raise ValueError(
-                    f"{self.path}: column {inner!r} has an object in line {line}: a cell must be "
-                    "a number, a text, a list of texts or null. Give each of its fields a column."
-                )
-            yield record
+            yield _flat(record)
 
     def _open(self) -> AbstractContextManager[TextIO]:
         return text.as_text(text.open_bytes(self.path), self._encoding)
@@ -173,6 +167,15 @@ class Json(Table):
                 f'{self.path} must be a list of objects such as [{{"a": 1}}, {{"a": 2}}].'
             )
         return enumerate(records, 1)
+
+
+def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Return an object whose objects have become fields of their own: "address.city"."""
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        is_object = isinstance(value, dict)
+        flat |= _flat(value, f"{before}{name}.") if is_object else {f"{before}{name}": value}
+    return flat
 
 
 def _parse(line: str, where: str) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,8 @@ _TOTALS = {
     "gesamt",
 }
 _LEAST_ROWS_OF_TOTAL = 5
+# Last rows that may be remarks.
+_MOST_REMARKS = 10
 
 
 def load_pyarrow() -> ModuleType:
@@ -189,7 +191,7 @@ class Table:
         if self.cells is None and self.size <= _SMALL:
             self.cells, self.size = self._in_memory(), math.inf  # tried once
             if self.cells is not None:
-                self._leave_out_total()
+                self._leave_out_footer()
         if self.cells is not None:
             yield from self.cells.select(columns).to_batches(rows)
             return
@@ -206,22 +208,30 @@ class Table:
                 return None
         return load_pyarrow().Table.from_batches(batches) if batches else None
 
-    def _leave_out_total(self) -> None:
-        """Leave out a last row that has totals, where its first cell says so and no other does."""
+    def _leave_out_footer(self) -> None:
+        """Leave out last rows of a remark in the first cell alone, and one with totals above.
+
+        A row has totals where its first cell says so and no other cell of its column does.
+        """
         assert self.cells is not None
-        n = self.cells.num_rows
-        last = [cell for cell in self.cells.slice(n - 1).to_pylist()[0].items() if cell[1]]
-        if n <= _LEAST_ROWS_OF_TOTAL or not last or not isinstance(last[0][1], str):
-            return
-        name, word = last[0]
-        others = self.cells.column(name).slice(0, n - 1).to_pylist()
-        if word.strip(" :*").lower() in _TOTALS and word not in others:
-            self.cells = self.cells.slice(0, n - 1)
-            self.filled_up = ". ".join(
-                filter(
-                    None, [self.filled_up, f"{self.path.name}: the last row, {word!r}, is left out"]
-                )
-            )
+        n, names = self.cells.num_rows, self.cells.column_names
+        least = max(_LEAST_ROWS_OF_TOTAL, n - _MOST_REMARKS)
+        column = self.cells.column(names[0]).to_pylist()
+        rows = self.cells.slice(least).to_pylist()
+        kept = n
+        while kept > least and _is_remark(rows[kept - 1 - least], column[:least]):
+            kept -= 1
+        last = rows[kept - 1 - least] if kept > least else {}
+        name, word = next(((key, cell) for key, cell in last.items() if cell), (names[0], None))
+        others = self.cells.column(name).to_pylist()[: kept - 1]
+        if isinstance(word, str) and _is_total(word, others):
+            kept -= 1
+        if kept < n:
+            which = "the last row" if kept == n - 1 else f"the first of the last {n - kept} rows"
+            left = f"{self.path.name}: {which}, {column[kept] or word!r}, "
+            left += "is left out" if kept == n - 1 else "and those below are left out"
+            self.cells = self.cells.slice(0, kept)
+            self.filled_up = ". ".join(filter(None, [self.filled_up, left]))
 
     def _numbers(
         self, cells: pa.Array, writing: Writing, pa: ModuleType
@@ -267,6 +277,17 @@ class Table:
     def place(self, row: int) -> str:
         """Return the words for a row."""
         return f"row {row}"
+
+
+def _is_total(word: str, others: Sequence[Any]) -> bool:
+    return word.strip(" :*").lower() in _TOTALS and word not in others
+
+
+def _is_remark(row: Mapping[str, Any], others: Sequence[Any]) -> bool:
+    """Whether only the first cell of a row is filled, with words that no other row begins with."""
+    first, *more = row.values()
+    is_text = isinstance(first, str) and (" " in first.strip() or first.lstrip()[:1] in "*#†¹")
+    return is_text and len(more) > 1 and not any(more) and first not in others
 
 
 def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:

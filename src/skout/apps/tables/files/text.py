@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 from skout.dev import DAMAGED, ending, opened
 from skout.readers import UnpackLimits
 
-from ..numerals import is_missing, is_plain, is_unknown
+from ..numerals import is_missing, is_plain, is_unknown, numeral
 from .table import Table, load_pyarrow
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# Encodings of other languages, their letters, and the share of these that there is at least.
+_ENCODINGS = (
+    ("cp932", re.compile("[ぁ-んァ-ヶ]").match, 0.15),
+    ("euc_kr", re.compile("[가-힣]").match, 0.8),
+    ("cp1251", re.compile("[а-яёА-ЯЁ]").match, 0.9),
+    ("gb18030", re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uff5e]").match, 0.9),
+)
 # Characters and records that are sampled, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
 #: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
@@ -53,6 +60,8 @@ _IN_SINGLE_QUOTES = re.compile(r"\s*'[^']*'\s*([,;|\t]\s*'[^']*'\s*)+").fullmatc
 _MOST_TITLES, _SHOWN = 20, 60
 # Letters of a unit below the name of its column, and rows that tell that numbers follow.
 _LONG_UNIT, _UNIT_ROWS = 12, 3
+# The share of cells below a unit that are numbers.
+_MOST_NUMBERS = 0.8
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,5});").search
 _CLOSE = 'A quote (") is opened there and never closed: close it, or double those inside cells.'
 _SAVE = "Save it as CSV in UTF-8, with quotes around cells that have separators in them."
@@ -130,11 +139,14 @@ def survey(path: Path) -> TextSurvey:
                 if not encoding:
                     decoder.decode(block, final=len(block) < _BLOCK)
             except UnicodeDecodeError as error:
-                encoding, byte = "cp1252", error.object[error.start]
+                encoding, byte = _legacy(error.object[error.start :]), error.object[error.start]
                 line += error.object[: error.start].count(b"\n")
+                spoken = {"cp1252": "Windows-1252", "cp1251": "Windows-1251"}.get(
+                    encoding, encoding
+                )
                 notes = [
                     f"{path.name} is not UTF-8 (byte 0x{byte:02x} in line {line}) and is read as "
-                    "Windows-1252; if letters look wrong, save it as UTF-8"
+                    f"{spoken}; if letters look wrong, save it as UTF-8"
                 ]
             line += block.count(b"\n")
             quotes += block.count(b'"')
@@ -142,6 +154,24 @@ def survey(path: Path) -> TextSurvey:
     if encoding == "cp1252" and is_latin:
         encoding = "latin-1"
     return TextSurvey(encoding or "utf-8", notes, bool(quotes % 2))
+
+
+def _legacy(data: bytes) -> str:
+    """Return the encoding of bytes that are not UTF-8: by the letters that there would be.
+
+    Letters beyond ASCII stand alone in the words of Western languages, and follow each other in
+    Russian, Japanese, Korean and Chinese.
+    """
+    runs = re.findall(rb"[\x80-\xff]+", data)
+    if 2 * sum(len(run) for run in runs if len(run) < 3) > sum(map(len, runs)):
+        return "cp1252"
+    for encoding, letters, least in _ENCODINGS:
+        text = data.decode(encoding, errors="replace")
+        foreign = [letter for letter in text if not letter.isascii()]
+        bad = foreign.count("\ufffd")
+        if bad <= 1 and sum(map(bool, map(letters, foreign))) >= least * len(foreign):
+            return encoding
+    return "cp1252"
 
 
 # Dialects -----------------------------------------------------------------------------------------
@@ -268,8 +298,13 @@ def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list
             else:
                 names.append(below if counts[below] == 1 else f"{question}: {below}")
         first, notes = names, [f"{file}: the first two lines are taken for the header"]
-    elif len(second) == len(first) and _are_units(second, records[2:]):
-        rows, notes = 2, [f"{file}: the line below the header has units, and is left out"]
+    elif n_below := _below_header(records):
+        which = (
+            "the line below the header has units, and is"
+            if n_below == 1
+            else "lines below the header are"
+        )
+        rows, notes = 1 + n_below, [f"{file}: {which} left out"]
     widths = {len(record) for record in records[rows:]}
     if rows == 1 and widths == {len(first) + 1}:  # as R writes tables with names of rows
         has_names = any(record[-1].strip() for record in records[1:])
@@ -302,12 +337,37 @@ def _is_below(second: list[str], blanks: list[int], records: list[list[str]]) ->
     return 2 * named > len(blanks) and not has_numbers and then
 
 
+def _below_header(records: list[list[str]]) -> int:
+    """Return how many records below the header say what columns are: units, questions, keys."""
+    for number, record in enumerate(records[1:4], 1):
+        filled = [cell for cell in record if cell.strip()]
+        if filled and all(cell.lstrip().startswith('{"ImportId"') for cell in filled):
+            return number  # Qualtrics
+    second = [cell.strip() for cell in records[1]] if len(records) > 1 else []
+    is_below = len(second) == len(records[0]) and (
+        _are_units(second, records[2:]) or _are_words(second, records[2:])
+    )
+    return int(is_below)
+
+
+def _are_words(second: list[str], records: list[list[str]]) -> bool:
+    """Whether a record has words for columns that are numbers below, and nothing that recurs."""
+    words = 0
+    for j, cell in enumerate(second):
+        below = [r[j].strip() for r in records if j < len(r) and r[j].strip()]
+        if not cell or cell in below or is_missing(cell) or is_unknown(cell) or numeral(cell):
+            return False
+        words += len(below) >= _UNIT_ROWS and all(map(is_plain, below))
+    return words > 1
+
+
 def _are_units(second: list[str], records: list[list[str]]) -> bool:
     """Whether a record has the units of columns of numbers, and nothing of other columns."""
     units = 0
     for j, cell in enumerate(second):
         below = [r[j].strip() for r in records if j < len(r) and r[j].strip()]
-        is_number = len(below) >= _UNIT_ROWS and all(map(is_plain, below))
+        numbers = sum(bool(is_plain(c) or numeral(c)) for c in below)
+        is_number = len(below) >= _UNIT_ROWS and numbers >= _MOST_NUMBERS * len(below)
         bare = cell.strip("()[] ")
         is_gap = is_missing(cell) or is_unknown(cell)
         is_unit = 0 < len(bare) <= _LONG_UNIT and not bare[0].isdigit() and not is_gap

@@ -1,0 +1,6 @@
+from typing import Any, TypeGuard
+
+def __getattr__(name: str) -> Any: ...
+
+# what a sparse matrix can do depends on its format
+def issparse(x: object) -> TypeGuard[Any]: ...
