@@ -37,8 +37,8 @@ from skout.apps.spectra.identify.fragmentation import (
     FLOOR,
     LOST,
     SHIFTS,
+    FormulaPeaks,
     FragmentModel,
-    Peaks,
     Pieces,
     bond_classes,
     learned_weights,
@@ -853,11 +853,11 @@ def test_what_fit_refuses(asked):
 
 
 def test_fields_of_dicts_and_of_matchms_spectra_are_kept():
-    class Peaks:
+    class FormulaPeaks:
         mz, intensities = np.array([50.0]), np.array([1.0])
 
     class Spectrum:
-        peaks = Peaks()
+        peaks = FormulaPeaks()
         metadata = {"precursor_mz": 90.0, "adduct": "[M+H]+", "compound_name": "x"}  # noqa: RUF012
 
     table = spectra_table(
@@ -1034,7 +1034,7 @@ def test_a_fragment_is_as_probable_as_its_part_of_all_fragments():
         assert total[i] == pytest.approx(np.exp(u).sum())
     # a peak of the first: C2H5 of ethanol, which ethylamine has, too, but nobody asks for
     carbons, shift = np.flatnonzero(pieces.code == 2 * CODES["C"] % 2**64), LOST
-    peaks = Peaks(
+    peaks = FormulaPeaks(
         np.zeros(1, int),
         pieces.code[carbons],
         pieces.hydrogens[carbons],
@@ -1053,7 +1053,8 @@ def test_molecules_without_bonds_have_no_fragments():
     pieces = Pieces.of(bonds, ("CHH-|CHHH",))
     assert set(pieces.molecule.tolist()) == {1}
     assert len(Pieces.of(bonds[:1], ()).code) == 0
-    peaks = Peaks(np.array([0, 2]), pieces.code[[0, 0]], np.array([5, 5]), np.ones(2), np.arange(2))
+    code = pieces.code[[0, 0]] - np.uint64(APART)  # of the second molecule
+    peaks = FormulaPeaks(np.array([0, 2]), code, np.array([5, 5]), np.ones(2), np.arange(2))
     weights = np.zeros((2, pieces.features.shape[1], SHIFTS + 1))
     assert_array_equal(FragmentModel((), weights).scores(pieces, peaks, False, 2), 0.0)
 
@@ -1065,7 +1066,9 @@ def test_learned_weights_are_where_the_slope_is_zero():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, len(pieces.code), 40)
     code = pieces.code[rows] - pieces.molecule[rows].astype(np.uint64) * np.uint64(APART)
-    peaks = Peaks(pieces.molecule[rows], code, pieces.hydrogens[rows], np.full(40, 0.1), rows % 4)
+    peaks = FormulaPeaks(
+        pieces.molecule[rows], code, pieces.hydrogens[rows], np.full(40, 0.1), rows % 4
+    )
     weights = learned_weights(pieces, peaks)
 
     def value(w):

@@ -13,7 +13,7 @@ from skout.dev import Spectra, row_slices
 from skout.molecules import parse_smiles
 
 from .annotation import Annotation, annotate, is_negative
-from .fragmentation import FragmentModel, Peaks, Pieces, peak_weights
+from .fragmentation import FormulaPeaks, FragmentModel, Pieces, peak_weights
 from .fragments import bonds_of
 from .search import Pairs, pair_scores
 from .ways import BothWays
@@ -139,7 +139,7 @@ def fragment_columns(
         for sign in (False, True):
             some = order[ends[block.start] : ends[block.stop]]
             some = some[negative[query[some]] == sign]
-            peaks = Peaks.joined(
+            peaks = FormulaPeaks.joined(
                 (place[i] - block.start, annotations[which[i]], weights[query[i]]) for i in some
             )
             shares = np.bincount(peaks.spectrum, peaks.weight, minlength=len(some))

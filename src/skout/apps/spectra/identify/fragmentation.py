@@ -37,8 +37,8 @@ FLOOR, ALPHA, _STEPS = 1e-3, 1e-4, 60
 APART = 0x9E3779B97F4A7C15
 
 
-class Peaks(NamedTuple):
-    """Peaks of several spectra that have a formula."""
+class FormulaPeaks(NamedTuple):
+    """FormulaPeaks of several spectra that have a formula."""
 
     molecule: np.ndarray  # the number of the molecule that may explain it
     code: np.ndarray  # of the formula without hydrogens
@@ -47,7 +47,7 @@ class Peaks(NamedTuple):
     spectrum: np.ndarray  # the number of the spectrum
 
     @classmethod
-    def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> Peaks:
+    def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> FormulaPeaks:
         """Return the peaks of spectra: the molecule of each, its annotation, weights of peaks."""
         found = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
         counts = [len(annotation.code) for _, _, annotation, _ in found]
@@ -115,7 +115,7 @@ class Pieces:
         order = np.argsort(code, kind="stable")
         return cls(features[order], code[order], hydrogens[order], molecule[order], len(molecules))
 
-    def explaining(self, peaks: Peaks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def explaining(self, peaks: FormulaPeaks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return all pairs of a peak and a fragment of its molecule that explains it.
 
         Numbers of peaks, of fragments, and hydrogens that the fragment gained, plus `LOST`.
@@ -145,7 +145,7 @@ class FragmentModel(NamedTuple):
     classes: tuple[str, ...]  # of bonds, seen from one end
     weights: np.ndarray  # (2, d, shifts + 1): of positive ions, and of negative ones
 
-    def scores(self, pieces: Pieces, peaks: Peaks, negative: bool, n: int) -> np.ndarray:
+    def scores(self, pieces: Pieces, peaks: FormulaPeaks, negative: bool, n: int) -> np.ndarray:
         """Return how well molecules explain n spectra: sum of w log(1 + P / floor) over peaks."""
         odds, total = pieces.odds(self.weights[int(negative)])
         peak, piece, shift = pieces.explaining(peaks)
@@ -162,7 +162,7 @@ def bond_classes(molecules: Iterable[Bonds]) -> tuple[str, ...]:
     return tuple(map(str, classes[counts >= _FEWEST]))
 
 
-def learned_weights(pieces: Pieces, peaks: Peaks) -> np.ndarray:
+def learned_weights(pieces: Pieces, peaks: FormulaPeaks) -> np.ndarray:
     """Return the weights by which fragments explain peaks best, (d, shifts + 1)."""
     # maximize the mean over spectra of sum_p w_p log(floor + P_p), minus alpha / 2 ||weights||^2
     peak, piece, shift = pieces.explaining(peaks)

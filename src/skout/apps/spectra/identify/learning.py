@@ -10,7 +10,7 @@ from skout.molecules import parse_smiles
 
 from .columns import CandidateModels
 from .design import Design, few_a_group
-from .fragmentation import FragmentModel, Peaks, Pieces, bond_classes, learned_weights
+from .fragmentation import FormulaPeaks, FragmentModel, Pieces, bond_classes, learned_weights
 from .fragments import bonds_of
 from .inputs import Library
 
@@ -50,7 +50,7 @@ def learned_fragments(library: Library, rows: np.ndarray, seed: int) -> Fragment
         pieces = Pieces.of([bonds[i] for i in molecules], classes, _FRAGMENTS)
         # those of one formula follow each other
         order = np.argsort(library.formulas[molecules][place].astype(str), kind="stable")
-        peaks = Peaks.joined(
+        peaks = FormulaPeaks.joined(
             (place[i], library.ions.annotation(own[i], str(library.formulas[molecules[place[i]]])),
              library.ions.weights(own[i]))
             for i in order
