@@ -49,15 +49,15 @@ class FormulaPeaks(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> FormulaPeaks:
         """Return the peaks of spectra: the molecule of each, its annotation, weights of peaks."""
-        found = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
-        counts = [len(annotation.code) for _, _, annotation, _ in found]
-        molecules, spectra = ([one[j] for one in found] for j in (1, 0))
+        known = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
+        counts = [len(annotation.code) for _, _, annotation, _ in known]
+        molecules, spectra = ([row[j] for row in known] for j in (1, 0))
         code, hydrogens, weight = (
             np.concatenate([np.empty(0, kind), *values])
             for kind, values in (
-                (np.uint64, (one[2].code for one in found)),
-                (np.int64, (one[2].hydrogens for one in found)),
-                (np.float64, (one[3][one[2].peak] for one in found)),
+                (np.uint64, (row[2].code for row in known)),
+                (np.int64, (row[2].hydrogens for row in known)),
+                (np.float64, (row[3][row[2].peak] for row in known)),
             )
         )
         number, spectrum = (np.repeat(np.array(x, np.intp), counts) for x in (molecules, spectra))
@@ -189,5 +189,5 @@ def learned_weights(pieces: Pieces, peaks: FormulaPeaks) -> np.ndarray:
     start[:, :-1] -= _FIRST * np.abs(np.arange(SHIFTS) - LOST)
     start[: -len(CUTS) * _SIZES, -1] = -1.0
     steps = {"maxiter": _STEPS}
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=steps)
-    return np.asarray(found.x.reshape(shape))
+    result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=steps)
+    return np.asarray(result.x.reshape(shape))

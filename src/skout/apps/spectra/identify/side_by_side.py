@@ -14,8 +14,8 @@ from skout.molecules import fingerprints
 
 def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the bits of each fingerprint that settings of `skout.molecules.fingerprints` make."""
-    one_each = ({**settings, "kind": kind} for kind in _kinds(settings))
-    return tuple(fingerprints(["C"], **one).n_bits for one in one_each)
+    settings_each = ({**settings, "kind": kind} for kind in _kinds(settings))
+    return tuple(fingerprints(["C"], **each).n_bits for each in settings_each)
 
 
 def _kinds(settings: Mapping[str, Any]) -> list[str]:
