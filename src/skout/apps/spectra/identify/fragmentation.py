@@ -49,19 +49,19 @@ class FormulaPeaks(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> FormulaPeaks:
         """Return the peaks of spectra: the molecule of each, its annotation, weights of peaks."""
-        known = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
-        counts = [len(annotation.code) for _, _, annotation, _ in known]
-        molecules, spectra = ([row[j] for row in known] for j in (1, 0))
-        code, hydrogens, weight = (
-            np.concatenate([np.empty(0, kind), *values])
-            for kind, values in (
-                (np.uint64, (row[2].code for row in known)),
-                (np.int64, (row[2].hydrogens for row in known)),
-                (np.float64, (row[3][row[2].peak] for row in known)),
-            )
+        known = [
+            (i, molecule, annotation, weight[annotation.peak])
+            for i, (molecule, annotation, weight) in enumerate(parts)
+            if annotation is not None
+        ]
+        counts = [len(weight) for *_, weight in known]
+        return cls(
+            np.repeat(np.array([molecule for _, molecule, _, _ in known], np.intp), counts),
+            np.concatenate([np.empty(0, np.uint64), *(marks.code for _, _, marks, _ in known)]),
+            np.concatenate([np.empty(0, np.int64), *(marks.hydrogens for _, _, marks, _ in known)]),
+            np.concatenate([np.empty(0), *(weight for *_, weight in known)]),
+            np.repeat(np.array([i for i, *_ in known], np.intp), counts),
         )
-        number, spectrum = (np.repeat(np.array(x, np.intp), counts) for x in (molecules, spectra))
-        return cls(number, code, hydrogens, weight, spectrum)
 
 
 def peak_weights(mz: np.ndarray, intensity: np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ class SideBySide(Kernel):
             raise ValueError(f"widths must sum to {rows.shape[1]}. Got {self.widths}.")
         return rows
 
-    def _split(self, rows: PackedBits) -> list[PackedBits]:
+    def _split(self, rows: PackedBits) -> list[Any]:
         if len(self.widths) == 1:
             return [rows]
         ends = np.cumsum([0, *self.widths])
