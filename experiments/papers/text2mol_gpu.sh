@@ -19,8 +19,11 @@ log() { # prefix every line of a process by its name
     sed -u "s/^/$1: /" | grep --line-buffered -v -e MISSING -e 'Loading weights' -e '^[a-z0-9-]*: $' | tee "$out/$1.log"
 }
 
-$text2mol vectors 2>&1 | log vectors
 options="--encoder all-MiniLM-L6-v2 --out $out --until $until"
+$text2mol vectors $options 2>&1 | log vectors # which the others then read
+nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader -l 15 >"$out/gpu.log" 2>&1 &
+monitor=$!
+trap 'kill $monitor 2>/dev/null' EXIT
 case $1 in
 trial) # does all of it learn? a few epochs
     $text2mol pretrain $options --epochs 1 --runs read:0:1 2>&1 | log read
@@ -28,18 +31,20 @@ trial) # does all of it learn? a few epochs
 final)
     $text2mol networks $options --runs unread:{0,1,2}:1 unread:{0,1,2}:0.25 unread:{0,1,2}:0.5 \
         2>&1 | log unread &
+    jobs=$!
     $text2mol pretrain $options --epochs 4 --runs read:0:1 read:0:0.25 read:0:0.5 2>&1 | log read0 &
+    jobs="$jobs $!"
     for seed in 1 2; do
         (
-            until [ -f "$cache/pretrained_all-MiniLM-L6-v2.npz" ]; do sleep 1; done
-            sleep 5
+            until [ -f "$cache/pretrained_all-MiniLM-L6-v2.pt" ] || [ "$(date +%s)" -gt "$until" ]; do
+                sleep 1
+            done
+            sleep 2
             $text2mol networks $options --runs read:$seed:1 read:$seed:0.25 read:$seed:0.5 2>&1 |
                 log read$seed
         ) &
+        jobs="$jobs $!"
     done
+    wait $jobs
     ;;
 esac
-nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader -l 15 >"$out/gpu.log" 2>&1 &
-monitor=$!
-wait %1 %2 %3 %4 2>/dev/null
-kill $monitor 2>/dev/null
