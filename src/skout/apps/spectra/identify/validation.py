@@ -54,7 +54,7 @@ class Candidates:
         if self.pool is None:
             return np.ones(len(library.masses), dtype=bool)
         exact = library.exact[library.molecule]
-        within = np.abs(library.masses - exact) <= 1e-6 * self.ppm * exact
+        within: np.ndarray = np.abs(library.masses - exact) <= 1e-6 * self.ppm * exact
         if not within.any():
             raise ValueError(
                 f"No spectrum of the library has the mass of its molecule within {self.ppm:g} ppm: "
