@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv$(if $(filter command,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What the demo needs is there sooner than what the tests need.
+# What the demo needs is there sooner than what the tests need. Packages are installed without
+# bytecode, which Python makes of what is imported: that is a small part of them.
 LIGHT := $(VENV)/.light
 SITE := $(VENV)/.site
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 
 # Tests on real data read the folder SKOUT_DATA; without it they are skipped.
 ifndef SKOUT_DATA
@@ -71,8 +72,9 @@ $(VENV)-newest/.ready:
 
 # skout alone, as `pip install skout` gives it: tests that need an extra are skipped.
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
-# They look at files of the repository, or at figures on real data: the same with every extra.
-STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
+# They look at files of the repository, at figures on real data or at the clock: the same with every extra.
+STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts trace types words,--ignore tests/house/test_$(name).py)
+STATIC += --ignore tests/apps/tuning/test_tuned_clock.py
 CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx --ignore src/skout/apps/cli --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/apps/spectra/shipped --ignore src/skout/kernels/molecules.py $(STATIC) tests src docs/getting_started.md docs/coming_from
 
 test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none is installed
@@ -80,7 +82,7 @@ test-core: $(VENV)-core/.ready ### run the tests that need no extra, where none 
 
 $(VENV)-core/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-core
-	$(VENV)-core/bin/python -m pip install --quiet -c constraints.txt -e . $(CORE_TOOLS)
+	$(VENV)-core/bin/python -m pip install --quiet --no-compile -c constraints.txt -e . $(CORE_TOOLS)
 	touch $@
 
 # The wheel as users get it, in a new environment each time; bytecode is made of what is used.
@@ -139,7 +141,7 @@ format: $(READY) ### rewrite the files as lint wants them
 
 # One target for each script of benchmarks/: make bench-graphs BENCH_ARGS=--quick
 BENCH := bits machines outofcore ridge structured
-BENCH_MORE := bombs budget cluster cost graphs metric missing_targets serve threads
+BENCH_MORE := bombs budget cluster cost graphs metric missing_targets serve
 BENCH_GPU := deep gpu large_m machines_gpu
 bench: $(BENCH:%=bench-%) ### speed and memory, against scikit-learn and plain NumPy
 bench-all: $(BENCH_MORE:%=bench-%) ### the other benchmarks of a CPU (also: bench-NAME)
@@ -170,6 +172,6 @@ $(LIGHT) $(READY) $(SITE): pyproject.toml constraints.txt
 	  { echo "skout needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing skout[$(EXTRAS)] into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $(LIGHT) $@

@@ -765,7 +765,8 @@ def test_what_is_prepared_stays_out_of_files(tmp_path):
     model.predict(PREPARED_X)
     save(model, tmp_path / "after")
     saved = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"  # the time, which may be a second later
-    before, after = ((tmp_path / name).read_bytes() for name in ("before", "after"))
+    # without the checksum at the end, which changes with the time
+    before, after = ((tmp_path / name).read_bytes()[:-32] for name in ("before", "after"))
     assert re.subn(saved, b"", before, count=1) == (re.sub(saved, b"", after, count=1), 1)
 
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")  # figure 5.2 has networks
 
 
+ROOT = Path(__file__).resolve().parents[2]
 PAPERS = {
     *(f"figure-{number}" for number in ("3.1", ".2", "4.2", "B.4", "B.5", "5.2", "5.3", "5.5")),
     *(
@@ -55,6 +58,21 @@ def test_names_are_parsed():
     assert by_name() == [*CONFIGS, *MESSAGES]
     two = by_name("table-4.2, Figure-b.4,table-4.2,")
     assert [config.name for config in two] == ["table-4.2", "figure-B.4"]
+
+
+def test_the_ten_commands_have_names_that_run():
+    from experiments.messages import by_name
+    from skout.datasets import CATALOG
+
+    page = (ROOT / "docs" / "ten_commands.md").read_text(encoding="utf-8")
+    commands = re.findall(
+        r"^\|.*`(make reproduce ONLY=(\S+)|python (\S+))`(?: \((.*)\))?", page, re.M
+    )
+    assert len(commands) == 10
+    for _, names, script, data in commands:
+        assert all(config.plan is not None for config in by_name(names)) if names else True
+        assert not script or (ROOT / script).is_file()
+        assert not data or data in {name for _, name in CATALOG}
 
 
 def test_a_wrong_name_lists_the_names():

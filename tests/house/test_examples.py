@@ -1,8 +1,12 @@
 """Every example of the gallery runs to its end, without a warning."""
 
+import contextlib
 import importlib.util
+import io
 import re
 import runpy
+import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -31,7 +35,26 @@ NEEDS = {
 }
 
 
+def command_here(command, *, cwd, **_):
+    """Run `python -m skout ...` in this process, where all is imported already."""
+    from skout.apps.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+        pytest.raises(SystemExit) as ended,
+    ):
+        warnings.simplefilter("default")  # they are lines of the command, not faults
+        main([str(word) for word in command[3:]])
+    assert not ended.value.code, err.getvalue()
+    return subprocess.CompletedProcess(command, 0, out.getvalue(), err.getvalue())
+
+
 @needs_matplotlib
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path, tmp_path, monkeypatch, capsys):
     for package in NEEDS.get(path.stem, []):
@@ -41,6 +64,7 @@ def test_example_runs(path, tmp_path, monkeypatch, capsys):
     plt.switch_backend("Agg")
     monkeypatch.delenv("SKOUT_DATA", raising=False)  # whoever reads the gallery may have no data
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "run", command_here)
     try:
         runpy.run_path(str(path), run_name="__main__")
     finally:

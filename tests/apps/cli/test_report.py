@@ -371,7 +371,7 @@ def test_frames_of_pandas_name_columns(tmp_path):
     assert "angle" in text
     assert re.search(r"height [-\d.]+, depth [-\d.]+", text)
     assert "the mean" in text
-    assert "More rows" in text
+    assert "Learning curve" in text
 
 
 def test_a_report_in_python_has_the_numbers_of_the_command(models, folder, tmp_path, call):
@@ -449,6 +449,6 @@ def test_scores_below_zero_stay_below_zero():
     assert metrics_in(page)["kendall_tau"][0] < -0.5
     worst = re.findall(r"row \d+, Kendall's tau <data value=\"([^\"]+)\"", html.unescape(page))
     assert float(worst[0]) == -1.0
-    part = page.partition("<h2>More rows</h2>")[2].partition("</section>")[0]
+    part = page.partition("<h2>Learning curve</h2>")[2].partition("</section>")[0]
     points = [float(value) for value in re.findall(r'<data value="([^"]+)"', part)]
     assert_allclose(points[-1], metrics_in(page)["kendall_tau"][0])

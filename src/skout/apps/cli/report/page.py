@@ -27,8 +27,8 @@ _NAMES = {
     "rmse": "RMSE",
     "r2": "R²",
     "balanced_accuracy": "balanced accuracy",
-    "f1_macro": "F1, mean of classes",
-    "f1_micro": "F1 of all labels",
+    "f1_macro": "macro F1",
+    "f1_micro": "micro F1",
     "log_loss": "log loss",
     "roc_auc": "AUC",
     "brier": "Brier score",
@@ -59,13 +59,13 @@ def _body(report: Report) -> str:
     costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
     sections = [
         _section("How good it is", _scores(report)),
-        _section(f"Each {'class' if subject.has_classes else 'label'}", _classes(report)),
-        _section("What it is", _facts(subject.facts)),
-        _section("Where it errs", _groups(report)),
         _section("Wrong and right", _examples(report)),
+        _section("Where it errs", _groups(report)),
+        _section(f"Each {'class' if subject.has_classes else 'label'}", _classes(report)),
         _section("Calibration", _calibration(report.calibration)),
-        _section("More rows", _curve(report)),
+        _section("Learning curve", _curve(report)),
         _section("What matters", _importance(report)),
+        _section("What it is", _facts(subject.facts)),
         _section("What it costs", _facts(costs)),
     ]
     return "\n".join(section for section in sections if section)
@@ -292,8 +292,8 @@ def _importance(report: Report) -> str:
     ]
     of = "" if len(importance.losses) == importance.columns else f" of {importance.columns:,}"
     said = (
-        f"What the {_name(report.main)} of {importance.rows:,} test rows loses where a column is "
-        f"shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
+        f"By how much the {_name(report.main)} of {importance.rows:,} test rows gets worse if a column "
+        f"is shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
     )
     return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
 

@@ -57,12 +57,18 @@ def open_served(
     else:
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)
-        summary = notes.get("validation", {}).get("summary", "")
+        records = notes.get("targets") or [notes]
+        summaries = [record.get("validation", {}).get("summary", "") for record in records]
+        if saved.others:
+            summaries = [
+                f"{target.outputs.name}: {text}"
+                for target, text in zip(saved.targets, summaries, strict=True)
+            ]
         served = TableModel(
             saved,
             candidates,
             digest(model),
-            summary,
+            "\n".join(summaries),
             input_image,
             output_image,
             notes.get("example", {}),

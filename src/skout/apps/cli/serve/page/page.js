@@ -323,6 +323,7 @@ function predictionOf(target, row) {
   if (text) return [shown(String(row[columns[0]]), null, target)];
   if (style === "chips") return [chips(columns.filter((name) => row[name]))];
   if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
+  if (columns.length === 1) return [el("p", { class: "class" }, short(row[columns[0]]))];
   return signedBars(columns.map((name) => [name, row[name]]));
 }
 
@@ -357,7 +358,10 @@ function showRows(predicted, ranked) {
     const card = el("article", {}, el("h2", {}, total > 1 ? `Row ${i + 1}` : "Prediction"));
     card.append(...prediction(row));
     if (row.probabilities && about.targets.length === 1) card.append(...probabilityBars(row.probabilities));
-    if (ranked) card.append(el("h3", {}, "Best candidates"), candidateList(ranked.rows[i].candidates));
+    if (ranked) {
+      card.append(el("h3", {}, "Best candidates"), el("p", { class: "soft" }, "Scores only rank; they are no probabilities."),
+        candidateList(ranked.rows[i].candidates));
+    }
     return card;
   });
   const notes = predicted.unseen.map((value) => el("li", {}, value.note));
@@ -421,7 +425,7 @@ function peaksPlot({ peaks, share }, width) {
   const axis = { class: "axis", x1: left, x2: width - left, y1: middle, y2: middle };
   const named = explained.map((peak) => [tall(peak.intensity), peak.mz, peak.formula]);
   plot.append(svg("line", axis), ...labels(named, x, middle, width));
-  plot.append(svg("text", { x: left, y: 14 }, `${peaks.length} peaks to m/z ${largest.toFixed(0)}, square roots`));
+  plot.append(svg("text", { x: left, y: 14 }, `${peaks.length} peaks, heights are square roots`));
   plot.append(svg("text", { x: left, y: height - 6 }, said));
   return plot;
 }
@@ -577,8 +581,8 @@ async function start() {
     say(error.message, true);
     return;
   }
-  const names = about.kind === "spectra" ? "names molecules" : `predicts ${about.outputs.name}`;
-  byId("what").textContent = names;
+  const targets = (about.targets || []).map(({ target, name }) => `${target} (${name})`);
+  byId("what").textContent = about.kind === "spectra" ? "names molecules" : `predicts ${targets.join(", ")}`;
   byId("summary").textContent = about.summary;
   byId("model").textContent = about.model;
   (about.kind === "spectra" ? buildSpectraForm : buildTableForm)();
