@@ -3,6 +3,7 @@
     python -m benchmarks.large_m [--sections NAME ...] [--n 1000000] [--device cuda]
 
 gemm       rate of matrix products
+m2000      500,000 rows of 40 columns, float32: the same as the next
 m5000 m20000 m40000 m100000
            n rows of 20 columns: the direct solution (share of the rate of products), solver="auto",
            and Falkon's conjugate gradient in plain PyTorch (pcg_rival.py); test errors of all
@@ -119,22 +120,24 @@ def gemm(bench: Bench) -> list[dict[str, Any]]:
     return [{"what": "gemm, TFLOP/s", **found}]
 
 
-def landmarks(bench: Bench, m: int, direct: bool, repeats: int) -> list[dict[str, Any]]:
+def landmarks(
+    bench: Bench, m: int, direct: bool, repeats: int, n: int = 0, d: int = D
+) -> list[dict[str, Any]]:
     """Compare the solvers at one number of landmarks."""
-    n, m = bench.size(bench.options.n), bench.size(m)
+    n, m = bench.size(n or bench.options.n), bench.size(m)
     rows: list[dict[str, Any]] = []
 
     def add(what: str, spent: float, error: float, **more: Any) -> None:
-        row = {"what": what, "n": n, "m": m, "seconds": spent, "test_mse": error,
+        row = {"what": what, "n": n, "m": m, "d": d, "seconds": spent, "test_mse": error,
                "peak_gb": bench.peak()} | more  # fmt: skip
         print(json.dumps(row), flush=True)
         rows.append(row)
         if bench.cuda:
             torch.cuda.reset_peak_memory_stats()
 
-    X, y, Z, t = bench.data(n)
+    X, y, Z, t = bench.data(n, d)
     warm = min(n, 4 * m)
-    flops = 2.0 * n * m * D + 1.0 * n * m * m
+    flops = 2.0 * n * m * d + 1.0 * n * m * m
     for solver in ["cg"] + ["direct"] * direct:  # what is loaded and compiled once
         bench.fit(bench.model(bench.size(2100), solver=solver), X[:warm], y[:warm])
     spent, ours = bench.seconds(lambda: bench.fit(bench.model(m), X, y), repeats)
@@ -267,6 +270,7 @@ def precision(bench: Bench) -> list[dict[str, Any]]:
 
 SECTIONS: dict[str, Callable[[Bench], list[dict[str, Any]]]] = {
     "gemm": gemm,
+    "m2000": lambda bench: landmarks(bench, 2000, False, 3, n=500_000, d=40),
     "m5000": lambda bench: landmarks(bench, 5000, True, 2),
     "m20000": lambda bench: landmarks(bench, 20000, True, 1),
     "m40000": lambda bench: landmarks(bench, 40000, True, 1),

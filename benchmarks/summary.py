@@ -1,4 +1,4 @@
-"""The tables of the README and of docs/evidence.md, from the recorded runs.
+"""What the README and two pages of docs/ say of the recorded runs.
 
 python -m benchmarks.summary            print them
 python -m benchmarks.summary --write    put them into their pages, each between its two marks
@@ -244,8 +244,16 @@ def evidence() -> str:
     return EVIDENCE_HEAD + lines(rows) + EVIDENCE_FOOT
 
 
+def strangers() -> str:
+    """Return what the page on tables says of tables of strangers."""
+    from experiments.ours.strangers import paragraph
+
+    return paragraph()
+
+
 SECTIONS = {
     "README.md": {"evidence": evidence},
+    "docs/tables.md": {"strangers": strangers},
     "docs/evidence.md": {"label sets": label_sets, "speed and quality": speed_and_quality},
 }
 

@@ -43,13 +43,7 @@ from experiments.common import HERE, RECORDS, print_table, surroundings
 from skout import SpectrumIdentifier, load, save
 from skout.apps.spectra.identify import identifier
 from skout.apps.spectra.identify.calibration import Cuts, truth_rank
-from skout.apps.spectra.identify.columns import (
-    WAYS,
-    BondKinds,
-    Ions,
-    candidate_columns,
-    scale_groups,
-)
+from skout.apps.spectra.identify.columns import PEAKS, WAYS, Ions, candidate_columns
 from skout.apps.spectra.identify.ranking import CandidateRanking, HeldOut, calibrated, weighed
 from skout.apps.spectra.identify.search import Pairs
 from skout.apps.spectra.identify.validation import held_out
@@ -237,8 +231,8 @@ def fit(protocol: Protocol, **size: int) -> None:
     table, prior = as_table(protocol.training), protocol.prior
     kept: list[tuple[Any, Any, HeldOut]] = []
 
-    def keeping(library: Any, design: Any, rows: Any, X: Any, *args: Any, **more: Any) -> Any:
-        kept.append(held_out(library, design, rows, X, *args, **more))
+    def keeping(*args: Any, **more: Any) -> Any:
+        kept.append(held_out(*args, **more))
         return kept[0]
 
     identifier.held_out = keeping  # the columns of its own held-out laboratories, for `score`
@@ -259,18 +253,10 @@ def fit(protocol: Protocol, **size: int) -> None:
     extend("fit", found)
 
 
-def steps(kinds: BondKinds) -> dict[str, np.ndarray]:
+def steps() -> dict[str, np.ndarray]:
     """Return which columns each step of the table has."""
-    group = scale_groups(kinds)
-    masses, formulas = group < len(WAYS), group < 2 * len(WAYS)
-    simple = group <= 2 * len(WAYS) + 2  # the share of peaks, and what is explained at which cost
-    return {
-        "both ways, m/z of peaks": masses,
-        "+ formulas of peaks": formulas,
-        "+ fragments by cost": simple,
-        "+ fragments by class and hydrogens": np.ones(len(group), bool),
-        "all but formulas of peaks": masses | ~formulas,
-    }
+    column = np.arange(len(WAYS) + len(PEAKS))
+    return {"both ways": column < len(WAYS), "fragments": column >= len(WAYS)}
 
 
 def score(protocol: Protocol, n_queries: int | None) -> None:
@@ -301,7 +287,6 @@ def score(protocol: Protocol, n_queries: int | None) -> None:
         held = HeldOut(**{name: stored[name] for name in stored.files})
     fold = np.zeros(len(pairs), int)
     prior = np.log1p([protocol.prior.get(str(key), 0.0) for key in pool.keys(pairs.indices)])
-    groups = scale_groups(model.models.kinds)
     for by, own in lists.items():
         inside = np.concatenate([np.isin(a, b) for a, b in zip(both, own, strict=True)])
         test = HeldOut(np.vstack([columns, prior]), pairs.indptr, right, fold, right).of(inside)
@@ -309,13 +294,10 @@ def score(protocol: Protocol, n_queries: int | None) -> None:
             np.maximum.reduceat(test.right & (test.columns[-1] > 0), test.indptr[:-1])
         )
         rows = []
-        for name, kept in steps(model.models.kinds).items() if by == "formula" else ():
-            if kept.all():
-                continue  # that is the model
+        for name, kept in steps().items() if by == "formula" else ():
             part = held.of(held.alike)
             part = replace(part, columns=part.columns[kept])
-            compact = np.unique(groups[kept], return_inverse=True)[1]
-            ranking, _ = calibrated(part, weighed(part, compact, ALPHA))
+            ranking, _ = calibrated(part, weighed(part, ALPHA))
             rows.append({"model": name, **measured(test, test.columns[:-1][kept], ranking, model)})
         for name, key in (("the model", "spectrum"), ("the model, with prior", "prior")):
             ranking = CandidateRanking.restored(model.rankings_[by][key])

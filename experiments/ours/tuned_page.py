@@ -45,21 +45,35 @@ Results = list[dict[str, Any]]
 # The record ------------------------------------------------------------------------------------
 
 
-def collect(folder: Path) -> dict[str, Any]:
-    """Return the record of a folder of finished jobs, or of a .zip file of it."""
-    jobs = list(_read(folder))
+def collect(folder: Path, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the record of a folder of finished jobs, or of a .zip file of it.
+
+    Where no rivals were run, they are those of a known record.
+    """
+    jobs = sorted(_read(folder), key=lambda job: job[0]["method"] != "tuned")
+    old = {(row["kind"], row["data"]): row for row in known["results"]} if known else {}
     groups: dict[tuple[str, str], list[Any]] = {}
     for job in jobs:
         groups.setdefault((job[0]["kind"], job[0]["data"]), []).append(job)
     results = [
-        summary(kind, data, groups[kind, data])
+        summary(kind, data, groups[kind, data], old.get((kind, data)))
         for kind, about in KINDS.items()
         for data in about.sets
         if (kind, data) in groups
     ]
     where = jobs[0][0]["where"] if jobs else {}
-    head = {"experiment": "tuned", "seed": SEED} | where
+    commits = sorted({said["where"]["commit"] for said, _ in jobs if said["method"] == "tuned"})
+    head = {"experiment": "tuned", "seed": SEED} | where | {"commit": ", ".join(commits)}
+    runs = [said["where"] for said, _ in jobs if said["method"] == "rivals"]
+    if runs or known:
+        head["rivals"] = _when(runs[0] if runs else known)
     return as_json(head | {"settings": SETTINGS, "results": results})
+
+
+def _when(where: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is known of the run of the rivals, which do not depend on the library."""
+    about = (where or {}).get("rivals", where)
+    return {key: about[key] for key in ("commit", "date", "versions") if key in about}
 
 
 def _read(folder: Path) -> Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]]:
@@ -73,12 +87,15 @@ def _read(folder: Path) -> Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]
             yield json.loads(path.read_text()), rows
 
 
-def summary(kind: str, data: str, jobs: list[Any]) -> dict[str, Any]:
+def summary(
+    kind: str, data: str, jobs: list[Any], known: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Return one row: `Tuned`, the rival, every family, each pooled over the outer folds."""
     found = {"tuned": {}, "rivals": {}}  # type: dict[str, dict[int, Any]]
     for said, rows in jobs:
         found.setdefault(said["method"], {})[said["fold"]] = (said, rows)
-    folds = sorted(set(found["tuned"]) & set(found["rivals"]))
+    alone = known is not None and not found["rivals"]
+    folds = sorted(found["tuned"] if alone else set(found["tuned"]) & set(found["rivals"]))
     small = any(said["n_train"] + said["n_test"] < SMALL for said, _ in jobs)
     row: dict[str, Any] = {"kind": kind, "data": data, "folds": len(folds)}
     row["complete"] = len(folds) == (FOLDS if small else 1)
@@ -88,25 +105,41 @@ def summary(kind: str, data: str, jobs: list[Any]) -> dict[str, Any]:
     row["n_test"] = sum(found["tuned"][fold][0]["n_test"] for fold in folds)
     row["seconds"] = {
         method: [found[method][fold][0]["seconds"] for fold in folds]
-        for method in ("tuned", "rivals")
+        for method in ("tuned", "rivals")[: 1 if alone else 2]
     }
     ours = np.vstack([found["tuned"][fold][1]["Tuned"] for fold in folds])
-    chosen = [found["rivals"][fold][0]["first"] for fold in folds]
-    theirs = np.vstack(
-        [found["rivals"][fold][1][name] for fold, name in zip(folds, chosen, strict=True)]
-    )
-    row |= {"tuned": _of(kind, ours), "rival": _of(kind, theirs), "chosen": chosen}
-    values = pseudo_values(kind, ours) - pseudo_values(kind, theirs)
-    row["paired_error"] = standard_error(values)
-    row["families"] = {}
-    for name in FAMILIES:
-        parts = [found["rivals"][fold][1].get(name) for fold in folds]
-        if all(part is not None for part in parts):
-            row["families"][name] = _of(kind, np.vstack(parts))
-    row["said"] = [found["tuned"][fold][0]["models"]["Tuned"].get("said") for fold in folds]
+    row["tuned"] = _of(kind, ours)
+    if known is not None and alone:
+        row |= {key: known[key] for key in ("rival", "chosen", "families")}
+        row["seconds"]["rivals"] = known["seconds"]["rivals"]
+        row["paired_error"] = same_correlation(known, row["tuned"][1])
+    else:
+        row |= _rivals(kind, ours, found["rivals"], folds)
     models = [found["tuned"][fold][0]["models"]["Tuned"] for fold in folds]
+    row["said"] = [model.get("said") for model in models]
     row["members"] = [[_member(one) for one in model.get("members", ())] for model in models]
     return row
+
+
+def _rivals(kind: str, ours: np.ndarray, jobs: dict[int, Any], folds: list[int]) -> dict[str, Any]:
+    """Return the rival, its difference from `Tuned`, and every family."""
+    chosen = [jobs[fold][0]["first"] for fold in folds]
+    theirs = np.vstack([jobs[fold][1][name] for fold, name in zip(folds, chosen, strict=True)])
+    values = pseudo_values(kind, ours) - pseudo_values(kind, theirs)
+    families = {}
+    for name in FAMILIES:
+        parts = [jobs[fold][1].get(name) for fold in folds]
+        if all(part is not None for part in parts):
+            families[name] = _of(kind, np.vstack(parts))
+    about = {"rival": _of(kind, theirs), "chosen": chosen, "families": families}
+    return about | {"paired_error": standard_error(values)}
+
+
+def same_correlation(known: dict[str, Any], error: float) -> float:
+    """Return the standard error of the difference, if rows vary together as in a known record."""
+    ours, theirs, both = known["tuned"][1], known["rival"][1], known["paired_error"]
+    shared = (ours**2 + theirs**2 - both**2) / (2.0 * ours) if ours > 0.0 else 0.0
+    return float(np.sqrt(max(error**2 + theirs**2 - 2.0 * shared * error, 0.0)))
 
 
 def _member(settings: dict[str, Any]) -> str:
@@ -260,9 +293,8 @@ does is on the page [How a model is chosen](tuning.md).
   split, else a random third held out. Missing inputs are filled with training medians, for all.
 - *Budget.* 60 seconds on two cores to choose in, for `Tuned` and for all families of scikit-learn
   together; 15 seconds on one core for sets of fewer than {SMALL} rows. The last fits come on top.
-  Rankings and label sets of `Tuned` ran beside other work on two shared cores: what it tries is
-  planned by a cost model, not by the clock, so that scores hardly depend on it, but seconds are
-  longer than on a quiet machine.
+  What `Tuned` tries is planned by a cost model, not by the clock, so that scores hardly depend on
+  what else runs.
   Seconds, in the last column, are of whole jobs; in those of scikit-learn every family is fitted
   once more, so that the table can show it.
 - *Rivals.* Random forest, extra trees, histogram gradient boosting, logistic regression (of pairs
@@ -272,6 +304,7 @@ does is on the page [How a model is chosen](tuning.md).
   "Best on test rows" is chosen by the test rows, so it is not a method but a bound.
 - *Errors.* After ± stands the standard error over test rows; that of the aRRMSE by the jackknife.
   *Near* means: behind the first by no more than its standard error.
+  Where the rivals are of an earlier run, the error of a difference takes its correlation.
 - *Published bests* of label ranking are those of the literature, by ten-fold cross-validation.
 
 """
@@ -298,7 +331,9 @@ def page_text(record: dict[str, Any] | None) -> str:
     where = record["hardware"]
     parts += [
         f"Made on {where['cores']} cores of which each job saw its own, {record['date']}, "
-        f"scikit-learn {record['versions']['scikit-learn']}, seed {record['seed']}.\n"
+        f"scikit-learn {record['versions']['scikit-learn']}, seed {record['seed']}"
+        + (f"; its models on {rivals['date']}" if (rivals := record.get("rivals")) else "")
+        + ".\n"
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
@@ -355,7 +390,7 @@ def read() -> dict[str, Any] | None:
 def write(folder: Path) -> None:
     """Write the record, if there are finished jobs; then the page and the picture."""
     if folder.exists():
-        record = collect(folder)
+        record = collect(folder, read())
         RECORDS.mkdir(exist_ok=True)
         (RECORDS / "tuned.json").write_text(json.dumps(record, indent=1) + "\n")
     found = read()

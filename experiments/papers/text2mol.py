@@ -4,7 +4,7 @@
     python -m experiments.papers.text2mol_pack FOLDER  an encoder in small files
     python -m experiments.papers.text2mol sisokr  on n-grams of the text, on a CPU
     python -m experiments.papers.text2mol pretrain  the encoder and the vectors, on pairs: a GPU
-    python -m experiments.papers.text2mol networks --runs dsokr:0 contrastive:0  a GPU
+    python -m experiments.papers.text2mol networks --runs read:0:1 unread:0:1  a GPU
     python -m experiments.papers.text2mol evaluate  the record, of all runs
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
@@ -17,13 +17,18 @@ Outputs are Mol2vec vectors, sums of substructure vectors over the square roots 
 whose principal directions are divided by a power of their variances, and beside them principal
 directions of marks, which can tell stereoisomers from each other (`text2mol_data.py`).
 
-All networks are classes of the library. Pre-training is `EndToEnd` on pairs of names or captions
-and vectors, without a DSOKR before it: it trains the text encoder and a map of the vectors, whose
-cosine is the output kernel of what follows. `dsokr` is trained from there by the squared loss, and
-`EndToEnd` goes on with both sides. Regression predicts the vectors as they are, without a sketch;
-the contrastive model is `EndToEnd` without DSOKR. "-unread" is all of these without pre-training.
-Ranks are given for scores as they are and with `correct_hubness`, whose references are names that
-the network was not trained on.
+All networks are classes of the library. `EndToEnd` without a DSOKR before it, a contrastive model,
+reads the names first: it trains the text encoder and a map of the vectors. With the encoder and
+the vectors that it leaves, a draw trains
+
+1. contrastive: `EndToEnd` again, on captions, with a part of the names;
+2. DSOKR: `dsokr` with the encoder of 1, by the squared loss, into a sketch of the cosine kernel of
+   the vectors that 1 made;
+3. end to end: `EndToEnd`, which goes on from 2 with both sides;
+4. regression: the encoder of 1, and the vectors as they are, without a sketch.
+
+"Unread" is all of these from the encoder and the vectors as they are. Ranks are given for scores as
+they are and with `correct_hubness`, whose references are captions of training.
 """
 
 from __future__ import annotations
@@ -46,17 +51,17 @@ from experiments.papers.text2mol_pack import unpack
 from skout import EndToEnd, correct_hubness, dsokr, sisokr
 from skout.kernels import Cosine
 from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
-from skout.sketches import GaussianSketch, SubSample
+from skout.sketches import SubSample
 
 WHITE, DAMP, MARKS = 0.25, 0.5, 0.7
-M_Y, RANK, MAX_LENGTH, HIDDEN, N_NAMES, N_REFERENCES = 2000, 500, 192, 600, 20000, 10000
+M_Y, RANK, MAX_LENGTH, HIDDEN, N_NAMES, N_REFERENCES = 2000, 700, 192, 600, 20000, 5000
 NEGATIVES = 16384
 RATES = {"all-MiniLM-L6-v2": 3.0}  # a small encoder learns faster
 STAGES = {  # epochs, rows of a batch, learning rates of the encoder and of what is new
     "pretrain": (2, 512, 1e-4, 1e-3),
-    "dsokr": (6, 512, 5e-5, 5e-4),
+    "dsokr": (8, 512, 5e-5, 5e-4),
     "end-to-end": (3, 512, 2e-5, 5e-4),
-    "contrastive": (9, 512, 5e-5, 5e-4),
+    "contrastive": (6, 512, 5e-5, 5e-4),
 }
 CURVES = {"dsokr": "DSOKR", "end-to-end": "then end to end", "contrastive": "contrastive",
           "regression": "regression"}  # fmt: skip
@@ -132,122 +137,117 @@ class Task:
         )  # fmt: skip
 
 
-def pretrain(task: Task, share: float, epochs: int | None, out: Path) -> None:
-    """Train the encoder and a map of the vectors to tell pairs apart; write both."""
+def pretrain(task: Task, epochs: int | None, out: Path) -> None:
+    """Train the encoder and a map of the vectors on names of chemicals; write both."""
     import torch
 
-    captions, names = task.captions(share, n_forms=9), task.named(slice(None))
-    texts, at = [*captions[0], *names[0]], np.concatenate([captions[1], names[1]])
+    texts, at = task.named(slice(None))
     with clock() as fit:
-        reader = EndToEnd(
-            network(task, task.module(), "pretrain", 0), hidden=HIDDEN, negatives=NEGATIVES,
-            training=task.training("pretrain", epochs),
-        ).fit(texts, task.problem.outputs[at])  # fmt: skip
-        vectors, pool = (
-            unit(reader.output_basis_.transform(rows)).astype(np.float32)
-            for rows in (task.problem.vectors, task.problem.pool)
-        )
-    np.savez(_pretrained(task, share).with_suffix(".npz"), vectors=vectors, pool=pool)
-    module: Any = reader.regressor_.module_
-    torch.save(module.encoder.state_dict(), _pretrained(task, share))
-    say("pretrain", task.encoder, share, f"{fit.seconds:.0f} s", history(reader))
-    note(
-        task, reader, "pretrained", out, seed=0, share=share, seconds=fit.seconds,
-        pool=task.problem.pool, vectors=task.problem.vectors,
-    )  # fmt: skip
+        model = contrastive(task, task.module(), "pretrain", 0, epochs)
+        model.fit(texts, task.problem.outputs[at])
+        vectors, pool = features(model, task.problem.vectors, task.problem.pool)
+    np.savez(_pretrained(task).with_suffix(".npz"), vectors=vectors, pool=pool)
+    torch.save(model.regressor_.module_.encoder.state_dict(), _pretrained(task))
+    about = {"seed": 0, "share": 0.0, "seconds": fit.seconds}
+    note(task, model, "pretrained", out, task.problem.vectors, task.problem.pool, about)
 
 
-def history(model: Any) -> str:
-    """Return losses and seconds of the epochs."""
-    rows = model.regressor_.history_
-    return " ".join(f"{row['train_loss']:.4f} ({row['seconds']:.0f} s)" for row in rows)
-
-
-def _pretrained(task: Task, share: float) -> Path:
-    return CACHE / f"pretrained_{task.encoder}_{share:g}.pt"
+def _pretrained(task: Task) -> Path:
+    return CACHE / f"pretrained_{task.encoder}.pt"
 
 
 def network(
     task: Task, module: Any, stage: str, seed: int, rank: int | None = None,
-    epochs: int | None = 0, sketch: Any = None,
+    epochs: int | None = None,
 ) -> Any:  # fmt: skip
-    """Return DSOKR, of which 0 epochs are what `EndToEnd` can begin with."""
+    """Return DSOKR."""
     return dsokr(
-        module, Cosine(), output_sketch=sketch or SubSample(M_Y), output_rank=rank,
+        module, Cosine(), output_sketch=SubSample(M_Y), output_rank=rank,
         training=task.training(stage, epochs), device="auto", random_state=seed,
     )  # fmt: skip
 
 
-def run(task: Task, name: str, out: Path) -> None:
-    """Train the networks of a name: method, seed and perhaps the share of captions."""
+def contrastive(task: Task, module: Any, stage: str, seed: int, epochs: int | None = None) -> Any:
+    """Return a contrastive model: both sides are trained from the beginning."""
+    first = network(task, module, stage, seed, epochs=0)
+    return end_to_end(first, task.training(stage, epochs))
+
+
+def end_to_end(first: Any, training: Any) -> Any:
+    return EndToEnd(first, hidden=HIDDEN, negatives=NEGATIVES, training=training)
+
+
+def features(model: Any, *parts: np.ndarray) -> list[np.ndarray]:
+    """Return what a trained map makes of vectors, about the mean of the last, of norm one."""
+    mapped = [model.output_basis_.transform(rows) for rows in parts]
+    centre = mapped[-1].mean(axis=0)
+    return [unit(rows - centre).astype(np.float32) for rows in mapped]
+
+
+def draw_of(task: Task, name: str, out: Path) -> None:
+    """Train all networks of a draw: read or unread, a seed, a share of the captions."""
     import torch
 
-    method, seed, share = (*name.split(":"), "1")[:3]
-    is_read, captions = not method.endswith("-unread"), float(share)
-    vectors, pool = task.problem.vectors, task.problem.pool
-    module = task.module()
-    if is_read:
-        path = _pretrained(task, captions)
-        reader = module(1)
-        reader.encoder.load_state_dict(torch.load(path, map_location="cpu"))
-        module = task.module(reader)
-        if not method.startswith("regression"):
-            with np.load(path.with_suffix(".npz")) as file:
-                vectors, pool = file["vectors"], file["pool"]
-    some, others = task.captions(captions), task.named(slice(task.n_names))
+    kind, number, portion = name.split(":")
+    seed, share, is_read = int(number), float(portion), kind == "read"
+    raw, raw_pool = vectors, pool = task.problem.vectors, task.problem.pool
+    module, ending = task.module(), "" if is_read else "-unread"
+    some, others = task.captions(share), task.named(slice(task.n_names))
     texts, at = [*some[0], *others[0]], np.concatenate([some[1], others[1]])
-    outputs = vectors[task.problem.molecule[at]]
-    about: dict[str, Any] = {"seed": int(seed), "share": captions, "pool": pool, "vectors": vectors}
-    base = method.removesuffix("-unread")
-    rank = None if base == "regression" else RANK
-    sketch = GaussianSketch(M_Y) if base == "dsokr-gaussian" else None
-    if base == "contrastive":
-        first = network(task, module, base, int(seed))
-    else:
-        first = network(task, module, "dsokr", int(seed), rank, None, sketch)
-    with clock() as fit:
-        if base == "regression":
-            model = first.fit(texts, outputs)
-        else:
-            stage = "contrastive" if base == "contrastive" else "end-to-end"
-            model = EndToEnd(
-                first, hidden=HIDDEN, negatives=NEGATIVES, training=task.training(stage)
-            )
-            model.fit(texts, outputs)
-    say(name, "fitted", f"{fit.seconds:.0f} s", history(model))
-    if base.startswith("dsokr"):
-        say("of which DSOKR", history(model.model_))
-        at_once = sum(row["seconds"] for row in model.regressor_.history_)
-        note(task, model.model_, method, out, **about, seconds=fit.seconds - at_once)
-        method = method.replace("dsokr", "end-to-end")
-    note(task, model, method, out, **about, seconds=fit.seconds)
+    own = task.problem.molecule[at]
+
+    def fit(model: Any, method: str, vectors: np.ndarray, pool: np.ndarray) -> Any:
+        with clock() as time:
+            model.fit(texts, vectors[own])
+        about = {"seed": seed, "share": share, "seconds": time.seconds}
+        if method == "end-to-end":  # which holds the DSOKR that it began with
+            first = sum(row["seconds"] for row in model.model_.regressor_.history_)
+            started = about | {"seconds": first}
+            note(task, model.model_, "dsokr" + ending, out, vectors, pool, started)
+        note(task, model, method + ending, out, vectors, pool, about)
+        return model
+
+    if is_read:
+        reader = module(1)
+        reader.encoder.load_state_dict(torch.load(_pretrained(task), map_location="cpu"))
+        module = task.module(reader)
+        with np.load(_pretrained(task).with_suffix(".npz")) as file:
+            vectors, pool = file["vectors"], file["pool"]
+    both = fit(contrastive(task, module, "contrastive", seed), "contrastive", vectors, pool)
+    if is_read:
+        module = task.module(both.regressor_.module_)
+        vectors, pool = features(both, vectors, pool)
+    first = network(task, module, "dsokr", seed, RANK)
+    fit(end_to_end(first, task.training("end-to-end")), "end-to-end", vectors, pool)
+    fit(network(task, module, "dsokr", seed), "regression", raw, raw_pool)
 
 
 def note(
-    task: Task, model: Any, method: str, out: Path, *, seed: int, share: float, seconds: float,
-    pool: np.ndarray, vectors: np.ndarray,
+    task: Task, model: Any, method: str, out: Path, vectors: np.ndarray, pool: np.ndarray,
+    about: dict[str, Any],
 ) -> None:  # fmt: skip
     """Write how well a model finds the molecules of new texts, a line for each kind of scores."""
     problem, rows = task.problem, task.rows
     texts = [*(problem.texts[i] for i in problem.val[:rows]), *problem.test_texts[:rows]]
     n_val, test = len(problem.val[:rows]), problem.test[:rows]
     truth = np.concatenate([problem.val_truth[:rows], test])
-    references, at = task.named(slice(task.n_names, task.n_names + N_REFERENCES))
-    plain = model.embed(pool)
-    corrected = correct_hubness(
-        model, references, vectors[problem.molecule[at]], plain, cv="prefit", random_state=seed
-    )
+    references, at = task.captions(about["share"] or 1.0, n_forms=1)
+    pools = {"plain": model.embed(pool)}
+    pools["corrected"] = correct_hubness(
+        model, references, vectors[problem.molecule[at]], pools["plain"], cv="prefit",
+        n_references=N_REFERENCES, random_state=about["seed"],
+    )  # fmt: skip
     F = model.predict_coordinates(texts)
     known = set(problem.keys[problem.train]) | set(problem.keys[problem.names])
     is_seen = np.array([key in known for key in problem.pool_keys])
-    for kind, candidates in {"plain": plain, "corrected": corrected}.items():
+    for kind, candidates in pools.items():
         embedding = candidates.embedding[candidates.inverse]
         S = (model.decoder_.queries(F, candidates) @ embedding.T).astype(np.float32)
         r = ranks(S, truth)
         first = S[n_val:].argmax(axis=1)
         wrong, same = first != test, problem.pool_keys[first] == problem.pool_keys[test]
-        row: dict[str, Any] = {"method": method, "scores": kind, "seed": seed, "share": share}
-        row |= {"encoder": task.encoder, "seconds": round(seconds, 1)}
+        row: dict[str, Any] = {"method": method, "scores": kind} | about
+        row |= {"encoder": task.encoder, "history": model.regressor_.history_}
         row |= {"validation": scores(r[:n_val])} | scores(r[n_val:])
         row["not in mixtures"] = scores(r[n_val:][problem.alone[:rows]])
         row["wrong first"] = {
@@ -256,7 +256,16 @@ def note(
         }
         with open(out / "text2mol.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        say(method, seed, share, kind, row["validation"]["MRR"], "test", scores(r[n_val:]))
+        say(
+            method,
+            *about.values(),
+            kind,
+            row["validation"]["MRR"],
+            "test",
+            *scores(r[n_val:]).values(),
+        )
+    losses = " ".join(f"{row['train_loss']:.3f}" for row in model.regressor_.history_)
+    say(method, losses, f"{sum(row['seconds'] for row in model.regressor_.history_):.0f} s")
 
 
 def say(*what: object) -> None:
@@ -399,9 +408,10 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--definitions", type=Path, help="as --names: chebi_definitions.csv.gz")
     parser.add_argument("--encoder", default="all-mpnet-base-v2")
-    parser.add_argument("--share", type=float, default=1.0, help="pretrain: of the captions")
     parser.add_argument("--epochs", type=int, help="pretrain: other than usual")
-    parser.add_argument("--runs", nargs="+", default=[], help="networks: method:seed[:share]")
+    parser.add_argument(
+        "--runs", nargs="+", default=[], help="networks: read:SEED:SHARE or unread:SEED:SHARE"
+    )
     parser.add_argument(
         "--until", type=float, default=np.inf, help="networks: seconds of the clock; none is "
         "begun that would end later, if it took as long as the last one",
@@ -420,14 +430,14 @@ def main() -> None:
         task = Task(o.encoder, o.rows)
         say("texts", len(task.problem.texts))
         if o.part == "pretrain":
-            pretrain(task, o.share, o.epochs, o.out)
+            pretrain(task, o.epochs, o.out)
         last = 0.0
         for name in o.runs:
             start = time.time()
             if start + last > o.until:
                 say("no time for", name)
                 continue
-            run(task, name, o.out)
+            draw_of(task, name, o.out)
             last = time.time() - start
             say(name, f"took {last:.0f} s")
 

@@ -20,16 +20,26 @@ log() { # prefix every line of a process by its name
 }
 
 $text2mol vectors 2>&1 | log vectors
-mpnet="--encoder all-mpnet-base-v2 --out $out --until $until"
-minilm="--encoder all-MiniLM-L6-v2 --out $out --until $until"
+options="--encoder all-MiniLM-L6-v2 --out $out --until $until"
 case $1 in
-trial)
-    $text2mol pretrain $mpnet --runs dsokr:0 contrastive:0 2>&1 | log mpnet &
-    $text2mol pretrain $minilm --epochs 4 --runs dsokr:0 contrastive:0 regression:0 dsokr-unread:0 \
-        2>&1 | log minilm &
+trial) # does all of it learn? a few epochs
+    $text2mol pretrain $options --epochs 1 --runs read:0:1 2>&1 | log read
+    ;;
+final)
+    $text2mol networks $options --runs unread:{0,1,2}:1 unread:{0,1,2}:0.25 unread:{0,1,2}:0.5 \
+        2>&1 | log unread &
+    $text2mol pretrain $options --epochs 4 --runs read:0:1 read:0:0.25 read:0:0.5 2>&1 | log read0 &
+    for seed in 1 2; do
+        (
+            until [ -f "$cache/pretrained_all-MiniLM-L6-v2.npz" ]; do sleep 1; done
+            sleep 5
+            $text2mol networks $options --runs read:$seed:1 read:$seed:0.25 read:$seed:0.5 2>&1 |
+                log read$seed
+        ) &
+    done
     ;;
 esac
 nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader -l 15 >"$out/gpu.log" 2>&1 &
 monitor=$!
-wait %1 %2
+wait %1 %2 %3 %4 2>/dev/null
 kill $monitor 2>/dev/null

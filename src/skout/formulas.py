@@ -12,8 +12,10 @@ papers. A pseudo-inverse stands where the papers have one, so that rows may repe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "coordinates",
@@ -34,12 +36,13 @@ __all__ = [
     "sketched_ridge_weights",
 ]
 
-Array = np.ndarray
+Array: TypeAlias = NDArray[Any]
 
 
 def gaussian(A: Array, B: Array, gamma: float) -> Array:
     """Return k(a, b) = exp(-gamma ||a - b||^2) for all rows of A and B (example 2.2)."""
-    return np.exp(-gamma * ((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+    squared: Array = ((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2)
+    return np.exp(-gamma * squared)
 
 
 def pseudo_inverse(A: Array) -> Array:
@@ -61,7 +64,8 @@ def p_sparsified(
     kept = rng.random((m, n)) < p
     signs = rng.integers(0, 2, size=(m, n)) * 2.0 - 1.0
     entries = signs if distribution == "rademacher" else rng.standard_normal((m, n))
-    return kept * entries / np.sqrt(m * p)
+    sketch: Array = kept * entries / np.sqrt(m * p)
+    return sketch
 
 
 def coordinates(K_rows: Array, K: Array, R: Array, tol: float = 1e-12) -> Array:
@@ -73,7 +77,8 @@ def coordinates(K_rows: Array, K: Array, R: Array, tol: float = 1e-12) -> Array:
     """
     eigenvalues, U = np.linalg.eigh(R @ K @ R.T)
     kept = eigenvalues > tol * eigenvalues[-1]
-    return K_rows @ R.T @ U[:, kept] / np.sqrt(eigenvalues[kept])
+    Z: Array = K_rows @ R.T @ U[:, kept] / np.sqrt(eigenvalues[kept])
+    return Z
 
 
 def huber_gradient(F: Array, Y: Array, kappa: float = 1.0) -> Array:
@@ -83,7 +88,8 @@ def huber_gradient(F: Array, Y: Array, kappa: float = 1.0) -> Array:
     """
     residual = F - Y
     length = np.linalg.norm(residual, axis=1, keepdims=True)
-    return residual * np.minimum(1.0, kappa / np.maximum(length, 1e-300))
+    gradient: Array = residual * np.minimum(1.0, kappa / np.maximum(length, 1e-300))
+    return gradient
 
 
 def sketched_machine(
@@ -147,7 +153,8 @@ def isokr_scores(
 ) -> Array:
     """Return S with the outputs sketched alone: (4.9) with the exact input side."""
     projection = K_Y @ R_Y.T @ pseudo_inverse(R_Y @ K_Y @ R_Y.T) @ R_Y
-    return ridge_weights(K_test, K, alpha) @ projection @ K_Yc
+    scores: Array = ridge_weights(K_test, K, alpha) @ projection @ K_Yc
+    return scores
 
 
 def sisokr_scores(
@@ -160,7 +167,8 @@ def sisokr_scores(
     K_tilde_X, K_tilde_Y = R_X @ K_X @ R_X.T, R_Y @ K_Y @ R_Y.T
     inner = R_X @ K_X @ K_X @ R_X.T + len(K_X) * alpha * K_tilde_X
     omega = pseudo_inverse(K_tilde_Y) @ R_Y @ K_Y @ K_X @ R_X.T @ pseudo_inverse(inner)
-    return K_test @ R_X.T @ omega.T @ R_Y @ K_Yc
+    scores: Array = K_test @ R_X.T @ omega.T @ R_Y @ K_Yc
+    return scores
 
 
 def projected_kernel(K_a: Array, K_b: Array, K_tilde: Array) -> Array:
@@ -176,7 +184,8 @@ def decode(S: Array, norms: Array) -> Array:
 
     `norms` has k(c, c). Of equal ones the first.
     """
-    return np.argmin(norms - 2.0 * S, axis=1)
+    best: Array = np.argmin(norms - 2.0 * S, axis=1)
+    return best
 
 
 # Chapter 5: what a network is trained by ---------------------------------------------------------
@@ -188,7 +197,8 @@ def dsokr_loss(G: Array, T: Array, norms: Array) -> Array:
     G are the coordinates that a network predicts, T those of the outputs (`coordinates`), `norms`
     has k(y, y). (5.13) leaves out k(y, y) - ||t||^2, which no network changes.
     """
-    return (G**2).sum(axis=1) - 2.0 * (G * T).sum(axis=1) + norms
+    loss: Array = (G**2).sum(axis=1) - 2.0 * (G * T).sum(axis=1) + norms
+    return loss
 
 
 def dsokr_gradient(G: Array, T: Array) -> Array:

@@ -15,6 +15,7 @@ The papers' methods are functions that fill it in: `iokr`, `sisokr` and `dsokr`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
@@ -31,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.estimators import PartsByName, frames_out
 from ._numerics.typing import (
+    Array,
     Candidates,
     Estimator,
     Inputs,
@@ -71,13 +73,14 @@ from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 if TYPE_CHECKING:  # PyTorch is optional
     from numpy.typing import ArrayLike
 
-    from .deep.regressor import Metric, ModuleLike, Training
+    from .deep.modules import ModuleLike
+    from .deep.training import Metric, Training
 
 
 class Regressor(Protocol):
     """What is asked of a regressor, here or in scikit-learn: coordinates in, coordinates out."""
 
-    def fit(self, X: Objects, y: Objects, /) -> object: ...
+    def fit(self, X: Objects, y: Array, /) -> object: ...
 
     def predict(self, X: Objects, /) -> Objects: ...
 
@@ -90,7 +93,7 @@ class OutputBasis(Protocol):
     def transform(self, Y: Objects, /) -> Objects: ...
 
 
-def as_basis(spec: KernelLike | OutputBasis) -> Estimator:
+def as_basis(spec: KernelLike | OutputBasis) -> Any:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -227,12 +230,12 @@ class ObjectPredictor(PartsByName):
     @property
     def n_features_in_(self) -> int:
         """Number of columns of X, if the inner estimator has it."""
-        return self._fitted_inner().n_features_in_
+        return int(self._fitted_inner().n_features_in_)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, if the inner estimator has them."""
-        return self._fitted_inner().feature_names_in_
+        return np.asarray(self._fitted_inner().feature_names_in_)
 
 
 @frames_out
@@ -285,13 +288,13 @@ class StructuredPredictor(ObjectPredictor):
 
     def __init__(
         self,
-        regressor: Regressor,
+        regressor: Regressor | Estimator,
         output_basis: KernelLike | OutputBasis,
         decoder: DecoderLike = None,
         *,
         scoring: Scoring = None,
     ) -> None:
-        self.regressor: Estimator = regressor  # subclasses have it as a property
+        self.regressor: Any = regressor  # subclasses have it as a property
         self.output_basis = output_basis
         self.decoder = decoder
         self.scoring = scoring
@@ -351,8 +354,8 @@ class StructuredPredictor(ObjectPredictor):
             basis = decoder.basis_for(basis, self.regressor)
         # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
-        X, Y, fit_params = self._opened(X, Y, fit_params, basis)
-        inputs, outputs = check_pair(X, plain_outputs(Y))
+        rows, Y, fit_params = self._opened(X, Y, fit_params, basis)
+        inputs, outputs = check_pair(rows, plain_outputs(Y))
         with named("Y"):
             sparsely = getattr(self.regressor, "takes_sparse_targets", None) if chooses else None
             fitted = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
@@ -411,7 +414,8 @@ class StructuredPredictor(ObjectPredictor):
     @property
     def cv_results_(self) -> State:
         """The scores that alpha was chosen by."""
-        return self.regressor_.cv_results_
+        results: State = self.regressor_.cv_results_
+        return results
 
     def _opened(
         self, X: Inputs, Y: Objects | None, fit_params: State, basis: Estimator
@@ -425,10 +429,10 @@ class StructuredPredictor(ObjectPredictor):
             raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is passed else {**fit_params, "sample_weight": weights}
 
-    def _fitted_inner(self) -> Estimator:
+    def _fitted_inner(self) -> Any:
         return self.regressor_
 
-    def _seen_outputs(self) -> Estimator:
+    def _seen_outputs(self) -> Any:
         return self.output_basis_
 
     def _embedded(self, candidates: Candidates) -> Candidates:
@@ -474,14 +478,16 @@ class StructuredPredictor(ObjectPredictor):
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
+        embed: Callable[..., EmbeddedPool] = able(self.decoder_, "embed", by="embed").embed
+        return embed(candidates, path)
 
     def truth_ranks(
         self, X: Objects, Y: Objects, candidates: Candidates = None, *, ties: str = "average"
     ) -> np.ndarray:
         F = self.predict_coordinates(X)
         decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
-        return decoder.truth_ranks(F, Y, candidates, ties=ties)
+        ranks: np.ndarray = decoder.truth_ranks(F, Y, candidates, ties=ties)
+        return ranks
 
 
 def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:

@@ -74,8 +74,9 @@ class Draw:
         if W is None:
             R[np.arange(len(self.indices)), self.indices] = 1.0
         else:
-            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W  # type: ignore[attr-defined]
-        return R * np.reshape(self.scale, (-1, 1))
+            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W
+        dense: np.ndarray = R * np.reshape(self.scale, (-1, 1))
+        return dense
 
 
 class Sketch(ABC, PartsByName):
@@ -165,7 +166,8 @@ class SubSample(Sketch):
         if isinstance(self.probabilities, str):
             check_choice(self.probabilities, "probabilities", ("leverage",))
             scores = _pilot_leverage(_need(gram, self), n, m, rng)
-            return scores / scores.sum()
+            probabilities: np.ndarray = scores / scores.sum()
+            return probabilities
         return _as_probabilities(self.probabilities, n)
 
 
@@ -179,7 +181,8 @@ def _as_probabilities(values: ArrayLike | None, n: int) -> np.ndarray:
             f"Got an array of shape {p.shape}."
         )
     p = p / p.max()  # so that their sum is finite
-    return p / p.sum()
+    probabilities: np.ndarray = p / p.sum()
+    return probabilities
 
 
 def _pilot_leverage(gram: GramColumns, n: int, m: int, rng: Rng) -> np.ndarray:
@@ -471,7 +474,7 @@ def _random_pivots(
 
 
 #: Names accepted wherever a sketch is: each stands for the default-constructed class.
-SKETCHES: Registry = Registry(countsketch="count_sketch", sub_sample="subsample")
+SKETCHES: Registry[type[Sketch]] = Registry(countsketch="count_sketch", sub_sample="subsample")
 SKETCHES |= {
     "subsample": SubSample,
     "p_sparsified": PSparsified,

@@ -416,7 +416,7 @@ def test_blocks_of_candidates_do_not_matter(monkeypatch):
     decoder, _, _ = fitted(Gaussian(0.3), vectors())
     C = vectors(11, seed=3)
     whole = decoder.embed(C).embedding
-    monkeypatch.setattr("skout.decoding.base._DIAGONAL", 4)
+    monkeypatch.setattr("skout.decoding.candidates._DIAGONAL", 4)
     assert_allclose(decoder.embed(C).embedding, whole, rtol=1e-12, atol=1e-14)
     assert_allclose(whole[:, :-1], decoder.basis_.transform(C), rtol=1e-12, atol=1e-14)
 

@@ -336,6 +336,43 @@ def test_text_longer_than_the_model_reads(bert):
 
 # Bad options -------------------------------------------------------------------------------------
 
+
+def test_an_encoder_goes_on_from_another(bert):
+    before = bert(4)
+    with torch.no_grad():
+        for p in before.encoder.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    after = TextEncoder(3, before, max_length=32).eval()
+    assert after.head[-1].out_features == 3
+    ours, theirs = after.encoder.state_dict(), before.encoder.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    with torch.no_grad():
+        next(after.encoder.parameters()).zero_()
+    assert next(before.encoder.parameters()).abs().max() > 0  # a copy
+    assert after.config["model"] == before.config["model"]
+    assert_array_equal(after.tokenize(TEXTS)[0], before.tokenize(TEXTS)[0])
+
+
+def test_what_is_new_beside_an_encoder_has_a_rate_of_its_own(bert):
+    from skout.deep import NeuralRegressor, Training
+
+    T = np.random.default_rng(0).standard_normal((len(TEXTS), 3))
+    drawn = NeuralRegressor(bert, training=Training(0), random_state=0).fit(TEXTS, T).module_
+    moved = {}
+    for name, rates in {"both": {}, "head": {"head_lr": 1e-2}, "still": {"head_lr": 1e-30}}.items():
+        training = Training(1, 8, 1e-30 if name == "head" else 1e-3, warmup=0.0, **rates)
+        module = NeuralRegressor(bert, training=training, random_state=0).fit(TEXTS, T).module_
+        pairs = zip(drawn.named_parameters(), module.parameters(), strict=True)
+        change = {n: float((p - q).detach().abs().max()) for (n, p), q in pairs}
+        moved[name] = [
+            max(v for n, v in change.items() if n.startswith("encoder") is inside)
+            for inside in (True, False)
+        ]
+    assert min(moved["both"]) > 5e-4
+    assert moved["head"][0] < 1e-12 < 5e-3 < moved["head"][1]
+    assert moved["still"][1] < 1e-12 < 5e-4 < moved["still"][0]
+
+
 text = functools.partial(TextEncoder, model="never read")
 BAD = [
     *((make, "n_outputs", 0, ValueError, "an integer >= 1. Got 0") for make in (MLP, small, text)),

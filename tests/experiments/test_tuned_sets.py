@@ -301,3 +301,18 @@ def test_jobs_become_a_record_from_a_folder_or_an_archive(tmp_path, monkeypatch)
     assert found["rival"][0] == pytest.approx(np.mean(Y.sum(axis=1) == 0), abs=1e-6)
     assert list(found["families"]) == ["forest"]
     assert json.dumps(record)
+    # The same again without the rivals: they are those of the record before.
+    for path in (tmp_path / "jobs").glob("*_rivals.*"):
+        path.unlink()
+    (alone,) = tuned_page.collect(tmp_path / "jobs", record)["results"]
+    assert alone == found | {"paired_error": pytest.approx(found["paired_error"], rel=1e-5)}
+    assert tuned_page.collect(tmp_path / "jobs", record)["rivals"] == record["rivals"]
+
+
+def test_the_error_of_a_difference_follows_the_errors_of_both():
+    from experiments.ours.tuned_page import same_correlation
+
+    known = {"tuned": [0.0, 0.3], "rival": [0.0, 0.4], "paired_error": 0.5}  # independent
+    assert same_correlation(known, 0.3) == pytest.approx(0.5)
+    assert same_correlation(known, 0.0) == pytest.approx(0.4)
+    assert same_correlation(known | {"paired_error": 0.1}, 0.3) == pytest.approx(0.1)

@@ -72,11 +72,10 @@ experiments/ours/onnx_tables.py apps.cli.using.open_model
 experiments/ours/onnx_tables.py apps.tables.files.open_table
 experiments/ours/spectra_open.py apps.spectra.identify.calibration.Cuts
 experiments/ours/spectra_open.py apps.spectra.identify.calibration.truth_rank
-experiments/ours/spectra_open.py apps.spectra.identify.columns.BondKinds
 experiments/ours/spectra_open.py apps.spectra.identify.columns.Ions
+experiments/ours/spectra_open.py apps.spectra.identify.columns.PEAKS
 experiments/ours/spectra_open.py apps.spectra.identify.columns.WAYS
 experiments/ours/spectra_open.py apps.spectra.identify.columns.candidate_columns
-experiments/ours/spectra_open.py apps.spectra.identify.columns.scale_groups
 experiments/ours/spectra_open.py apps.spectra.identify.identifier
 experiments/ours/spectra_open.py apps.spectra.identify.ranking.CandidateRanking
 experiments/ours/spectra_open.py apps.spectra.identify.ranking.HeldOut
@@ -97,9 +96,6 @@ experiments/ours/two_way.py predictors.two_way_weight.option_scores
 experiments/ours/two_way.py predictors.two_way_weight.options_for
 experiments/papers/smi2mol.py kernels.graph_rows.Graphs
 experiments/papers/synthetic.py solvers.design.DesignMatrix
-experiments/papers/text2mol_deep.py deep.batches.as_source
-experiments/papers/text2mol_deep.py deep.batches.call
-experiments/papers/text2mol_deep.py deep.training._shuffled
 """
 
 

@@ -673,7 +673,7 @@ def test_load_in_a_new_process(tmp_path):
     assert_array_equal(found, fitted("label sets").predict(X))
 
 
-@pytest.mark.parametrize("old", ["skout.predictors.LearntScore", "skout.basis.HoledMoments"])
+@pytest.mark.parametrize("old", ["skout.apps.tuning.Centred", "skout.apps.tuning.AlignedRidge"])
 def test_files_may_have_the_older_names_of_classes(old):
     module, _, last = old.rpartition(".")
     assert name_of(classes.class_of(old)) == f"{module}.{classes.RENAMED[last]}"

@@ -515,7 +515,7 @@ ARCHIVES = {
     ),
     "loader": (archive_of(scikit("ConstructorFromReduceNode", [])), "which is not trusted"),
     "function": (archive_of(scikit("FunctionNode", None, __class__="load")), "is not trusted"),
-    "type": (archive_of(scikit("TypeNode", None, __class__="load")), "not skout's"),
+    "type": (archive_of(scikit("TypeNode", None, __class__="load")), "is not trusted"),
     "pickle": (archive_of(scikit("ObjectNode", as_dict()), **NOT_ARRAYS), "do not fit together"),
     "long array": (
         archive_of(scikit("ObjectNode", as_dict()), **{"a.npy": as_npy(np.arange(3))[:-8]}),

@@ -62,6 +62,48 @@ def test_the_loss_is_its_formula(weighted, trained):
     assert_allclose(float(found.detach()), raw_loss(loss, F, Z, rho, w), rtol=2e-5)
 
 
+def test_negatives_are_more_outputs_of_training_and_copies_do_not_count():
+    rng = np.random.default_rng(2)
+    F, Z, bank = (torch.tensor(rng.standard_normal((n, 5))).float() for n in (8, 8, 30))
+    bank[4] = Z[3]
+    rho = torch.rand(30)
+    loss = ListwiseLoss(5, hidden=4, heat=1.7, negatives=50)
+    loss.bank = bank, rho
+    torch.manual_seed(0)
+    rows = torch.randint(30, (50,))
+    torch.manual_seed(0)
+    found = loss.values(F, Z, torch.zeros(8)).detach()
+    outputs, norms = torch.cat([Z, bank[rows]]), torch.cat([torch.zeros(8), rho[rows]])
+    S = 1.7 * (F @ outputs.T - 0.5 * (outputs.square().sum(dim=1) + norms))
+    for i in range(8):
+        left = [j for j in range(58) if j == i or not torch.equal(outputs[j], Z[i])]
+        assert len(left) == (58 - (rows == 4).sum() if i == 3 else 58)
+        expected = S[i, left].logsumexp(dim=0) - S[i, i]
+        assert_allclose(float(found[i]), float(expected), rtol=1e-5)
+    loss.eval()  # of rows held out the outputs of the batch are the candidates, as they were
+    expected = raw_loss(loss, F.numpy(), Z.numpy(), np.zeros(8), None)
+    assert_allclose(float(loss(F, Z).detach()), expected, rtol=1e-5)
+
+
+def test_negatives_change_the_training(data):
+    X, Y = data
+    fits = [
+        EndToEnd(model(), hidden=8, negatives=n, training=Training(2, 16)).fit(X, Y)
+        for n in (0, 100)
+    ]
+    losses = [fit.regressor_.history_[0]["train_loss"] for fit in fits]
+    assert losses[1] > 1.3 * losses[0]  # log of 116 candidates against log of 16
+
+
+def test_without_a_first_training_it_is_a_contrastive_model(data):
+    X, Y = data
+    first = model().set_params(regressor__training=Training(0))
+    found = EndToEnd(first, hidden=8, training=Training(20, 64, lr=3e-3)).fit(X, Y)
+    assert found.model_.regressor_.history_ == []
+    before = np.mean(1 / found.model_.truth_ranks(X, Y))
+    assert np.mean(1 / found.truth_ranks(X, Y)) > 1.5 * before
+
+
 def test_gradients_reach_both_sides():
     torch.manual_seed(0)
     loss = ListwiseLoss(4, hidden=3, heat=2.0)
@@ -164,3 +206,5 @@ def test_other_models_are_refused(data):
         EndToEnd(model(decoder="label_sets")).fit(X, Y)
     with pytest.raises(ValueError, match="hidden"):
         EndToEnd(model(), hidden=0).fit(X, Y)
+    with pytest.raises(ValueError, match="negatives"):
+        EndToEnd(model(), negatives=-1).fit(X, Y)

@@ -92,6 +92,16 @@ def test_sets_of_candidates(model):
         assert_allclose(scores[i], S[i, 10 * i + order], rtol=1e-10, atol=1e-10)
 
 
+def test_of_a_fitted_model_nothing_is_fitted_again(model):
+    with mock.patch("skout.KernelRidge.fit", side_effect=AssertionError):
+        found = correct_hubness(model, NEW, POOL[:9], POOL, cv="prefit")
+    pool = model.embed(POOL)
+    F, truth = model.predict_coordinates(NEW), model.decoder_.matched(POOL[:9], pool)
+    assert_allclose(found.embedding[:, -2], hubness_penalties(F, pool, truth), rtol=1e-12)
+    with pytest.raises(ValueError, match="cv must be"):
+        correct_hubness(model, X, Y, POOL, cv="fitted")
+
+
 def test_a_share_of_zero_changes_nothing(model):
     priced = correct_hubness(model, X, Y, POOL, share=0.0, random_state=0)
     assert_array_equal(model.rank(NEW, priced)[0], model.rank(NEW, POOL)[0])

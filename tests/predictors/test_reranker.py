@@ -157,12 +157,14 @@ def test_scores_by_way_add_up_to_the_score():
         model = TwoWay(BASE, weight=0.7, normalisation=normalisation).fit(X, Y)
         given = searched(model, NEW, POOL)
         listed = given.listed(20)
-        ways = given.ways(listed)
+        ways = given.scores("ways", listed, None)
         second = ways["forward" if normalisation == "distance" else "cosine"]
         assert_allclose(ways["backward"] + 0.7 * second, listed.score, atol=1e-9)
     alone = TwoWay(BASE, weight=np.inf).fit(X, Y)
     given = searched(alone, NEW, POOL)
-    assert_allclose(given.ways(given.listed(5))["forward"], given.listed(5).score, atol=1e-9)
+    assert_allclose(
+        given.scores("ways", given.listed(5), None)["forward"], given.listed(5).score, atol=1e-9
+    )
 
 
 def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
@@ -404,7 +406,7 @@ def test_a_fitted_predictor_learns_from_other_rows():
     assert_array_equal(same.coef_, word.coef_)
     with pytest.raises(TypeError, match=r"Give pool\.objects"):
         Reranker(BASE, cv=2).fit(NEW, Y_NEW, candidates=pool)
-    priced = Reranker(before, ["auto", "price"], cv="prefit", random_state=0)
+    priced = Reranker(before, ["auto", "hubness"], cv="prefit", random_state=0)
     priced.fit(NEW, Y_NEW, candidates=NEW_SETS)
     assert priced.rank(NEW, NEW_SETS, 2)[0].shape == (N_NEW, 2)
     with pytest.raises(NotFittedError):

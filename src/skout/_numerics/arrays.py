@@ -22,6 +22,7 @@ from sklearn import get_config
 
 from .typing import (
     Array,
+    ArrayLike,
     ArrayModule,
     DType,
     Index,
@@ -62,7 +63,7 @@ def is_tensor(array: object) -> TypeGuard[Any]:
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
 
-def is_gpu_tensor(array: object) -> bool:
+def is_gpu_tensor(array: object) -> TypeGuard[Any]:
     """Return whether an array is a tensor that is not in the memory of the host."""
     return is_tensor(array) and bool(getattr(array, "held", array).device.type != "cpu")
 
@@ -129,7 +130,7 @@ def zeros(shape: tuple[int, ...], like: object) -> Array:
     return out
 
 
-def constant(value: float | Array, like: object) -> Array:
+def constant(value: ArrayLike, like: object) -> Array:
     """Return numbers as an array in the precision of `like`, and where that is."""
     if not is_tensor(like):
         return np.asarray(value, dtype=np.float64)
@@ -460,7 +461,7 @@ def match(rows: Objects, pool: Objects) -> np.ndarray:
     return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
-def row_keys(rows: Objects | VectorRows) -> Sequence[Hashable]:
+def row_keys(rows: Any) -> Sequence[Hashable]:
     """Return one hashable key per row; objects that cannot be hashed count as distinct."""
     if sparse.issparse(rows):
         csr = rows.tocsr(copy=True)
@@ -468,11 +469,9 @@ def row_keys(rows: Objects | VectorRows) -> Sequence[Hashable]:
         csr.eliminate_zeros()
         ends = zip(csr.indptr[:-1], csr.indptr[1:], strict=True)
         return [(csr.indices[a:b].tobytes(), csr.data[a:b].tobytes()) for a, b in ends]
-    held: Any = rows
-    if not isinstance(held, np.ndarray):
-        keys: Sequence[Hashable] = held.keys()
+    if not isinstance(rows, np.ndarray):
+        keys: Sequence[Hashable] = rows.keys()
         return keys
-    rows = np.asarray(held)
     if rows.ndim == 2:
         rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
         return [row.tobytes() for row in rows]

@@ -98,7 +98,7 @@ class Checkpoint:
             ) from error
 
 
-def digest(*parts: Objects) -> str:
+def digest(*parts: Objects | None) -> str:
     """Return a short name for arrays, or lists of keys, that others do not have."""
     total = hashlib.sha256()
     for part in parts:
@@ -106,7 +106,7 @@ def digest(*parts: Objects) -> str:
     return total.hexdigest()[:16]
 
 
-def update_digest(total: hashlib._Hash, part: Objects) -> None:
+def update_digest(total: hashlib._Hash, part: Objects | None) -> None:
     """Add an array, a sparse matrix, rows or a list of keys to a digest."""
     if sparse.issparse(part):
         csr = part.tocsr()

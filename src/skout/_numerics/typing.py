@@ -116,8 +116,9 @@ class EmbeddedCandidates(Protocol):
 Matrix: TypeAlias = NDArray[Any]
 #: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
 Rows: TypeAlias = KernelRows
-#: Rows of kernels on vectors: a dense or CSR matrix.
-VectorRows: TypeAlias = NDArray[Any] | SparseMatrix
+#: Rows of kernels on vectors: a dense matrix, a CSR matrix, which SciPy leaves without types, or a
+#: tensor.
+VectorRows: TypeAlias = NDArray[Any]
 #: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
 Weights: TypeAlias = NDArray[Any] | None
 #: Rows as users give them: an array, a matrix, a data frame, a list of objects.

@@ -10,15 +10,17 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from .typing import RandomState
 
+Named = TypeVar("Named")
 
-class Registry(dict[str, Any]):
+
+class Registry(dict[str, Named]):
     """Classes by name, with underscores between words. Other spellings are found but not listed.
 
     Parameters
@@ -39,15 +41,16 @@ class Registry(dict[str, Any]):
         return self.aliases.get(name, name)
 
 
-def resolve(name: str, registry: Mapping[str, object], kind: str) -> Any:
+def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
     if name in registry:
         return registry[name]
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
-    if isinstance(registry, Registry) and registry.spelled(name) in registry:
-        return registry[registry.spelled(name)]
+    spelled = registry.spelled(name) if isinstance(registry, Registry) else name
+    if spelled in registry:
+        return registry[spelled]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")

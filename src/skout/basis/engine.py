@@ -156,7 +156,7 @@ class Engine:
             everything = rows.load()
             position = match(everything, self.landmarks)
             # z(l_i) . z(l_j) = k(l_i, l_j) of landmarks: rows of L
-            Z = triangular_inverse(self.components)[position]
+            Z: Array = triangular_inverse(self.components)[position]
             Z = Z.astype(float_dtype(everything), copy=False)
             others = np.flatnonzero(position < 0)  # rows that depend on landmarks
             if len(others):
@@ -166,7 +166,8 @@ class Engine:
         if copies is None:
             return self.coordinates(rows)
         first, inverse = copies
-        return self.coordinates(rows.subset(first))[inverse]
+        coordinates: Array = self.coordinates(rows.subset(first))[inverse]
+        return coordinates
 
     def residual(self, rows: Source) -> Array:
         """Return k(x, x) - ||z(x)||^2 of each row."""
@@ -177,7 +178,8 @@ class Engine:
         """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
         mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
-        return self.components @ mixed
+        combined: Floats = self.components @ mixed
+        return combined
 
     def on_features(self, coef: Floats) -> Floats:
         """Return B, (m, d), with z(x) . coef = phi(x) . B, where phi is W k(landmarks, .)."""
@@ -234,7 +236,7 @@ class Engine:
             progress=progress, n_jobs=self.n_jobs,
         )  # fmt: skip
         if of_landmarks is not None:  # after the pass, to spare its threads those of BLAS
-            parts = [operator.iadd(a, b) for a, b in zip(parts, of_landmarks(), strict=True)]
+            parts = list(map(operator.iadd, parts, of_landmarks()))
         if values is not None:
             parts = [part.of_values(values) for part in parts]
         partly = PartlyWhitened(C, plan.size)
@@ -349,7 +351,7 @@ def span_of(
     rng: np.random.Generator,
     weights: Weights = None,
     *,
-    also: Reduction | None = None,
+    also: Reduction[Any] | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> Span:
@@ -564,7 +566,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
+    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:  # type: ignore[override]
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -586,7 +588,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
-        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
+        self, rows: Source, weights: Weights = None, *, also: Reduction[Any] | None = None
     ) -> Any:
         """Fit on encoded rows; return the result of `also`, which the same pass makes.
 
@@ -665,7 +667,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.engine_.coordinates(rows, out)
 
     def __getstate__(self) -> Any:
-        state = super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Matrix) -> np.ndarray:

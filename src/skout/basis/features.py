@@ -162,14 +162,14 @@ def _weights_near(landmarks: Rows, weights: Matrix) -> Matrix:
     like: Any = empty((0,), landmarks, float_dtype(landmarks))
     if not sparse.issparse(weights):
         return cast(tensor(weights, like.device), like.dtype)
-    W: Any = weights.tocsr(copy=True)  # type: ignore[attr-defined]
+    W: Any = weights.tocsr(copy=True)
     W.sum_duplicates()  # which sorts them too, as tensors want them
     torch = namespace(like)
     ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
     values = torch.as_tensor(W.data)
     with warnings.catch_warnings():  # PyTorch calls this form new, each time
         warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        made: Any = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
         near: Matrix = made.to(like.device, like.dtype)
     return near
 
@@ -418,7 +418,8 @@ class Residual(RowMap):
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+        residual: Floats = self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z)
+        return np.maximum(residual, 0.0, out=residual)
 
 
 def principal(
@@ -433,7 +434,7 @@ def principal(
     return V.T @ components, np.maximum(values, 0.0)
 
 
-class _Squares(Reduction):
+class _Squares(Reduction[Array]):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
     def __init__(self, projection: Projection) -> None:
@@ -573,7 +574,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     `share` is that of the rounding of `kind` which does not average out.
     """
     allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-    return allowed / (float(np.finfo(kind).eps) * share)
+    return float(allowed / (float(np.finfo(kind).eps) * share))
 
 
 class Whitening:
@@ -610,7 +611,8 @@ class Whitening:
         """Return a block of features, whitened as far as the plan says; it may be F itself."""
         size = self.plan.size
         if self.mean is not None:
-            return np.subtract(F, self.mean, out=F)
+            F -= self.mean
+            return F
         if self.ordered:
             return F @ self.components.T
         if size:

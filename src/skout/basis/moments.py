@@ -84,8 +84,8 @@ class Moments:
             cross = (S.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
             z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
             zz, squares = Z.T @ Z if zz is None else zz, S.multiply(S).sum(axis=0)
-            count = float(np.count_nonzero(root))
-            return cls(float(root @ root), zz, cross, squares, z_sum, S.T @ root, count)
+            n = float(np.count_nonzero(root))
+            return cls(float(root @ root), zz, cross, squares, z_sum, S.T @ root, n)
         T = T * root[:, None]
         right = namespace(T).concatenate([T, root[:, None]], 1)
         if wide is None:
@@ -96,7 +96,8 @@ class Moments:
             products = gram(wide)
             zz, cross = products[:p, :p], products[:p, p:]
         cross = cast(cross, np.float64)
-        weight, count = root @ root, (root > 0.0).sum()
+        weight: Any = root @ root
+        count: Any = (root > 0.0).sum()
         if not is_tensor(Z):  # whose host does not wait
             weight, count = float(weight), float(count)
         return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root, count)
@@ -135,7 +136,7 @@ class Moments:
         if not is_tensor(self.zz):
             return self
         names = ("zz", "zt", "tt", "z_sum", "t_sum")
-        arrays = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
+        arrays: Any = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), count=float(self.count), **arrays)
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -182,6 +183,10 @@ class Moments:
         """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
+
+    def check_weight(self) -> None:
+        """Raise where no row has weight."""
+        check_total_weight(self.weight)
 
 
 # Missing targets ----------------------------------------------------------------------------------
@@ -244,7 +249,8 @@ class MaskedMoments:
         numbers = np.arange(len(self.codes))[columns]
         code = self.codes[numbers[0]]
         members = np.flatnonzero(self.codes == code)
-        return self.parts[code].of_columns(np.searchsorted(members, numbers))
+        part: Moments = self.parts[code]
+        return part.of_columns(np.searchsorted(members, numbers))
 
     def each(self, function: Callable[[Moments], Moments]) -> MaskedMoments:
         """Return what a function makes of the moments of each set."""
@@ -255,7 +261,7 @@ class MaskedMoments:
         if len(np.unique(np.column_stack([self.codes, other.codes]), axis=0)) > len(self.parts):
             return self + other
         for part, columns in zip(self.parts, self.column_sets(), strict=True):
-            operator.iadd(part, other.of_columns(columns))
+            part += other.of_columns(columns)
         return self
 
     def __add__(self, other: AnyMoments) -> MaskedMoments:
@@ -278,6 +284,12 @@ class MaskedMoments:
         sets = [np.flatnonzero(codes.reshape(-1) == k) for k in range(len(pairs))]
         parts = [combine(self.of_columns(columns), other.of_columns(columns)) for columns in sets]
         return MaskedMoments(codes.reshape(-1), parts)
+
+    def check_weight(self) -> None:
+        """Raise where no row has weight, or none that has some output."""
+        weight = np.array([part.weight for part in self.parts])[self.codes]
+        check_total_weight(weight.max())
+        check_outputs_observed(weight)
 
 
 AnyMoments: TypeAlias = Moments | MaskedMoments
@@ -305,20 +317,12 @@ def sum_moments(parts: Sequence[AnyMoments], chosen: np.ndarray | None = None) -
     return total
 
 
-def check_weights(moments: AnyMoments) -> None:
-    """Raise where no row has weight, or none that has some output."""
-    weight = np.empty(moments.shape[1])
-    for columns in moments.column_sets():
-        weight[columns] = moments.of_columns(columns).weight
-    check_total_weight(weight.max())
-    check_outputs_observed(weight)
-
-
 def mean_of_observed(T: Floats) -> Floats:
     """Return the mean of each output over the rows that have it, 0 where none has."""
     observed = ~np.isnan(T)
     sums = np.where(observed, T, 0.0).sum(axis=0, dtype=np.float64)
-    return sums / np.maximum(observed.sum(axis=0), 1)
+    means: Floats = sums / np.maximum(observed.sum(axis=0), 1)
+    return means
 
 
 def check_outputs_observed(weight: Array) -> None:
@@ -385,7 +389,7 @@ class TrainingSample:
         """
         if sparse.issparse(self.targets.like):
             return None
-        return mean_of_observed(self.targets.first_rows(_ORIGIN_ROWS))
+        return mean_of_observed(np.asarray(self.targets.first_rows(_ORIGIN_ROWS)))
 
     def warn_of_far_mean(self, projection: RowMap, n_jobs: int | None, *, far_from: float) -> None:
         """Warn where a model without intercept is worse than the mean of targets far from zero.
@@ -497,7 +501,8 @@ class KnownRows:
 
         def moments(group: int) -> AnyMoments:
             members = np.flatnonzero(groups == group)
-            T = part.targets.take(members).astype(np.float64)
+            T: Any = part.targets.take(members)
+            T = T.astype(np.float64)
             T = T if part.origin is None else T - part.origin
             weights = None if part.weights is None else part.weights[members]
             order = np.argsort(number[members])
@@ -523,7 +528,7 @@ class KnownRows:
         return out
 
 
-class BlockMoments(Reduction):
+class BlockMoments(Reduction[Any]):
     """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
 
     Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
@@ -556,7 +561,7 @@ class BlockMoments(Reduction):
         """Let two threads share a long pass that would be a single block."""
         return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> BlockMoments:
         moved = copy.copy(self)
         moved.features = self.features.on(place.device, place.dtype)
         moved.prepare = self.whitening.on(place)
@@ -580,7 +585,7 @@ class BlockMoments(Reduction):
             return [self._moments(rows, T, weights, place)]
         parts: list[AnyMoments | None] = [None] * self.n_groups
         for group in namespace(groups).unique(groups):
-            members = flatnonzero(groups == group)
+            members: Any = flatnonzero(groups == group)
             if members[-1] - members[0] == len(members) - 1:  # one after another: nothing is copied
                 members = slice(int(members[0]), int(members[-1]) + 1)
             w, at = (None if column is None else column[members] for column in (weights, place))
@@ -614,9 +619,10 @@ class BlockMoments(Reduction):
         for group, new in enumerate(part):
             old = sums[group]
             if new is not None:
-                sums[group] = (
-                    new.each(Moments.in_double) if old is None else operator.iadd(old, new)
-                )
+                if old is None:
+                    sums[group] = new.each(Moments.in_double)
+                else:
+                    sums[group] += new
         masked = [moments for moments in sums if isinstance(moments, MaskedMoments)]
         count = sum(len(moments.parts) for moments in masked)
         if 8 * count * self.p**2 > limits().coordinates_bytes:

@@ -54,7 +54,7 @@ class OutputWeights(KernelBasis):
     mixture_: np.ndarray | None
 
     def fit_encoded(
-        self, rows: Source, weights: Weights = None, *, also: Reduction | None = None
+        self, rows: Source, weights: Weights = None, *, also: Reduction[Any] | None = None
     ) -> Any:
         """Find the distinct objects among encoded rows; see `KernelBasis.fit_encoded`."""
         if len(rows) == 0:
@@ -108,7 +108,8 @@ class OutputWeights(KernelBasis):
     def combine(self, values: Matrix) -> np.ndarray:
         V: Any = values
         V = V.toarray() if sparse.issparse(V) else np.asarray(V)
-        return V if self.mixture_ is None else self.mixture_ @ V
+        combined: np.ndarray = V if self.mixture_ is None else self.mixture_ @ V
+        return combined
 
     def training_coordinates(self, rows: Source) -> Any:
         return self.coordinates(rows)
@@ -147,7 +148,7 @@ class _SparseIndicators:
     def __init__(self, width: int) -> None:
         self.width = width
 
-    def __call__(self, numbers: np.ndarray) -> sparse.csr_matrix:
+    def __call__(self, numbers: Rows) -> sparse.csr_matrix:
         n = len(numbers)
         return sparse.csr_matrix((np.ones(n), numbers, np.arange(n + 1)), shape=(n, self.width))
 

@@ -131,7 +131,7 @@ class LossDecoder(CandidateDecoder):
 
     def fit(
         self,
-        basis: Estimator,
+        basis: KernelBasis,
         Y: Objects,
         coordinates: np.ndarray | None = None,
         *,

@@ -7,30 +7,26 @@ which are the default candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
-from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
-from .._numerics.arrays import n_rows, numpy_of, row_keys, row_slices, take, unique
+from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
 from .._numerics.typing import Array, Candidates, Estimator, Matrix, Objects
-from .._numerics.typing import Rows as EncodedRows
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
-from ..rows import Memory, Reduction, Source, encoded, limits, source
+from ..rows import Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
 from ..sketches import as_sketch, sketch_size
-from .index import as_index
-from .pools import kinds
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
@@ -40,11 +36,9 @@ DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
 # process.
 _MOST_OUTPUTS = 100_000
-# Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
-_DIAGONAL = 2**16
 
 
-def as_decoder(spec: Estimator) -> Estimator:
+def as_decoder(spec: DecoderLike | Estimator) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -203,109 +197,6 @@ class PendingOutputs:
         return self.source.take(self.positions)
 
 
-class KeepsOutputs(Decoder):
-    """A decoder that keeps the distinct training outputs, embedded, to be candidates.
-
-    Parameters
-    ----------
-    index, n_jobs, device
-        See `CandidateDecoder`.
-    """
-
-    _training: Any = None  # the training outputs as a pool, embedded when it is first searched
-    _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
-    _dropped: int | None = None  # the most that are kept, where there were more
-    #: `fit` takes encoded rows too, and outputs that are read when they are needed
-    takes_rows = True
-
-    def __init__(
-        self, index: Estimator = None, n_jobs: int | None = None, device: str | None = None
-    ) -> None:
-        self.index = index
-        self.n_jobs = n_jobs
-        self.device = device
-
-    def fit(
-        self,
-        basis: KernelBasis,
-        Y: Objects,
-        coordinates: np.ndarray | None = None,
-        *,
-        rows: EncodedRows | None = None,
-    ) -> Self:
-        """Keep the distinct training outputs as the default pool.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs.
-        Y : objects
-            The training outputs.
-        coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
-        rows : encoded rows, optional
-            Y as the kernel of the basis encodes it, where that is known.
-
-        Returns
-        -------
-        self : decoder
-        """
-        if self.index is not None:
-            as_index(self.index)
-        self._forget_pool()
-        self.basis_ = basis
-        self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        if isinstance(Y, PendingOutputs):
-            self._outputs, self._kinds = Y, kinds(basis.landmarks_)
-        else:
-            self._keep(Y, coordinates, rows)
-        return self
-
-    def _keep(
-        self, Y: Objects, coordinates: np.ndarray | None = None, rows: EncodedRows | None = None
-    ) -> None:
-        """Make the distinct outputs the default pool."""
-        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
-        self._kinds = None if rows.ndim == 2 else kinds(rows)
-        first, number = unique(rows)
-        self.pool_, self._counts = take(Y, first), np.bincount(number)
-        self._hold(take(rows, first), None if coordinates is None else coordinates[first])
-
-    def _hold(self, rows: EncodedRows, coordinates: np.ndarray | None) -> None:
-        """Embed the distinct outputs, given as encoded rows."""
-        embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
-        self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
-        if self.index is not None:
-            self._own_pool()  # builds the index now, not for the first query
-
-    @abstractmethod
-    def _own_pool(self) -> Any:
-        """Return the training outputs as a pool, or raise if they were not kept."""
-
-    def _forget_pool(self) -> None:
-        for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
-            self.__dict__.pop(name, None)
-
-    def _fill(
-        self,
-        out: np.ndarray,
-        rows: Source,
-        objects: Callable[[], Objects],
-        coordinates: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
-        p = self.basis_.rank_
-        if coordinates is None:
-            self.basis_.coordinates(rows, out=out[:, :p])
-        else:
-            out[:, :p] = coordinates
-        # k(c, c), unless the basis has norms of its own, as that of TwoWay
-        norms = getattr(self.basis_, "_norms", lambda part, _: self.basis_.kernel_.diag(part))
-        for part in row_slices(len(out), _DIAGONAL):
-            out[part, p] = -norms(rows.take(part), out[part, :p])
-        return out
-
-
 @dataclass(frozen=True)
 class FittedOutputs:
     """The training outputs of a fit: objects, encoded rows and coordinates in a basis."""
@@ -438,7 +329,7 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
 # Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------
 
 
-class Distinct(Reduction):
+class Distinct(Reduction[Any]):
     """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:
@@ -483,7 +374,7 @@ def predicted(regressor: Estimator, X: Objects) -> Array:
     """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
     if not getattr(regressor, "takes_sources", False):
         X = source(X).load_for(regressor)
-    F = numpy_of(regressor.predict(X))
+    F: Array = numpy_of(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
 
 

@@ -8,22 +8,26 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import has_rows, match, n_rows, take
+from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
 from .._numerics.files import check_place, new_map, replacing
 from .._numerics.objects import column_of
-from .._numerics.typing import Candidates, Index, Objects, PathLike, State
+from .._numerics.typing import Candidates, Estimator, Index, Objects, PathLike, State
+from .._numerics.typing import Rows as EncodedRows
+from ..basis import KernelBasis
 from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
-from .base import KeepsOutputs, PendingOutputs, plain_outputs
+from .base import Decoder, PendingOutputs, plain_outputs
 from .index import as_index
 from .pools import (
     EmbeddedPool,
@@ -43,8 +47,11 @@ from .pools import (
 from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
+# Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
+_DIAGONAL = 2**16
 
-class CandidateDecoder(KeepsOutputs):
+
+class CandidateDecoder(Decoder):
     """Find the objects whose features are nearest to predicted coordinates.
 
     ||h(x) - psi(c)||^2 = const - (2 <f(x), z(c)> - k(c, c)) when h(x) lies in the span of the
@@ -88,7 +95,99 @@ class CandidateDecoder(KeepsOutputs):
            [0., 1., 0.]])
     """
 
+    # the training outputs as a pool, embedded when it is first searched
+    _training: EmbeddedPool | None = None
+    _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
+    _dropped: int | None = None  # the most that are kept, where there were more
+    #: `fit` takes encoded rows too, and outputs that are read when they are needed
+    takes_rows = True
     _by_name: ClassVar[dict[str, Any]] = {"index": as_index}
+
+    def __init__(
+        self,
+        index: Estimator | str | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.index = index
+        self.n_jobs = n_jobs
+        self.device = device
+
+    def fit(
+        self,
+        basis: KernelBasis,
+        Y: Objects,
+        coordinates: np.ndarray | None = None,
+        *,
+        rows: EncodedRows | None = None,
+    ) -> Self:
+        """Keep the distinct training outputs as the default pool.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs.
+        Y : objects
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+        rows : encoded rows, optional
+            Y as the kernel of the basis encodes it, where that is known.
+
+        Returns
+        -------
+        self : decoder
+        """
+        if self.index is not None:
+            as_index(self.index)
+        self._forget_pool()
+        self.basis_ = basis
+        self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
+        if isinstance(Y, PendingOutputs):
+            self._outputs, self._kinds = Y, kinds(basis.landmarks_)
+        else:
+            self._keep(Y, coordinates, rows)
+        return self
+
+    def _keep(
+        self, Y: Objects, coordinates: np.ndarray | None = None, rows: EncodedRows | None = None
+    ) -> None:
+        """Make the distinct outputs the default pool."""
+        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
+        self._kinds = None if rows.ndim == 2 else kinds(rows)
+        first, number = unique(rows)
+        self.pool_, self._counts = take(Y, first), np.bincount(number)
+        self._hold(take(rows, first), None if coordinates is None else coordinates[first])
+
+    def _hold(self, rows: EncodedRows, coordinates: np.ndarray | None) -> None:
+        """Embed the distinct outputs, given as encoded rows."""
+        embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
+        self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
+        if self.index is not None:
+            self._own_pool()  # builds the index now, not for the first query
+
+    def _forget_pool(self) -> None:
+        for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
+            self.__dict__.pop(name, None)
+
+    def _fill(
+        self,
+        out: np.ndarray,
+        rows: Source,
+        objects: Callable[[], Objects],
+        coordinates: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
+        p = self.basis_.rank_
+        if coordinates is None:
+            self.basis_.coordinates(rows, out=out[:, :p])
+        else:
+            out[:, :p] = coordinates
+        # k(c, c), unless the basis has norms of its own, as that of TwoWay
+        norms = getattr(self.basis_, "_norms", lambda part, _: self.basis_.kernel_.diag(part))
+        for part in row_slices(len(out), _DIAGONAL):
+            out[part, p] = -norms(rows.take(part), out[part, :p])
+        return out
 
     @property
     def made_by(self) -> str:
@@ -207,7 +306,7 @@ class CandidateDecoder(KeepsOutputs):
 
     @property
     def _width(self) -> int:
-        return self.basis_.rank_ + 1
+        return int(self.basis_.rank_) + 1
 
     def _embedding(self, rows: Source, *known: Any, path: PathLike | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
@@ -324,7 +423,8 @@ class CandidateDecoder(KeepsOutputs):
         queries = self.queries(F, pool)
         if pool.is_per_query:
             pool = pool.distinct()
-            sets, scores = pool.objects, self._set_scores(queries, pool)
+            sets: CandidateSets = pool.objects
+            scores = self._set_scores(queries, pool)
             floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
             inside = np.flatnonzero(scores >= floor[sets.query_of])
             return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
@@ -397,15 +497,3 @@ class CandidateDecoder(KeepsOutputs):
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
         return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
-
-
-def best_positions(
-    decoder: CandidateDecoder, F: np.ndarray, candidates: Candidates, k: int
-) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
-    """Return distinct candidates, where in their pool the k best of each query are, and scores."""
-    pool = decoder.embed(candidates).distinct()
-    index, scores = decoder.rank(F, pool, k=k)
-    best = [row[row >= 0] for row in index]
-    if pool.is_per_query:
-        best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
-    return pool, best, scores

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -173,11 +174,15 @@ class Blend:
         self, scores: Iterator[np.ndarray], indptr: np.ndarray, block: slice
     ) -> np.ndarray:
         """Return minus the weighted mean of the ranks in each segment, given members' scores."""
-        ranks = (
-            -w * _segment_ranks(s, indptr, slack_of(Q[block], _least(s, indptr)))
-            for w, s, Q in zip(self.weights, scores, self.queries, strict=True)
-        )
-        return np.round(_folded(ranks, np.add), _DECIMALS)
+
+        def ranks() -> Iterator[np.ndarray]:
+            for w, s, Q in zip(self.weights, scores, self.queries, strict=True):
+                least = np.minimum.reduceat(s, indptr[:-1]) if len(indptr) > 1 else np.empty(0)
+                slack = zip(pairwise(indptr), slack_of(Q[block], least), strict=True)
+                parts = [_average_ranks(s[a:b], gap) for (a, b), gap in slack]
+                yield -w * np.concatenate([np.empty(0), *parts])
+
+        return np.round(_folded(ranks(), np.add), _DECIMALS)
 
     def _ranked(
         self, k: int, truth: np.ndarray | None = None
@@ -232,20 +237,6 @@ def _folded(arrays: Iterator[np.ndarray], fold: np.ufunc) -> np.ndarray:
     out = next(arrays)
     for array in arrays:
         fold(out, array, out=out)
-    return out
-
-
-def _least(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return the least score of each segment, none of which is empty."""
-    return np.minimum.reduceat(scores, indptr[:-1]) if len(indptr) > 1 else np.empty(0)
-
-
-def _segment_ranks(scores: np.ndarray, indptr: np.ndarray, slack: np.ndarray) -> np.ndarray:
-    """Return the rank in its segment of each score, 1 for the largest; equal scores share."""
-    out = np.empty(len(scores))
-    for i, gap in enumerate(slack):
-        rows = slice(indptr[i], indptr[i + 1])
-        out[rows] = _average_ranks(scores[rows], gap)
     return out
 
 

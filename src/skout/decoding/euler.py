@@ -202,7 +202,10 @@ class _Program:
                 return trail
             if len(self.edge) > _CUT:  # the time grows with their square
                 break
-            constraints += [self._connection(piece) for piece in pieces] or [self._something()]
+            # where nothing was taken, something must be
+            row = sparse.csc_array([[1.0] * len(self.edge) + [0.0] * 2 * len(self.nodes)])
+            some = LinearConstraint(row, 1.0, np.inf)
+            constraints += [self._connection(piece) for piece in pieces] or [some]
         # the best piece stands for all
         pieces.sort(key=lambda piece: self.cost[piece].sum())
         return next((path for path in map(self._path, pieces) if path is not None), None)
@@ -270,11 +273,6 @@ class _Program:
         _, piece = connected_components(sparse.coo_matrix(links, shape=(v, v)), directed=False)
         piece = piece[self.tail[taken]]
         return [taken[piece == number] for number in np.unique(piece)]
-
-    def _something(self) -> LinearConstraint:
-        """Say that at least one copy is taken."""
-        m, v = len(self.edge), len(self.nodes)
-        return LinearConstraint(sparse.csc_array([[1.0] * m + [0.0] * 2 * v]), 1.0, np.inf)
 
     def _connection(self, piece: np.ndarray) -> LinearConstraint:
         """Say that whoever takes a copy of this piece starts inside, or enters it."""

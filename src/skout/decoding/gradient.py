@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Candidates, Objects
+from .._numerics.typing import Candidates, Floats, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
-from .candidates import CandidateDecoder, best_positions
+from .candidates import CandidateDecoder
 
 # Relative change of the score, and gradient, at which an ascent ends; the defaults of SciPy, 2e-9
 # and 1e-5, leave fewer digits of the vector.
@@ -93,26 +93,30 @@ class GradientDecoder(Decoder):
         self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
         return self
 
-    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
+    def decode(self, F: Floats, candidates: Candidates = None) -> Floats:
         check_is_fitted(self)
         basis = self.start_.basis_
         if getattr(basis.kernel_, "is_linear", False):
-            return F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
+            predicted: Floats = F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
+            return predicted
         b = F @ basis.combine(sparse.identity(n_rows(basis.landmarks_), format="csr"))
-        pool, best, _ = best_positions(self.start_, F, candidates, self.n_starts)
+        pool = self.start_.embed(candidates).distinct()
         rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
+        best = [row[row >= 0] for row in self.start_.rank(F, pool, k=self.n_starts)[0]]
+        if pool.is_per_query:
+            best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
         starts = [rows[positions] for positions in best]
         minima = map_blocks(
             lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs
         )
         return np.array(list(minima)).reshape(len(F), len(self.low_))
 
-    def _best(self, b: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _best(self, b: Floats, starts: Floats) -> Floats:
         """Return the best of the starts and of what is reached from them."""
         score = score_of(self.start_.basis_, b)
         bounds = list(zip(self.low_, self.high_, strict=True))
         options = {"maxiter": self.max_iter, "ftol": _FTOL, "gtol": _GTOL}
-        best = (-score(starts[0])[0], starts[0])
+        best: tuple[float, Floats] = (-score(starts[0])[0], starts[0])
         for start in starts:
             inside = np.clip(start, self.low_, self.high_)
             minimum = minimize(

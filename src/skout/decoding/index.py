@@ -116,15 +116,15 @@ class FaissIndex(PartsByName):
         return index.build(*arrays_of(state, "embedding_")) if "embedding_" in state else index
 
     def __getstate__(self) -> State:
-        state = super().__getstate__()
-        if "_index" in state:  # a pointer into faiss: kept as its bytes
-            state = {**state, "_index": _faiss().serialize_index(state["_index"])}
-        return state
+        if not hasattr(self, "_index"):
+            return vars(self)
+        # a pointer into faiss: kept as its bytes
+        return {**vars(self), "_index": _faiss().serialize_index(self._index)}
 
     def __setstate__(self, state: State) -> None:
+        vars(self).update(state)
         if "_index" in state:
-            state = {**state, "_index": _faiss().deserialize_index(state["_index"])}
-        super().__setstate__(state)
+            self._index = _faiss().deserialize_index(state["_index"])
 
 
 def _faiss() -> Any:
@@ -136,7 +136,7 @@ def _faiss() -> Any:
 _INDICES: dict[str, Any] = {"faiss": FaissIndex}
 
 
-def as_index(spec: Estimator) -> Estimator:
+def as_index(spec: Estimator | str | None) -> Any:
     """Return a fresh index from an index, a name or None."""
     if spec is None:
         return None

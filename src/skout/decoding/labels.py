@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import row_slices
 from .._numerics.linalg import low_rank, positive_solver
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Array, Candidates, Objects
+from .._numerics.typing import Array, Candidates, Floats, Objects
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
@@ -73,6 +73,8 @@ class LabelSetDecoder(Decoder):
     array([[1, 1, 1]])
     """
 
+    label_map_: Floats
+
     def __init__(
         self,
         utility: str = "f1",
@@ -123,7 +125,7 @@ class LabelSetDecoder(Decoder):
         self._maps = [read_out(sparse.diags_array(share[sizes]) @ labels) for share in shares]
         self._empty_map = read_out((sizes == 0).astype(float)[:, None])
 
-    def label_scores(self, F: np.ndarray) -> np.ndarray:
+    def label_scores(self, F: Floats) -> Floats:
         """Return the expected labels E[Y | x], shape (n, L)."""
         check_is_fitted(self)
         return F @ self.label_map_
@@ -139,7 +141,8 @@ class LabelSetDecoder(Decoder):
         if self._is_sparse:
             parts = [sparse.csr_matrix(part, dtype=self._dtype) for part in chosen]
             empty = sparse.csr_matrix((0, n_labels), dtype=self._dtype)
-            return sparse.vstack([*parts, empty], format="csr")
+            stacked: Objects = sparse.vstack([*parts, empty], format="csr")
+            return stacked
         return np.concatenate([*chosen, np.empty((0, n_labels), dtype=bool)]).astype(self._dtype)
 
     def _above(self, F: np.ndarray) -> np.ndarray:

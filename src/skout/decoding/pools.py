@@ -14,7 +14,17 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows, column_of
 from .._numerics.saving import arrays_of, require
-from .._numerics.typing import Candidates, Estimator, Index, KernelRows, Matrix, Objects, State
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Index,
+    Ints,
+    KernelRows,
+    Matrix,
+    Objects,
+    State,
+)
 from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
@@ -46,12 +56,12 @@ class EmbeddedPool:
     """
 
     objects: Any
-    first: np.ndarray
-    inverse: np.ndarray
-    embedding: np.ndarray
+    first: Ints
+    inverse: Ints
+    embedding: Floats
     made_by: str
     index: Any = None
-    counts: np.ndarray | None = None
+    counts: Ints | None = None
 
     @property
     def is_per_query(self) -> bool:
@@ -64,9 +74,10 @@ class EmbeddedPool:
         return self.objects.pool if self.is_per_query else self.objects
 
     @property
-    def members(self) -> np.ndarray:
+    def members(self) -> Ints:
         """The distinct candidates of the sets, one set after another."""
-        return self.inverse[self.objects.indices]
+        sets: CandidateSets = self.objects
+        return self.inverse[sets.indices]
 
     @property
     def largest(self) -> int:
@@ -131,7 +142,8 @@ def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
 
 def taken(objects: Objects, index: Index) -> Objects:
     """Return the objects at an index, which may be on disk."""
-    return source(objects).take(index)
+    chosen: Objects = source(objects).take(index)
+    return chosen
 
 
 def as_sets(numbers: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.typing import Array, Candidates, Objects
+from .._numerics.typing import Array, Candidates, Floats, Ints, Objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
@@ -99,9 +99,12 @@ class RankingDecoder(Decoder):
             G = F[block] @ self.directions_  # (b, q)
             if isinstance(self.kernel_, Kendall):
                 return _best_order(_antisymmetric(G, d), max_exact, searched)
-            if isinstance(self.kernel_, RankHamming):
-                return _best_assignment(G.reshape(len(G), d, d))
-            return _nearest_code(self.kernel_.codes(G))
+            if isinstance(self.kernel_, RankHamming):  # the largest sum of G[i, item, rank]
+                each = G.reshape(len(G), d, d)
+                ranks = [linear_sum_assignment(scores, maximize=True)[1] for scores in each]
+                return np.array(ranks, dtype=np.int64).reshape(len(G), d)
+            codes = np.ceil(self.kernel_.codes(G) - 0.5)  # the nearest; halves go to the lower
+            return ranks_of_codes(np.clip(codes, 0, np.arange(codes.shape[1])).astype(np.int64))
 
         return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
 
@@ -192,21 +195,6 @@ def _in_blocks(
     return np.concatenate([np.empty((0, d), dtype=np.int64), *parts])
 
 
-# RankHamming and Lehmer --------------------------------------------------------------------------
-
-
-def _best_assignment(G: np.ndarray) -> np.ndarray:
-    """Return the ranks with the largest sum of G[i, item, rank], for each i."""
-    ranks = [linear_sum_assignment(scores, maximize=True)[1] for scores in G]
-    return np.array(ranks, dtype=np.int64).reshape(G.shape[:2])
-
-
-def _nearest_code(codes: np.ndarray) -> np.ndarray:
-    """Return the rankings of the Lehmer codes nearest to these; halves go to the lower digit."""
-    digits = np.arange(codes.shape[1])  # the largest of each
-    return ranks_of_codes(np.clip(np.ceil(codes - 0.5), 0, digits).astype(np.int64))
-
-
 # Kendall: W[i, j] = -W[j, i] is what i before j is worth -----------------------------------------
 
 
@@ -219,14 +207,14 @@ def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
     return W
 
 
-def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarray:
+def _best_order(W: Floats, max_exact: int, searched: list[int]) -> Ints:
     """Return ranks with the largest sum of W[i, j] over i before j.
 
     The number of those that a local search found, and that do not have every pair right, is added
     to `searched`.
     """
     d = W.shape[1]
-    ranks = d - 1 - np.count_nonzero(W > 0, axis=2)
+    ranks: Ints = d - 1 - np.count_nonzero(W > 0, axis=2)
     # different numbers of wins: no cycle, and this ranking has every pair right
     hard = np.flatnonzero((np.sort(ranks, axis=1) != np.arange(d)).any(axis=1))
     if len(hard):
@@ -293,14 +281,16 @@ def _search_locally(W: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _worth(W: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _worth(W: Floats, ranks: Ints) -> Floats:
     """Return the sum of W[i, j] over i before j."""
-    return np.einsum("bij,bij->b", W, ranks[:, :, None] < ranks[:, None, :])
+    worth: Floats = np.einsum("bij,bij->b", W, ranks[:, :, None] < ranks[:, None, :])
+    return worth
 
 
-def _rounding(W: np.ndarray) -> np.ndarray:
+def _rounding(W: Floats) -> Floats:
     """Return what gains must exceed to be more than rounding."""
-    return _ROUNDING * np.abs(W).sum(axis=(1, 2))
+    sizes: Floats = np.abs(W).sum(axis=(1, 2))
+    return _ROUNDING * sizes
 
 
 def _settle(W: np.ndarray, ranks: np.ndarray) -> np.ndarray:

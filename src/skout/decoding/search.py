@@ -16,7 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Tensor, TorchDevice
+from .._numerics.typing import Floats, Ints, Tensor, TorchDevice
 from ..rows import block_rows
 from ..rows.device import named_device, torch_device
 
@@ -32,7 +32,7 @@ _SHARDS = 8
 #: Rounding of a float64 product of some thousand terms is about 1e-12.
 TIE = 1e-10
 
-Found = tuple[np.ndarray, np.ndarray]  # positions and scores, best first
+Found = tuple[Ints, Floats]  # positions and scores, best first
 
 
 def _search(
@@ -165,10 +165,11 @@ def count_better(
     """
     high, low = (score + slack)[:, None], (score - slack)[:, None]
 
-    def visit(counts: Any, S: np.ndarray, block: slice, start: int) -> Any:
+    def visit(counts: Ints | None, S: np.ndarray, block: slice, start: int) -> Ints:
         above = np.count_nonzero(high[block] < S, axis=1)
         not_below = np.count_nonzero(low[block] <= S, axis=1)
-        return np.array([above, not_below]) + (0 if counts is None else counts)
+        both: Ints = np.array([above, not_below])
+        return both if counts is None else counts + both
 
     parts = [np.sum(shards, axis=0) for shards in _search(queries, embedding, visit, n_jobs)]
     above, not_below = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), dtype=np.intp)
@@ -180,7 +181,9 @@ def within(
 ) -> list[Found]:
     """Return for each query the candidates that score at least its floor, best first."""
 
-    def visit(kept: Any, S: np.ndarray, block: slice, start: int) -> list[list[Found]]:
+    def visit(
+        kept: list[list[Found]] | None, S: np.ndarray, block: slice, start: int
+    ) -> list[list[Found]]:
         kept = [[] for _ in S] if kept is None else kept
         for pieces, row, least in zip(kept, S, floor[block], strict=True):
             index = np.flatnonzero(row >= least)
@@ -196,18 +199,18 @@ def within(
     return out
 
 
-def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def slack_of(queries: Floats, scores: Floats) -> Floats:
     """Return by how much rounding may move scores near the given ones, one a query.
 
     The terms of a score s = 2 <f, z> - k are up to 2 |f| r + r^2 in all, r = sqrt(k). As |z| <= r,
     s <= 2 |f| r - r^2, and so r <= |f| + sqrt(|f|^2 - s).
     """
-    norm = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
+    norm: Floats = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
     r = norm + np.sqrt(np.maximum(norm**2 - scores, 0.0))
     return TIE * (2.0 * norm + r) * r
 
 
-def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
+def floor_of(queries: Floats, best: Floats, gap: float) -> Floats:
     """Return the least score within `gap` of the best, however both scores were rounded."""
     return best - gap - slack_of(queries, best - gap)
 

@@ -14,7 +14,7 @@ from .._numerics.arrays import has_rows, n_rows, row_slices, take
 from .._numerics.objects import Rows, column_of, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
-from .._numerics.typing import ArrayLike, Objects, State
+from .._numerics.typing import ArrayLike, Ints, Objects, State
 from .search import Found
 
 # Candidates whose coordinates are gathered at a time.
@@ -26,18 +26,18 @@ _MANY = 2**27
 class PerQuery:
     """Entries of queries, one query after another: those of i are indptr[i]:indptr[i + 1]."""
 
-    indptr: np.ndarray
+    indptr: Ints
 
     def __len__(self) -> int:
         return max(0, len(self.indptr) - 1)
 
     @property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> Ints:
         """The number of entries of each query."""
         return np.diff(self.indptr)
 
     @property
-    def query_of(self) -> np.ndarray:
+    def query_of(self) -> Ints:
         """The query that each entry belongs to."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
@@ -142,7 +142,7 @@ class CandidateSets(PerQuery):
         return CandidateSets(self.pool, indptr, self.indices[entries])
 
 
-def _integers(values: ArrayLike, name: str) -> np.ndarray:
+def _integers(values: ArrayLike, name: str) -> Ints:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(

@@ -23,6 +23,7 @@ from ..rows.stream import join
 from ..rows.tasks import Delayed, alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
+from .search import Found
 from .sets import CandidateSets
 
 _RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
@@ -34,7 +35,8 @@ def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[
     Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
     """
     if _are_here(F, candidates):
-        return decoder.rank(F, candidates, k=k)
+        here: Found = decoder.rank(F, candidates, k=k)
+        return here
     check_number(k, "k", low=1, integer=True)
     shards = _shards(candidates)
     if shards is not None:
@@ -48,7 +50,7 @@ def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[
     return ranked["indices"], ranked["scores"]
 
 
-def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Objects:
+def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Any:
     """Return the best candidate of each row: a lazy dask array if F is one.
 
     Objects that are no arrays become a 1-D array of objects there.
@@ -142,7 +144,7 @@ def _decode_block(F: np.ndarray, decoder: Estimator, pool: Candidates) -> np.nda
 
 
 @alone
-def _embed(objects: Objects, decoder: Estimator) -> EmbeddedPool:
+def _embed(objects: Objects, decoder: Estimator) -> Any:
     return decoder.embed(objects)
 
 
@@ -210,7 +212,7 @@ def _search(F: np.ndarray, decoder: Estimator, shard: _Shard, k: int) -> _ShardB
     return _ShardBest(numbers, scores, keys, objects)
 
 
-class _Merge(Reduction):
+class _Merge(Reduction[Any]):
     """Keep the k best of all shards; ties go to the lower index."""
 
     def __init__(self, k: int) -> None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.objects import as_objects
-from .._numerics.typing import Candidates, Objects
+from .._numerics.typing import Candidates, Floats, Objects
 from .._numerics.validation import check_choice
 from ..basis import KernelBasis
 from ..kernels import Kernel, Normalized
@@ -90,6 +90,8 @@ class StringDecoder(Decoder):
     ['stones', 'nets']
     """
 
+    directions_: Floats
+
     def __init__(self, known: bool = True, ends: str = "any") -> None:
         self.known = known
         self.ends = ends
@@ -129,7 +131,7 @@ class StringDecoder(Decoder):
             "StringDecoder cannot work without its training outputs: save with candidates=True."
         )
 
-    def scores(self, F: np.ndarray) -> np.ndarray:
+    def scores(self, F: Floats) -> Floats:
         """Return the expected counts g of the n-grams `ngrams_`, shape (n, q).
 
         Those of a normalised kernel are relative to the norm of the string.
@@ -145,7 +147,7 @@ class StringDecoder(Decoder):
         check_is_fitted(self)
         return F @ self.directions_
 
-    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Objects:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         check_is_fitted(self)
         self._refuse(candidates)
         if len(F) == 0:
@@ -188,7 +190,9 @@ class StringDecoder(Decoder):
         codes = np.concatenate([self._codes[trail[0]], self._codes[trail[1:], -1]])
         return string_of(codes, self._kind)
 
-    def _keep_better(self, F: np.ndarray, built: list, strings: list, best: np.ndarray) -> None:
+    def _keep_better(
+        self, F: np.ndarray, built: list[Any], strings: list[Any], best: np.ndarray
+    ) -> None:
         """Put the built strings that score better than those found so far in their place."""
         rows = np.array([i for i, string in enumerate(built) if string is not None], dtype=np.intp)
         if len(rows) == 0:
@@ -200,7 +204,7 @@ class StringDecoder(Decoder):
         for i, value in zip(rows[better], score[better], strict=True):
             strings[i], best[i] = built[i], value
 
-    def _like_outputs(self, strings: list) -> Any:
+    def _like_outputs(self, strings: list[Any]) -> Any:
         """Return strings in the container of the training outputs: an array or a list."""
         if self._container is None:
             return strings
@@ -229,14 +233,14 @@ def _columns(bags: Bags, features: np.ndarray) -> sparse.csr_matrix:
     return sparse.coo_matrix(cells, shape=(len(bags), len(features))).tocsr()
 
 
-def _ends_seen(strings: list, number: dict) -> tuple[list[int], list[int]]:
+def _ends_seen(strings: list[Any], number: dict[Any, int]) -> tuple[list[int], list[int]]:
     """Return the numbers of the n-grams that strings start with, and that they end with."""
     n = len(next(iter(number)))
     long = [string for string in strings if len(string) >= n]
     return [number[string[:n]] for string in long], [number[string[-n:]] for string in long]
 
 
-def _turns_seen(strings: list, number: dict) -> frozenset[tuple[int, int]]:
+def _turns_seen(strings: list[Any], number: dict[Any, int]) -> frozenset[tuple[int, int]]:
     """Return the n-grams that follow each other in strings."""
     n = len(next(iter(number)))
     _, codes = NGram(n + 1).vocabulary(strings)
@@ -260,7 +264,7 @@ def _graph(codes: np.ndarray, seen: tuple[list[int], list[int]], any_ends: bool)
     return Graph(tail, head, starts, ends)
 
 
-def _scales(kernel: Kernel, strings: list) -> list[float | None]:
+def _scales(kernel: Kernel, strings: list[Any]) -> list[float | None]:
     """Return the norms that predictions are scaled to before the search; None keeps their own."""
     if not isinstance(kernel, Normalized):
         return [None]

@@ -136,7 +136,8 @@ def sort_within(lengths: np.ndarray, values: np.ndarray) -> np.ndarray:
     width = lengths.max(initial=0)
     if len(lengths) * width > _PADDING * len(values):
         row = np.repeat(np.arange(len(lengths)), lengths)
-        return values[_order(row, len(lengths), np.argsort(values))]
+        ordered: np.ndarray = values[_order(row, len(lengths), np.argsort(values))]
+        return ordered
     # one short sort a row, after what fills the rows up; much faster than one long sort
     table = np.full((len(lengths), width), np.iinfo(values.dtype).max, dtype=values.dtype)
     used = np.arange(width) < lengths[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from string import hexdigits
 from typing import Any, Self
@@ -16,7 +17,7 @@ from .._numerics.arrays import cast, float_dtype, is_tensor, n_rows, namespace, 
 from .._numerics.objects import Rows as ObjectRows
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.typing import Array, Matrix, Objects, Rows, VectorRows
+from .._numerics.typing import Array, Objects, Rows, SparseMatrix, VectorRows
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 from .vectors import (
@@ -141,7 +142,7 @@ class PackedBits(ObjectRows):
         return [row.tobytes() for row in self.words]
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+    def concatenate(cls, parts: Sequence[Any]) -> Any:
         """Return the rows of all parts; a matrix where one of them is a matrix."""
         if not all(isinstance(part, PackedBits) for part in parts):
             dense = (part.toarray() if hasattr(part, "toarray") else part for part in parts)
@@ -176,9 +177,9 @@ class PackedBits(ObjectRows):
 
 def _octets(words: Array) -> Array:
     """Return words as bytes, lowest first; tensors are bytes already."""
-    if is_tensor(words):
-        return words
-    return np.ascontiguousarray(words).astype(_WORD, copy=False).view(np.uint8)
+    if not is_tensor(words):
+        words = np.ascontiguousarray(words).astype(_WORD, copy=False).view(np.uint8)
+    return words
 
 
 def _precision(dtype: DTypeLike) -> np.dtype:
@@ -195,7 +196,7 @@ def _count_ones(words: np.ndarray) -> np.ndarray:
     return sizes
 
 
-def pack_matrix(matrix: Matrix) -> PackedBits | None:
+def pack_matrix(matrix: Array) -> PackedBits | None:
     """Pack a matrix of 0 and 1, dense or canonical CSR; None where it has other values.
 
     float32 stays the precision of kernel values; all else makes float64.
@@ -224,7 +225,7 @@ def _words(octets: np.ndarray) -> np.ndarray:
     return padded.view(_WORD).astype(np.uint64, copy=False)
 
 
-def _words_of_csr(matrix: Matrix) -> np.ndarray:
+def _words_of_csr(matrix: SparseMatrix) -> np.ndarray:
     """Return the words of a CSR matrix, whose indices are sorted, so that words are in order."""
     n, d = matrix.shape
     words = np.zeros((n, max(1, -(-d // 64))), dtype=np.uint64)
@@ -326,11 +327,11 @@ class _SetKernel(VectorKernel):
         """
         packed = None if _is_matrix(objects) else pack_objects(objects)
         is_array = isinstance(objects, np.ndarray) and objects.ndim == 2
-        if is_array and np.asarray(objects).dtype.kind in "biu" and _is_long(objects):
-            packed = pack_matrix(objects)  # without a copy in float64
+        if is_array and np.asarray(objects).dtype.kind in "biu" and _is_long(np.asarray(objects)):
+            packed = pack_matrix(np.asarray(objects))  # without a copy in float64
         if packed is not None:
             return packed
-        rows = super().encode(objects)
+        rows: Any = super().encode(objects)
         values = rows.data if sparse.issparse(rows) else rows
         if values.size and values.min() < 0:
             raise ValueError(
@@ -338,17 +339,18 @@ class _SetKernel(VectorKernel):
                 f"Got {values.min():g}."
             )
         packed = pack_matrix(rows) if _is_long(rows) else None
-        return rows if packed is None else packed
+        encoded: Rows = rows if packed is None else packed
+        return encoded
 
     def against(self, B: VectorRows | PackedBits) -> Block:
         return set_blocks(type(self)._parts, B, self._of_matrix)
 
-    def _of_matrix(self, B: Rows) -> Block:
+    def _of_matrix(self, B: Array) -> Block:
         """Return the block function of matrices, whose values may be counts."""
         overlap = _overlap_with(B)
         size_b = _row_sums(B)
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             common = overlap(A, block_buffer(A, n_rows(B), out))
             a, b = cast(_row_sums(A), common.dtype), cast(size_b, common.dtype)
             return divide_sets(type(self)._parts, common, a, b, common)
@@ -359,7 +361,7 @@ class _SetKernel(VectorKernel):
         return arrays.ones(n_rows(A), A)
 
 
-def _row_sums(A: Rows) -> Array:
+def _row_sums(A: Array) -> Array:
     return np.asarray(A.sum(axis=1)).ravel() if sparse.issparse(A) else A.sum(axis=1)
 
 
@@ -368,7 +370,7 @@ def _is_matrix(objects: Objects) -> bool:
     return getattr(objects, "ndim", 1) == 2 and not isinstance(objects, ObjectRows)
 
 
-def _is_long(matrix: Matrix) -> bool:
+def _is_long(matrix: Array) -> bool:
     """Whether a matrix of 0 and 1 is better packed: many columns, and if sparse, not very."""
     if matrix.shape[1] < _LEAST_BITS:
         return False
@@ -379,7 +381,7 @@ def _is_long(matrix: Matrix) -> bool:
 _MAX_LEVELS = 64
 
 
-def _overlap_with(B: Rows) -> Block:
+def _overlap_with(B: Array) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one matrix product for each level of B.
 
     With the values 0 = v_0 < v_1 < ... of B, min(a, b) = sum_i (clip(a, v_{i-1}, v_i) - v_{i-1})
@@ -392,7 +394,7 @@ def _overlap_with(B: Rows) -> Block:
     indicators = [arrays.RightOperand(_indicator(B, level)) for level in levels]
     lower = [0.0, *levels][:-1]
 
-    def overlap(A: Rows, out: Array) -> Array:
+    def overlap(A: Array, out: Array) -> Array:
         out[...] = 0.0
         for low, high, right in zip(lower, levels, indicators, strict=True):
             out += right.product(_share(A, low, high))
@@ -401,12 +403,13 @@ def _overlap_with(B: Rows) -> Block:
     return overlap
 
 
-def _overlap_by_column(B: Rows) -> Block:
+def _overlap_by_column(B: Array) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one pass over the block for each column."""
     columns = arrays.contiguous((B.toarray() if sparse.issparse(B) else B).T)
-    not_zero = [j for j, any_set in enumerate((columns > 0).any(axis=1).tolist()) if any_set]
+    is_set: Any = (columns > 0).any(axis=1)
+    not_zero = [j for j, any_set in enumerate(is_set.tolist()) if any_set]
 
-    def overlap(A: Rows, out: Array) -> Array:
+    def overlap(A: Array, out: Array) -> Array:
         out[...] = 0.0
         A, xp = A.toarray() if sparse.issparse(A) else A, namespace(out)
         for j in not_zero:
@@ -416,23 +419,25 @@ def _overlap_by_column(B: Rows) -> Block:
     return overlap
 
 
-def _indicator(B: Rows, level: float) -> Matrix:
+def _indicator(B: Array, level: float) -> Array:
     """Return 1[b >= level] in the format of B."""
     if not sparse.issparse(B):
         return cast(level <= B, B.dtype)
-    out = B.copy()
+    out: Any = B.copy()
     out.data = (level <= B.data).astype(B.dtype)
     out.eliminate_zeros()
-    return out
+    indicator: Array = out
+    return indicator
 
 
-def _share(A: Rows, low: float, high: float) -> Matrix:
+def _share(A: Any, low: float, high: float) -> Array:
     """Return min(max(a, low), high) - low of each entry, dense or CSR as A is."""
     if not sparse.issparse(A):
         return namespace(A).clip(A, low, high) - low
-    out = A.copy()
+    out: Any = A.copy()
     out.data = np.clip(A.data, low, high) - low
-    return out
+    share: Array = out
+    return share
 
 
 def _tanimoto(common: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -500,7 +505,7 @@ class GaussianTanimoto(_SetKernel, WithGamma):
     def __init__(self, gamma: float | str = 1.0) -> None:
         self.gamma = gamma
 
-    def _median_length(self, rows: Rows, weights: np.ndarray | None) -> float:
+    def _median_length(self, rows: Array, weights: np.ndarray | None) -> float:
         rows = arrays.astype(rows, np.float64)
         distances = 2.0 - 2.0 * Tanimoto().against(rows)(rows)  # squared, of the features
         return 2.0 * median_of_pairs(distances, weights)
@@ -509,7 +514,7 @@ class GaussianTanimoto(_SetKernel, WithGamma):
         gamma = self._width()
         tanimoto = super().against(B)
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             K = tanimoto(A, out)
             K -= 1.0
             K *= 2.0 * float(gamma)
@@ -550,11 +555,11 @@ class Cosine(VectorKernel):
     def against(self, B: VectorRows | PackedBits) -> Block:
         return set_blocks(_cosine, B, self._of_matrix)
 
-    def _of_matrix(self, B: Rows) -> Block:
+    def _of_matrix(self, B: Array) -> Block:
         unit, zero = _unit_rows(B)
         linear, any_zero = Linear().against(unit), bool(zero.any())
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             unit_a, zero_a = _unit_rows(A)
             K = linear(unit_a, out)
             if any_zero and zero_a.any():
@@ -567,7 +572,7 @@ class Cosine(VectorKernel):
         return arrays.ones(n_rows(A), A)
 
 
-def _unit_rows(A: Matrix) -> tuple[Array, Array]:
+def _unit_rows(A: Array) -> tuple[Array, Array]:
     """Return the rows divided by their norms, and the mask of the zero rows."""
     xp = namespace(A)
     norms = xp.sqrt(squared_norms(A))
@@ -660,10 +665,11 @@ def _counts(left: Array, right: Array) -> Array:
     if left.dtype.itemsize > 2:
         return left @ right.T
     parts = row_slices(left.shape[1], _EXACT_HALF)
-    return sum(cast(left[:, part] @ right[:, part].T, np.float32) for part in parts)
+    terms = (cast(left[:, part] @ right[:, part].T, np.float32) for part in parts)
+    return functools.reduce(operator.add, terms)
 
 
-def set_blocks(parts: Parts, B: Rows, of_matrix: Callable[[Rows], Block]) -> Block:
+def set_blocks(parts: Parts, B: Array | PackedBits, of_matrix: Callable[[Array], Block]) -> Block:
     """Return the block function of B, packed or a matrix, for rows A that may be either.
 
     `of_matrix` makes the block function of B as a matrix, which may have counts.
@@ -678,7 +684,7 @@ def set_blocks(parts: Parts, B: Rows, of_matrix: Callable[[Rows], Block]) -> Blo
     def matrices() -> Block:
         return of_matrix(B.toarray() if isinstance(B, PackedBits) else B)
 
-    def block(A: Rows, out: Array | None = None) -> Array:
+    def block(A: Array, out: Array | None = None) -> Array:
         if isinstance(A, PackedBits) or isinstance(B, PackedBits):
             packed, blocks = _packed(A), bits()
             if packed is not None and blocks is not None:
@@ -688,7 +694,7 @@ def set_blocks(parts: Parts, B: Rows, of_matrix: Callable[[Rows], Block]) -> Blo
     return block
 
 
-def _packed(rows: Rows) -> PackedBits | None:
+def _packed(rows: Array | PackedBits) -> PackedBits | None:
     if isinstance(rows, PackedBits):
         return rows
     return None if is_tensor(rows) else pack_matrix(rows)

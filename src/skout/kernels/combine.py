@@ -60,7 +60,7 @@ class Normalized(Wrapper):
         any_zero = bool(right_zero.any())
 
         def block(A: Rows, out: Array | None = None) -> Array:
-            K = base(A, out)
+            K: Array = base(A, out)
             left, left_zero = _inverse_norms(kernel.diag(A))
             K *= arrays.cast(left[:, None], K.dtype)
             K *= arrays.cast(right, K.dtype)

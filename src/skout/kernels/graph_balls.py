@@ -129,7 +129,10 @@ def _nodes_to_single_out(balls: Graphs) -> np.ndarray:
     order = np.lexsort((hard_balls.labels[nodes[first]], size, ball))
     best = order[np.diff(ball[order], prepend=-1) > 0]
     nodes = nodes[ranges(first[best], size[best])]
-    return nodes + (balls.indptr[hard] - hard_balls.indptr[:-1])[hard_balls.graph[nodes]]
+    centers: np.ndarray = (
+        nodes + (balls.indptr[hard] - hard_balls.indptr[:-1])[hard_balls.graph[nodes]]
+    )
+    return centers
 
 
 def _repeat_colors(balls: Graphs) -> np.ndarray:

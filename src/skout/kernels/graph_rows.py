@@ -151,7 +151,8 @@ def reached_work(graphs: Graphs, reach: int) -> np.ndarray:
     nodes = np.where(most > 1, (np.maximum(most, 2.0) + 1.0) ** np.minimum(steps, 20), steps + 1)
     whole = graphs.sizes + np.diff(graphs.edge_indptr[graphs.indptr])
     work = np.minimum(whole, nodes * (1.0 + most)) + graphs.sizes / 8  # its row of the table
-    return np.ceil(work).astype(np.int64)[graphs.graph]
+    bounds: np.ndarray = np.ceil(work).astype(np.int64)[graphs.graph]
+    return bounds
 
 
 def pair_distances(
@@ -212,7 +213,8 @@ def _search(
 def _are_dense(graphs: Graphs) -> np.ndarray:
     """Whether each graph has so many edges that products of matrices are the faster search."""
     n_edges = np.diff(graphs.edge_indptr[graphs.indptr])
-    return (graphs.sizes >= _DENSE_NODES) & (n_edges >= _DENSE_SHARE * graphs.sizes**2)
+    dense: np.ndarray = (graphs.sizes >= _DENSE_NODES) & (n_edges >= _DENSE_SHARE * graphs.sizes**2)
+    return dense
 
 
 def _by_products(graphs: Graphs, i: int, centers: np.ndarray, limit: int | None) -> np.ndarray:

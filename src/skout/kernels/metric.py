@@ -29,7 +29,8 @@ class _OfVectors(Wrapper):
                 f"{type(self).__name__} changes the metric of vectors: its kernel must be "
                 f"Gaussian, Matern or Laplacian, or have `gradients`. Got {kernel!r} instead."
             )
-        return kernel.encode(objects)
+        rows: Rows = kernel.encode(objects)
+        return rows
 
 
 class Transformed(Wrapper):
@@ -357,7 +358,7 @@ class Curves(Transformed):
             raise TypeError(f"Curves takes a kernel on vectors. Got {kernel!r} instead.")
         if _are_pairs(objects):
             objects = self._on_grid(objects)
-        rows = kernel.encode(objects.toarray() if hasattr(objects, "toarray") else objects)
+        rows: Rows = kernel.encode(objects.toarray() if hasattr(objects, "toarray") else objects)
         self._roots(rows.shape[1])
         return rows
 
@@ -385,7 +386,8 @@ class Curves(Transformed):
                 + ("." if self.points is None else f" and {len(t)} points.")
             )
         steps = np.diff(t)
-        return np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
+        roots: np.ndarray = np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
+        return roots
 
     def transform(self, A: Rows) -> Any:
         # sqrt(w_j) f(t_j), whose Euclidean distances are those of functions
@@ -455,7 +457,8 @@ class Fourier(Wrapper):
                 "Fourier features are of a kernel of the distance: Gaussian, Matern, Laplacian, "
                 f"or one that has `waves`. Got {kernel!r} instead."
             )
-        return kernel.encode(objects)
+        rows: Rows = kernel.encode(objects)
+        return rows
 
     def transform(self, A: Rows) -> Any:
         """Return the features sqrt(2 / m) (cos(w_1 . x), ..., sin(w_1 . x), ...), shape (n, m)."""

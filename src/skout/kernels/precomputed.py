@@ -91,4 +91,5 @@ class Precomputed(Kernel):
     def diag(self, A: GramRows) -> np.ndarray:
         if np.any(A.positions < 0):
             raise ValueError("k(x, x) of new rows is not in a precomputed kernel matrix.")
-        return A.matrix[np.arange(len(A)), A.positions].astype(np.float64)
+        diagonal: np.ndarray = A.matrix[np.arange(len(A)), A.positions].astype(np.float64)
+        return diagonal

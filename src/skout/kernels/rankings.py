@@ -103,7 +103,9 @@ class Kendall(RankingKernel):
 
     def _features(self, rows: np.ndarray) -> np.ndarray:
         first, second = np.triu_indices(rows.shape[1], k=1)
-        signs = np.sign(rows[:, second] - rows[:, first]).astype(float_dtype(rows), copy=False)
+        signs: np.ndarray = np.sign(rows[:, second] - rows[:, first]).astype(
+            float_dtype(rows), copy=False
+        )
         signs *= signs.dtype.type(len(first) ** -0.5)
         return signs
 
@@ -136,7 +138,8 @@ class RankHamming(RankingKernel):
         n, d = rows.shape
         dtype = float_dtype(rows)
         same = rows[:, :, None] == np.arange(d)  # (n, d, d)
-        return same.reshape(n, d * d) * dtype.type(d**-0.5)
+        features: np.ndarray = same.reshape(n, d * d) * dtype.type(d**-0.5)
+        return features
 
 
 class Lehmer(RankingKernel):
@@ -167,7 +170,7 @@ class Lehmer(RankingKernel):
         return features * deviation + mean
 
 
-def _code_moments(d: int) -> tuple[np.ndarray, float]:
+def _code_moments(d: int) -> tuple[Array, float]:
     """Return the mean of the codes of all rankings, and the root of their total variance."""
     return np.arange(d) / 2.0, (d * (d - 1) * (2 * d + 5) / 72.0) ** 0.5
 

@@ -276,7 +276,7 @@ def _compiled(pair_value: PairValue) -> Any:
         import numba
     except ImportError:
         return None
-    pair = numba.njit(pair_value, nogil=True)
+    pair: Any = numba.njit(pair_value, nogil=True)
 
     def loop(indptr, mass, value, right_mass, right_value, right_row, width, p, q, out):  # type: ignore[no-untyped-def]
         for i in range(len(indptr) - 1):
@@ -424,7 +424,10 @@ class ProbabilityProduct(_PeakKernel):
 
     def _factor(self, rows: Spectra) -> np.ndarray:
         """Return 1 / (n sqrt(4 pi sigma_mass sigma_intensity)) of each spectrum."""
-        return 1.0 / (rows.lengths * np.sqrt(4 * np.pi * self.sigma_mass * self.sigma_intensity))
+        factor: np.ndarray = 1.0 / (
+            rows.lengths * np.sqrt(4 * np.pi * self.sigma_mass * self.sigma_intensity)
+        )
+        return factor
 
     def against(self, B: Spectra) -> Block:
         sums, right = super().against(B), self._factor(B)
@@ -438,7 +441,8 @@ class ProbabilityProduct(_PeakKernel):
         return block
 
     def diag(self, A: Spectra) -> np.ndarray:
-        return _self_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
+        diagonal: np.ndarray = _self_sums(self._peaks(A), self._match()) * self._factor(A) ** 2
+        return diagonal
 
 
 class PeakCosine(_PeakKernel):

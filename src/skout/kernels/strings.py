@@ -146,7 +146,7 @@ def _as_strings(objects: Objects) -> list[Any]:
             "NGram takes a list or a 1-D array of strings. "
             f"Got an array of shape {np.shape(objects)} instead."
         )
-    strings = as_objects(objects).tolist()
+    strings: list[Any] = as_objects(objects).tolist()
     for kind in (str, bytes):
         if all(issubclass(t, kind) for t in set(map(type, strings))):
             return strings

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -49,7 +50,7 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Objects) -> Rows:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        rows = objects if arrays.is_checked(objects) else check_matrix(objects)
+        rows = check_matrix(objects)
         check_squares(rows, "objects")
         return rows
 
@@ -59,7 +60,7 @@ def block_buffer(A: Rows, m: int, out: Array | None) -> Array:
     return arrays.empty((n_rows(A), m), A, float_dtype(A)) if out is None else out
 
 
-def squared_norms(A: Rows) -> Array:
+def squared_norms(A: Array) -> Array:
     """Return ||a||^2 of each row, in the dtype of A."""
     if sparse.issparse(A):
         row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
@@ -93,7 +94,7 @@ class SquaredDistances:
 
     def __init__(
         self,
-        B: Rows,
+        B: Array,
         factor: float = 1.0,
         *,
         snap: bool = False,
@@ -101,8 +102,9 @@ class SquaredDistances:
         saturates: bool = False,
     ) -> None:
         # CSR rows that are hardly sparse are centered too, so their blocks become dense
-        self.filled = sparse.issparse(B) and B.nnz >= _FILLED * B.shape[0] * B.shape[1]
-        B = B.toarray() if self.filled else B
+        self.filled = sparse.issparse(B) and bool(B.nnz >= _FILLED * B.shape[0] * B.shape[1])
+        if self.filled and sparse.issparse(B):
+            B = B.toarray()
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
         self.sparse = sparse.issparse(B)
@@ -128,7 +130,7 @@ class SquaredDistances:
             error = 32.0 * np.finfo(np.float64).eps * self.largest_norm * abs(factor)
             self.snap |= bool(error > 0.01)
 
-    def __call__(self, A: Rows, out: Array | None = None) -> Array:
+    def __call__(self, A: Array, out: Array | None = None) -> Array:
         """Return factor * ||a - b||^2."""
         if sparse.issparse(A) and self.filled:
             A = A.toarray()
@@ -173,7 +175,7 @@ class SquaredDistances:
             sparse.csr_matrix(self.B), self.factor, snap=self.snap, saturates=self.saturates
         )
 
-    def _product(self, A: Rows, out: Array) -> Array:
+    def _product(self, A: Array, out: Array) -> Array:
         """Fill `out` and return the squared norms of A."""
         if self.sparse:
             norms = squared_norms(A)
@@ -199,19 +201,19 @@ class SquaredDistances:
         return norms
 
 
-def _center(B: Rows) -> Array:
+def _center(B: Array) -> Array:
     """Return the mean of the rows, or a median where a few far rows pull the mean away.
 
     Away from most rows, their distances would drown in the rounding of their norms.
     """
-    mean = B.mean(axis=0)
+    mean: Array = B.mean(axis=0)
     sample = B[:: max(1, len(B) // _CENTER_ROWS)]
     middle = arrays.median(sample)
     spread = arrays.median(squared_norms(sample - middle))
     return middle if (mean - middle) @ (mean - middle) > _FAR * spread else mean
 
 
-def _manhattan(A: Rows, B: Rows) -> Array:
+def _manhattan(A: Array, B: Array) -> Array:
     """Return L1 distances."""
     if is_tensor(A):
         size = max(1, _DIFFERENCES // max(1, B.shape[0] * B.shape[1]))
@@ -223,11 +225,13 @@ def _manhattan(A: Rows, B: Rows) -> Array:
         from sklearn.metrics.pairwise import manhattan_distances  # slow to import
 
         # its compiled loops take 32-bit indices alone, and sort rows in place: they are copied
-        A, B = (sparse.csr_matrix(rows, copy=True) for rows in (A, B))
-        for rows in (A, B):
+        both = [sparse.csr_matrix(rows, copy=True) for rows in (A, B)]
+        for rows in both:
             rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-        return manhattan_distances(A, B)
-    return cdist(A, B, "cityblock")
+        distances: Array = manhattan_distances(*both)
+    else:
+        distances = cdist(A, B, "cityblock")
+    return distances
 
 
 # The width of a kernel: a number, or what the training rows say it should be ---------------------
@@ -253,7 +257,7 @@ class WithGamma(Kernel):
         sample = survey.take(index)
         return lambda: self._of_length(self._median_length(sample(), sample_weights))
 
-    def _median_length(self, rows: Rows, weights: np.ndarray | None) -> float:
+    def _median_length(self, rows: Any, weights: np.ndarray | None) -> float:
         """Return the median distance of different rows; twice that of squared ones."""
         rows = rows.astype(np.float64)
         if self.unit == "manhattan":
@@ -296,13 +300,13 @@ class _Spread:
     high: Array
 
 
-class _SpreadOfRows(Reduction):
+class _SpreadOfRows(Reduction[_Spread]):
     """The variance of all the numbers in the rows, as scikit-learn's "scale" takes it."""
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Self:
         return self
 
-    def __call__(self, A: Rows, weights: Weights = None) -> _Spread:
+    def __call__(self, A: Any, weights: Weights = None) -> _Spread:
         (b, d), xp = A.shape, namespace(A)
         w = arrays.ones(b, A) if weights is None else arrays.cast(weights, np.float64)
         total = d * float(w.sum())
@@ -329,8 +333,8 @@ class _SpreadOfRows(Reduction):
         return _Spread(weight, total.mean + share * away, squares, total.d, *ends)
 
 
-def _row_sums(A: Rows) -> Array:
-    sums = A.sum(axis=1, dtype=namespace(A).float64)
+def _row_sums(A: Array) -> Array:
+    sums: Array = A.sum(axis=1, dtype=namespace(A).float64)
     return np.asarray(sums).ravel() if sparse.issparse(A) else sums
 
 
@@ -380,23 +384,24 @@ class RadialKernel(DistanceKernel):
         slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
         if sparse.issparse(B):
             return self._sparse_gradients(slopes, B, coef)
-        center = B.mean(axis=0)  # type: ignore[union-attr]
+        center = B.mean(axis=0)
         right = arrays.empty((m, q, d + 1), B, np.float64)
         right[:, :, :d] = coef[:, :, None] * arrays.cast(B - center, np.float64)[:, None, :]
         right[:, :, d] = coef
         right = arrays.cast(right.reshape(m, q * (d + 1)), float_dtype(B))
 
-        def of_block(A: Rows) -> Array:
+        def of_block(A: Array) -> Array:
             sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
-            return sums[:, :, d:] * (A - center)[:, None, :] - sums[:, :, :d]
+            gradients: Array = sums[:, :, d:] * (A - center)[:, None, :] - sums[:, :, :d]
+            return gradients
 
         return of_block
 
     @staticmethod
-    def _sparse_gradients(slopes: RowFunction, B: Rows, coef: np.ndarray) -> RowFunction:
+    def _sparse_gradients(slopes: RowFunction, B: Array, coef: np.ndarray) -> RowFunction:
         right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
 
-        def of_block(A: Rows) -> np.ndarray:
+        def of_block(A: Any) -> np.ndarray:
             S = slopes(A)
             sums, dense = S @ coef, A.toarray()
             parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
@@ -430,7 +435,7 @@ class Gaussian(RadialKernel):
         # A -> -gamma ||a - b||^2
         exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             K = exponent(A, out)
             return namespace(A).exp(K, out=K)
 
@@ -442,7 +447,8 @@ class Gaussian(RadialKernel):
 
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
         """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
-        return np.sqrt(2.0 * self._width()) * normal
+        draws: np.ndarray = np.sqrt(2.0 * self._width()) * normal
+        return draws
 
 
 # The median distance of gamma="median" ----------------------------------------------------------
@@ -546,7 +552,7 @@ class Polynomial(WithGamma, VectorKernel):
     def against(self, B: VectorRows) -> Block:
         linear = Linear().against(B)
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             return self._power(linear(A, out))
 
         return block
@@ -580,7 +586,7 @@ class Laplacian(DistanceKernel):
     def against(self, B: VectorRows) -> Block:
         gamma = self._width()
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             xp, out, distances = namespace(A), block_buffer(A, n_rows(B), out), _manhattan(A, B)
             finite = min(gamma, float(np.finfo(float_dtype(distances)).max))  # inf * 0 is NaN
             with np.errstate(over="ignore"):  # infinitely far
@@ -601,7 +607,7 @@ class Laplacian(DistanceKernel):
         # rows W x of equal rows may differ by rounding, and have no sign then
         rounding = 64.0 * float(np.finfo(float_dtype(B)).eps) * float(abs(dense).max())
 
-        def of_block(A: Rows) -> Array:
+        def of_block(A: Array) -> Array:
             xp, K, A = namespace(A), block(A), _dense(A)
             G = arrays.empty((len(A), coef.shape[1], A.shape[1]), A, float_dtype(A))
             for i in range(A.shape[1]):
@@ -613,7 +619,7 @@ class Laplacian(DistanceKernel):
         return of_block
 
 
-def _dense(rows: Rows) -> Array:
+def _dense(rows: Array) -> Array:
     return rows.toarray() if sparse.issparse(rows) else rows
 
 
@@ -643,7 +649,7 @@ class Matern(RadialKernel):
         self.gamma = gamma
         self.nu = nu
 
-    def _distances(self, B: Rows) -> SquaredDistances:
+    def _distances(self, B: Array) -> SquaredDistances:
         """Return A -> u^2."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
         width = min(self._width(), 1e153)  # whose square is finite
@@ -652,7 +658,7 @@ class Matern(RadialKernel):
     def against(self, B: VectorRows) -> Block:
         squared = self._distances(B)
 
-        def block(A: Rows, out: Array | None = None) -> Array:
+        def block(A: Array, out: Array | None = None) -> Array:
             xp, U = namespace(A), squared(A, out)
             xp.sqrt(xp.clip(U, 0.0, None, out=U), out=U)
             decay = xp.exp(-U)
@@ -670,17 +676,18 @@ class Matern(RadialKernel):
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
         """Return draws of its spectral measure: Student's t of 2 nu degrees, times gamma."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        return (
+        draws: np.ndarray = (
             self._width()
             * normal
             * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
         )
+        return draws
 
     def slopes(self, B: VectorRows) -> RowFunction:
         # k'(r)/r = -2 nu gamma^2 exp(-u) times 1/u, 1 and (1 + u)/3
         squared, factor = self._distances(B), -2.0 * self.nu * self._width() ** 2
 
-        def block(A: Rows) -> Array:
+        def block(A: Array) -> Array:
             xp = namespace(A)
             U = xp.sqrt(xp.clip(squared(A), 0.0, None))
             S = factor * xp.exp(-U)

@@ -12,7 +12,8 @@ from sklearn.base import TransformerMixin
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.estimators import PartsByName
-from .._numerics.objects import Objects, as_objects, column_of, is_gap
+from .._numerics.objects import as_objects, column_of, is_gap
+from .._numerics.typing import Objects
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder, Decoder
 from ..kernels import Kernel
@@ -80,7 +81,7 @@ class Kind:
         """Whether outputs may be of this kind; where several kinds fit, the user must name one."""
         return False
 
-    def check(self, Y: Objects) -> Objects:
+    def check(self, Y: Objects) -> Any:
         """Return outputs as all other methods take them, or raise and say what is wrong."""
         Y = column_of(Y)
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
@@ -102,7 +103,8 @@ class Kind:
 
     def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Objects:
         """Return the output, one row, that a model without inputs predicts: the most frequent."""
-        return take(Y, most_frequent(self.kernel.encode(Y), sample_weight))
+        baseline: Objects = take(Y, most_frequent(self.kernel.encode(Y), sample_weight))
+        return baseline
 
     # Scores: the greater, the better --------------------------------------------------------------
 
@@ -191,7 +193,7 @@ class Kind:
 
     def words(self, objects: Objects) -> list[list[str]]:
         """Return each output as words, such as labels, as pages show them in their `style`."""
-        return [[str(output)] for output in objects]
+        return [[str(output)] for output in as_objects(objects)]
 
     def split(self, cells: Cells) -> list[list[str]]:
         """Return cells of text as words, as `words` would return what `read` makes of them."""
@@ -199,7 +201,7 @@ class Kind:
 
     def names(self, Y: Objects) -> list[str]:
         """Return names of the columns of outputs that have none."""
-        return [f"{self.part}{j}" for j in range(Y.shape[1])] if self.part else [self.name]
+        return [f"{self.part}{j}" for j in range(np.shape(Y)[1])] if self.part else [self.name]
 
     def notice(self) -> str:
         """Return a remark where cells may have been read otherwise than meant, else ""."""
@@ -223,17 +225,17 @@ def most_frequent(rows: Objects, sample_weight: np.ndarray | None = None) -> lis
     return [int(first[np.argmax(np.bincount(number, sample_weight))])]
 
 
-def values_of(Y: Objects) -> Objects:
+def values_of(Y: Objects) -> Any:
     """Return outputs as an array, without what is missing if they are one column.
 
     Sparse matrices come back as they are, and objects that make no array as an array of them.
     """
-    Y = column_of(Y)
-    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-    if sparse.issparse(Y):
-        return Y
+    outputs: Any = column_of(Y)
+    outputs = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
+    if sparse.issparse(outputs):
+        return outputs
     try:
-        values = np.asarray(Y)
+        values = np.asarray(outputs)
         if values.dtype != object or values.ndim == 0:
             return values
         if values.ndim > 1:
@@ -241,7 +243,7 @@ def values_of(Y: Objects) -> Objects:
         filled = np.array([value for value in values if not is_gap(value)])
         return filled if filled.dtype != object else filled.astype(np.float64)
     except (ValueError, TypeError):
-        return as_objects(list(Y))
+        return as_objects(list(outputs))
 
 
 def floats(values: np.ndarray) -> np.ndarray:
@@ -259,7 +261,7 @@ class Coordinates(TransformerMixin, PartsByName):
     device = None
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
-        Z = self.transform(rows.load())
+        Z: np.ndarray = self.transform(rows.load())
         if out is None:
             return Z
         out[...] = Z

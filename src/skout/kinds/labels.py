@@ -13,7 +13,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._numerics.arrays import row_slices, unique
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.objects import Objects
+from .._numerics.typing import Candidates, Estimator, Objects
 from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
@@ -73,11 +73,11 @@ class LabelSets(Kind):
         return labels.toarray().astype(int) if Y.dtype == object else Y
 
     def basis(self, Y: Objects, random_state: int) -> Any:
-        n, n_labels = Y.shape
+        n, n_labels = np.shape(Y)
         return LabelFeatures(int(np.clip(_MOST_NUMBERS / n, n_labels, _MOST_COLUMNS)))
 
     def decoders(self, Y: Objects) -> dict[str, Decoder]:
-        decoders = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
+        decoders: dict[str, Decoder] = {rule: SetDecoder(rule) for rule in ("f1", "candidates")}
         return decoders | {f"threshold {t:g}": SetDecoder("threshold", t) for t in _THRESHOLDS}
 
     def is_binary(self, Y: Objects) -> bool:
@@ -90,12 +90,18 @@ class LabelSets(Kind):
         rules: Sequence[Any] = decoders
         has_thresholds = any(decoder.rule == "threshold" for decoder in rules)
         expected = rules[0].basis_.marginals(F) if has_thresholds else None
-        return np.array([_row_f1(truth, decoder.sets(F, expected)) for decoder in rules])
+        scores = []
+        for decoder in rules:
+            pred = decoder.sets(F, expected)
+            total = np.count_nonzero(truth, axis=1) + np.count_nonzero(pred, axis=1)
+            scores.append(f1_scores(np.count_nonzero(truth & pred, axis=1), total))
+        return np.array(scores)
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
-        pred = sparse.csr_matrix(pred, copy=True)
-        pred.resize(true.shape)  # the truth may have labels that the model does not know
-        common, total, n_labels = overlap(true, pred)
+        truth: Any = true
+        rows: Any = sparse.csr_matrix(pred, copy=True)
+        rows.resize(truth.shape)  # the truth may have labels that the model does not know
+        common, total, n_labels = overlap(truth, rows)
         return {
             self.metric: f1_scores(common, total),
             "hamming_loss": (total - 2 * common) / n_labels,
@@ -137,7 +143,7 @@ class LabelSets(Kind):
         return rows
 
     def to_columns(self, objects: Objects) -> np.ndarray:
-        return sparse.csr_matrix(objects).toarray().astype(int)
+        return np.asarray(sparse.csr_matrix(objects).toarray(), dtype=int)
 
     def words(self, objects: Objects) -> list[list[str]]:
         rows = sparse.csr_matrix(objects, copy=True)
@@ -171,7 +177,7 @@ def _bare(word: str) -> str:
     return word[1:-1].strip() if len(word) > 1 and word[0] == word[-1] in "'\"" else word
 
 
-def _are_names(Y: Objects) -> bool:
+def _are_names(Y: Sequence[Any] | np.ndarray) -> bool:
     """Whether these are lists or sets of words, the names of labels."""
     if not isinstance(Y, list | tuple) and getattr(Y, "dtype", np.dtype(int)).kind != "O":
         return False
@@ -179,12 +185,6 @@ def _are_names(Y: Objects) -> bool:
     if not are_lists or not any(map(len, Y)):
         return False
     return all(isinstance(word, str) for words in Y for word in words)
-
-
-def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
-    common = np.count_nonzero(true & pred, axis=1)
-    total = np.count_nonzero(true, axis=1) + np.count_nonzero(pred, axis=1)
-    return f1_scores(common, total)
 
 
 class LabelFeatures(Coordinates):
@@ -212,7 +212,7 @@ class LabelFeatures(Coordinates):
     def __init__(self, max_columns: int = _MOST_COLUMNS) -> None:
         self.max_columns = max_columns
 
-    def fit(self, Y: Any, y: Any = None) -> LabelFeatures:
+    def fit(self, Y: Objects, y: Objects | None = None) -> LabelFeatures:
         """Find functions of the size of the sets, rows of 0 and 1 of shape (n, L)."""
         labels = label_matrix(Y)
         if labels.shape[1] == 0:
@@ -246,7 +246,7 @@ class LabelFeatures(Coordinates):
         self.landmarks_ = self.kernel_.encode(labels[:2].toarray())
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return y_j phi_r(s) of sets with s labels, shape (n, r L).
 
         There is a column for the empty set if there is one.
@@ -273,13 +273,14 @@ class LabelFeatures(Coordinates):
         r = self.sizes_.shape[1]
         levels = self.levels_.astype(F.dtype, copy=False)
         cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
-        return np.einsum("nrl,r->nl", cube, levels)
+        expected: np.ndarray = np.einsum("nrl,r->nl", cube, levels)
+        return expected
 
     scores = marginals
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
         """Return the probability of each label, (n, L): the marginals, within 0 and 1."""
-        return np.clip(self.marginals(F), 0.0, 1.0)
+        return np.asarray(np.clip(self.marginals(F), 0.0, 1.0))
 
 
 class SetDecoder(Decoder):
@@ -297,7 +298,9 @@ class SetDecoder(Decoder):
         self.rule = rule
         self.threshold = threshold
 
-    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> SetDecoder:
+    def fit(
+        self, basis: Estimator, Y: Objects, coordinates: np.ndarray | None = None
+    ) -> SetDecoder:
         """Keep the basis and, to choose among them, the distinct training outputs."""
         check_choice(self.rule, "rule", ("f1", "threshold", "candidates"))
         check_number(self.threshold, "threshold", low=-np.inf)
@@ -310,7 +313,7 @@ class SetDecoder(Decoder):
             self.embedding_ = basis.transform(self.pool_).astype(np.float32)
         return self
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         """Return a label set for each row, an array or CSR matrix as the training outputs are."""
         self._refuse(candidates)
         chosen = self.sets(F)
@@ -376,7 +379,7 @@ class SetDecoder(Decoder):
     def _nearest(self, F: np.ndarray) -> np.ndarray:
         """Return the training set of greatest f . z(c); all have norm 1."""
         scores = F.astype(np.float32, copy=False) @ self.embedding_.T
-        return self.pool_[np.argmax(scores, axis=1)].toarray() > 0
+        return np.asarray(self.pool_[np.argmax(scores, axis=1)].toarray() > 0)
 
 
 def _compared_sizes(largest: int) -> list[int]:

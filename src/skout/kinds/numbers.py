@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import take
-from .._numerics.objects import Objects, is_categorical, is_gap
+from .._numerics.objects import is_categorical, is_gap
+from .._numerics.typing import Candidates, Estimator, Floats, Objects
 from .._numerics.validation import check_number, check_squares
 from ..decoding import Decoder
 from ..kernels import Linear
@@ -41,17 +43,17 @@ class Numbers(Kind):
         if values.dtype.kind not in "biufcmM":
             return False
         if values.ndim < 2:
-            return values.dtype.kind != "b"
+            return bool(values.dtype.kind != "b")
         are_sets = bool(np.all((values == 0) | (values == 1)))  # and nothing is missing
         return not are_sets and not (values.shape[1] > 1 and are_permutations(values))
 
     def check(self, Y: Objects) -> np.ndarray:
         Y = super().check(Y)
-        Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
-        Y = floats(Y) if Y.dtype == object else Y
-        StandardTargets().fit(Y)  # raises
-        check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
-        return Y
+        values: np.ndarray = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
+        values = floats(values) if values.dtype == object else values
+        StandardTargets().fit(values)  # raises
+        check_squares(np.asarray(values, dtype=np.float64), "Y", "Scale its columns.")
+        return values
 
     def basis(self, Y: Objects, random_state: int) -> Any:
         return StandardTargets()
@@ -65,7 +67,7 @@ class Numbers(Kind):
 
     def score(self, true: Objects, pred: Objects, sample_weight: np.ndarray | None = None) -> float:
         """Return the mean over columns of 1 - squared error / squared deviation from the mean."""
-        true, pred = (np.reshape(values, (len(values), -1)) for values in (true, pred))
+        true, pred = (np.reshape(np.asarray(values), (len(values), -1)) for values in (true, pred))
         if true.shape[1] != pred.shape[1]:
             raise ValueError(f"Y must have {pred.shape[1]} columns. Got {true.shape[1]} instead.")
         units = StandardTargets().fit(true)  # in which squares stay in range
@@ -83,6 +85,7 @@ class Numbers(Kind):
         return -self.measures(true, pred)["rmse"]
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
+        true, pred = np.asarray(true), np.asarray(pred)
         if np.size(pred) != np.size(true):
             raise ValueError(
                 f"The model predicts shape {np.shape(pred)}, and Y has shape {np.shape(true)}: "
@@ -94,7 +97,7 @@ class Numbers(Kind):
 
     def evaluate(self, true: Objects, pred: Objects) -> dict[str, float | None]:
         rmse = self.measures(true, pred)["rmse"]
-        values = np.ma.masked_invalid(np.reshape(true, (len(true), -1)))
+        values = np.ma.masked_invalid(np.reshape(np.asarray(true), (len(true), -1)))
         is_constant = np.ma.ptp(values, axis=0) == 0.0
         r2 = None if is_constant.any() else self.score(true, pred)  # of a constant, there is none
         return {"rmse": float(np.sqrt(np.mean(rmse**2))), "r2": r2}
@@ -146,20 +149,20 @@ class Classes(Kind):
         return len(different) == 2 or (counts and len(different) <= _MOST_CLASSES)
 
     def check(self, Y: Objects) -> np.ndarray:
-        Y = _of_one_type(super().check(Y))
-        if Y.ndim != 1:
+        classes = _of_one_type(super().check(Y))
+        if classes.ndim != 1:
             raise ValueError(
-                f"Y must be one class for each row, in one axis. Got shape {Y.shape} instead: give "
-                "Y.ravel(), or the one column of a data frame."
+                "Y must be one class for each row, in one axis. Got shape "
+                f"{classes.shape} instead: give Y.ravel(), or the one column of a data frame."
             )
-        gaps = sum(map(is_gap, Y.tolist()))
+        gaps = sum(map(is_gap, classes.tolist()))
         if gaps:
             raise ValueError(f"Y has no class in {gaps} rows: leave them out.")
         try:
-            np.unique(Y)
+            np.unique(classes)
         except TypeError as error:
             raise TypeError(f"Y must be classes that can be sorted: {error}.") from None
-        return Y
+        return classes
 
     def basis(self, Y: Objects, random_state: int) -> Any:
         return ClassCodes()
@@ -170,11 +173,13 @@ class Classes(Kind):
     def is_binary(self, Y: Objects) -> bool:
         return True
 
-    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        return take(Y, most_frequent(np.unique(Y, return_inverse=True)[1][:, None], sample_weight))
+    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Objects:
+        _, number = np.unique(np.asarray(Y), return_inverse=True)
+        baseline: Objects = take(Y, most_frequent(number[:, None], sample_weight))
+        return baseline
 
     def row_scores(self, true: Objects, pred: Objects) -> np.ndarray:
-        return (np.asarray(true) == np.asarray(pred)).astype(float)
+        return np.asarray(np.asarray(true) == np.asarray(pred), dtype=float)
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
         return {self.metric: self.row_scores(true, pred)}
@@ -183,7 +188,7 @@ class Classes(Kind):
         return np.array([cell.strip() for cell in filled(cells)])
 
 
-def _of_one_type(classes: Objects) -> np.ndarray:
+def _of_one_type(classes: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Return classes as an array, and raise where some are texts and others are not.
 
     NumPy would make texts of all, and one class of 1 and "1".
@@ -209,10 +214,10 @@ class StandardTargets(Coordinates):
            [ 1.,  0.]])
     """
 
-    def fit(self, Y: Any, y: Any = None) -> StandardTargets:
+    def fit(self, Y: Objects, y: Objects | None = None) -> StandardTargets:
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
-        self.is_vector_ = np.ndim(Y) == 1
+        self.is_vector_ = np.asarray(Y).ndim == 1
         empty = np.flatnonzero(np.isnan(values).all(axis=0))
         if len(values) and len(empty):
             raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
@@ -227,17 +232,18 @@ class StandardTargets(Coordinates):
         self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(first), self.mean_, first)
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> Floats:
         """Return (Y - mean) / scale, with the gaps of Y."""
-        return (_columns(Y) - self.mean_) / self.scale_
+        Z: Floats = (_columns(Y) - self.mean_) / self.scale_
+        return Z
 
     def decoded(self, F: np.ndarray) -> np.ndarray:
         """Return the numbers that coordinates stand for."""
-        values = F * self.scale_ + self.mean_
+        values: np.ndarray = F * self.scale_ + self.mean_
         return values[:, 0] if self.is_vector_ else values
 
 
-def _columns(Y: Any) -> np.ndarray:
+def _columns(Y: Objects) -> Any:
     values = np.asarray(Y)
     values = values[:, None] if values.ndim == 1 else values
     gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
@@ -259,20 +265,21 @@ class ClassCodes(Coordinates):
            [0., 1.]])
     """
 
-    def fit(self, Y: Any, y: Any = None) -> ClassCodes:
+    def fit(self, Y: Objects, y: Objects | None = None) -> ClassCodes:
         """Find the classes of n labels."""
         self.classes_ = np.unique(np.asarray(Y))
         self.rank_ = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return rows of 0 and 1; zeros for a class that was not there."""
-        return (np.asarray(Y)[:, None] == self.classes_).astype(np.float64)
+        return np.asarray(np.asarray(Y)[:, None] == self.classes_, dtype=np.float64)
 
     def decoded(self, F: np.ndarray) -> np.ndarray:
         """Return the class of the largest coordinate."""
-        return self.classes_[F.argmax(axis=1)]
+        classes: np.ndarray = self.classes_[F.argmax(axis=1)]
+        return classes
 
     def scores(self, F: np.ndarray) -> np.ndarray:
         """Return what classes are chosen by, (n, n_classes); of two, how far the second leads."""
@@ -293,13 +300,15 @@ class ClassCodes(Coordinates):
 class CodeDecoder(Decoder):
     """Let the basis itself decode, by its method `decoded`: numbers and classes."""
 
-    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> CodeDecoder:
+    def fit(
+        self, basis: Estimator, Y: Objects, coordinates: np.ndarray | None = None
+    ) -> CodeDecoder:
         """Keep the basis."""
         self.basis_ = basis
         return self
 
     def rank(
-        self, F: np.ndarray, candidates: Any = None, k: int = 10
+        self, F: np.ndarray, candidates: Candidates = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k classes of largest coordinates, as positions in `classes_`."""
         if not hasattr(self.basis_, "classes_"):
@@ -309,7 +318,7 @@ class CodeDecoder(Decoder):
         order = np.argsort(-F, axis=1, kind="stable")[:, :k]
         return order, np.take_along_axis(F, order, axis=1)
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
         """Return what the coordinates stand for."""
         self._refuse(candidates)
         return self.basis_.decoded(F)

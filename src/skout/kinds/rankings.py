@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._numerics.objects import Objects
+from .._numerics.typing import Candidates, Ints, Objects
 from ..decoding import Decoder, RankingDecoder, kemeny
 from ..kernels import Kendall
 from ..metrics.objects import row_taus
@@ -41,9 +41,9 @@ class Rankings(Kind):
         return len(whole) > 0 and are_permutations(whole)
 
     def check(self, Y: Objects) -> np.ndarray:
-        Y = np.asarray(super().check(Y))
-        Kendall(ties=not are_permutations(Y)).encode(Y)  # raises
-        return Y
+        ranks = np.asarray(super().check(Y))
+        Kendall(ties=not are_permutations(ranks)).encode(ranks)  # raises
+        return ranks
 
     def basis(self, Y: Objects, random_state: int) -> Any:
         if are_permutations(Y):
@@ -51,13 +51,15 @@ class Rankings(Kind):
         return super().basis(Y, random_state).set_params(kernel=Kendall(ties=True))
 
     def decoders(self, Y: Objects) -> dict[str, Decoder]:
-        searches = {} if Y.shape[1] > _MOST_ITEMS else {"kemeny": RankingDecoder(_MOST_ITEMS)}
-        return {"borda": BordaDecoder()} | searches
+        decoders: dict[str, Decoder] = {"borda": BordaDecoder()}
+        if np.shape(Y)[1] <= _MOST_ITEMS:
+            decoders["kemeny"] = RankingDecoder(_MOST_ITEMS)
+        return decoders
 
     def is_binary(self, Y: Objects) -> bool:
         return are_permutations(Y)
 
-    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Any:
         """Return the consensus: of few items Kemeny's, which agrees best, else by mean ranks."""
         ranks = np.asarray(Y)
         if ranks.shape[1] <= _MOST_ITEMS:
@@ -67,7 +69,7 @@ class Rankings(Kind):
         return np.argsort(order, kind="stable")[None] + ranks.min()
 
     def row_scores(self, true: Objects, pred: Objects) -> np.ndarray:
-        return row_taus(true, pred)
+        return row_taus(np.asarray(true), np.asarray(pred))
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
         taus = self.row_scores(true, pred)
@@ -89,7 +91,8 @@ class Rankings(Kind):
     def read(self, cells: Cells) -> np.ndarray:
         """Return ranks from 0."""
         if isinstance(cells, np.ndarray):
-            ranks = cells - cells.min(axis=1, keepdims=True)  # candidates may count from elsewhere
+            # candidates may count from elsewhere
+            ranks: np.ndarray = cells - cells.min(axis=1, keepdims=True)
             proper = np.sort(ranks, axis=1) == np.arange(ranks.shape[1])
             for row in cells[~proper.all(axis=1)]:
                 raise self._wrong(str(row))
@@ -109,11 +112,12 @@ class Rankings(Kind):
         )
 
     def to_columns(self, objects: Objects) -> np.ndarray:
-        ranks = np.asarray(objects).astype(int)
-        return ranks - ranks.min(axis=1, keepdims=True) + self.first
+        ranks = np.asarray(objects, dtype=int)
+        lowest: Ints = ranks.min(axis=1, keepdims=True)
+        return ranks - lowest + self.first
 
     def words(self, objects: Objects) -> list[list[str]]:
-        orders = np.argsort(objects, axis=1, kind="stable")
+        orders = np.argsort(np.asarray(objects), axis=1, kind="stable")
         return [[self.items[j] for j in order] for order in orders]
 
     def split(self, cells: Cells) -> list[list[str]]:
@@ -133,18 +137,18 @@ def are_permutations(Y: Objects) -> bool:
 class PairOrders(Coordinates):
     """The order of each pair of items, 1 or -1 over the root of their number, as Kendall has it."""
 
-    def fit(self, Y: Any, y: Any = None) -> PairOrders:
+    def fit(self, Y: Objects, y: Objects | None = None) -> PairOrders:
         """Note the number of items, the columns of ranks of shape (n, d)."""
         self.kernel_ = Kendall()
         self.landmarks_ = self.kernel_.encode(Y[:2])
         self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
         return self
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Objects) -> np.ndarray:
         """Return the signs of all pairs, shape (n, d (d - 1) / 2)."""
         return np.asarray(self.kernel_.features(self.kernel_.encode(Y)), dtype=np.float64)
 
-    def combine(self, values: Any) -> np.ndarray:
+    def combine(self, values: Objects) -> np.ndarray:
         """Return what each coordinate stands for: itself."""
         return np.eye(self.rank_)
 
@@ -156,7 +160,7 @@ class BordaDecoder(RankingDecoder):
     close; sums over pairs average their errors. No search: any number of items.
     """
 
-    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+    def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
         """Return the ranking of each predicted row; equal sums go by the number of the item."""
         self._refuse(candidates)
         first, second = np.triu_indices(self.n_items_, k=1)

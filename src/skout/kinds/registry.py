@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from .._numerics.objects import Objects
+from .._numerics.typing import Objects
 from .._numerics.validation import Registry, warn_user
 from .labels import LabelSets
 from .numbers import Classes, Numbers
@@ -12,7 +13,9 @@ from .rankings import Rankings
 from .texts import GraphObjects, MassSpectra, Smiles, Strings
 
 #: Kinds of outputs by name; users may add their own.
-KINDS: Registry = Registry(label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name)
+KINDS: Registry[Any] = Registry(
+    label_set=LabelSets.name, ranking=Rankings.name, string=Strings.name
+)
 for _kind in (LabelSets, Rankings, Classes, Numbers, Strings, Smiles, GraphObjects, MassSpectra):
     KINDS[_kind.name] = _kind()
 KINDS.aliases["class"] = Classes.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
-from .._numerics.objects import Objects, Rows
+from .._numerics.objects import Rows
+from .._numerics.typing import Candidates, Estimator, Matrix, Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -21,6 +22,7 @@ from ..kernels import Kernel
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import METRICS
 from ..rows import Reduction
+from ..solvers.folds import Splits
 from .labels import LabelSets
 from .registry import KINDS
 
@@ -69,7 +71,7 @@ def score_objects(
     if callable(scoring):
         return float(scoring(Y_true, Y_pred))
     name = metric_of(kernel, rows) if scoring is None else scoring
-    return resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred)
+    return float(resolve(name, metrics(), "scoring")(kernel, Y_true, Y_pred))
 
 
 def check_scoring(scoring: Scoring) -> None:
@@ -84,7 +86,7 @@ def check_scoring(scoring: Scoring) -> None:
     resolve(scoring, {**metrics(), COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
 
 
-def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Any) -> bool:
+def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Candidates) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
     has_pool = candidates is not None or fitted.are_known
     if isinstance(scoring, str) and scoring == COORDINATES:
@@ -101,9 +103,9 @@ def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Any) -> b
 
 def object_score(
     scoring: Scoring,
-    basis: Any,
+    basis: Estimator,
     Y: Objects,
-    candidates: Any,
+    candidates: Candidates,
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
 ) -> float:
@@ -131,18 +133,19 @@ class DecodedScore:
     def __init__(
         self,
         fitted: FittedOutputs,
-        decoder: Any,  # fitted on all outputs
+        decoder: Estimator,  # fitted on all outputs
         scoring: Scoring,  # see `object_score`
-        splits: Any,  # pairs (train, test)
+        splits: Splits,  # pairs (train, test)
         held: list[np.ndarray],  # of each split the rows that are scored, increasing
-        candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
+        candidates: Candidates = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
         self.fitted, self.decoder, self.held = fitted, decoder, held
         n = len(fitted.outputs)
         self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
         self.scored = np.unique(np.concatenate(held))
         self.truth = fitted.outputs.take(self.scored)
-        self.candidates, self.pool = None, None
+        self.candidates: Any = None
+        self.pool: Any = None
         if candidates is not None:
             self.candidates = self._embedded(candidates)
         elif hasattr(decoder, "embed"):
@@ -160,16 +163,19 @@ class DecodedScore:
             per_query = getattr(self.candidates, "is_per_query", False)
             basis = fitted.basis
             scoring = RECIPROCAL_RANK if per_query else metric_of(basis.kernel_, basis.landmarks_)
-        self.scoring = scoring
+        # a function of true and predicted objects; None is the rank of the truth
+        self.metric: Callable[..., float] | None = scoring if callable(scoring) else None
+        if isinstance(scoring, str) and scoring != RECIPROCAL_RANK:
+            self.metric = partial(resolve(scoring, metrics(), "scoring"), fitted.basis.kernel_)
         self.name = (
             scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
         )
 
-    def _embedded(self, candidates: Any) -> Any:
+    def _embedded(self, candidates: Candidates) -> Any:
         """Return candidates, embedded if the decoder can: of sets only those of scored rows."""
         n, landmarks = len(self.fitted.outputs), self.fitted.basis.landmarks_
         if not isinstance(candidates, CandidateSets) and are_lists(candidates, landmarks):
-            candidates = CandidateSets.from_lists(candidates)
+            candidates = CandidateSets.from_lists(candidates)  # type: ignore[arg-type]
         if isinstance(candidates, CandidateSets):
             if len(candidates) != n:
                 raise ValueError(
@@ -184,31 +190,23 @@ class DecodedScore:
         at = np.searchsorted(self.scored, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
-        predict: list[Callable[[], Any]] = [partial(decoder.decode, F_alpha, pool) for F_alpha in F]
-        if not getattr(pool, "is_per_query", False):  # one search serves all alphas
-            decode = cache(partial(decoder.decode, F.reshape(-1, F.shape[2]), pool))
-            parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
-            predict = [partial(lambda part: take(decode(), part), part) for part in parts]
-        each = zip(F, predict, strict=True)
-        return [self._score(decoder, pool, F_alpha, truth, decoded) for F_alpha, decoded in each]
-
-    def _score(
-        self, decoder: Any, pool: Any, F: np.ndarray, truth: Any, predict: Callable[[], Any]
-    ) -> float:
-        score = object_score(
-            self.scoring,
-            self.fitted.basis,
-            truth,
-            pool,
-            predict,
-            lambda: able(decoder, "truth_ranks", by="scoring").truth_ranks(F, truth, pool),
-        )
-        if np.isnan(score):
+        if self.metric is None:
+            truth_ranks = able(decoder, "truth_ranks", by="scoring").truth_ranks
+            scores = [mean_reciprocal_rank(truth_ranks(F_alpha, truth, pool)) for F_alpha in F]
+        else:
+            if getattr(pool, "is_per_query", False):
+                decoded = (decoder.decode(F_alpha, pool) for F_alpha in F)
+            else:  # one search serves all alphas
+                everything = decoder.decode(F.reshape(-1, F.shape[2]), pool)
+                parts = row_slices(F.shape[0] * F.shape[1], F.shape[1])
+                decoded = (take(everything, part) for part in parts)
+            scores = [float(self.metric(truth, predicted)) for predicted in decoded]
+        if np.isnan(scores).any():
             raise ValueError(
-                f"scoring={self.scoring!r} gave nan for {len(F)} held-out predictions: give "
+                f"scoring={self.name!r} gave nan for {F.shape[1]} held-out predictions: give "
                 'another metric, or scoring="coordinates".'
             )
-        return score
+        return scores
 
     def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
         """Return the decoder and the candidates of a split, of rows `at` among the scored ones."""
@@ -231,11 +229,13 @@ class DecodedScore:
         return self.decoder, self.pool.of_numbers(seen, objects)
 
 
-class _FirstSeen(Reduction):
+class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 
-    def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
+    def __call__(
+        self, rows: Matrix, numbers: np.ndarray, seen: np.ndarray
+    ) -> dict[Any, np.ndarray]:
         places = np.where(seen, numbers[:, None], np.iinfo(np.int64).max)
         earliest: dict[Any, np.ndarray] = {}
         for key, place in zip(keys_of(rows, numbers), places, strict=True):

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._numerics.objects import Objects, is_categorical
-from ..kernels import Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
+from .._numerics.objects import as_objects, is_categorical
+from .._numerics.typing import Objects
+from ..kernels import Kernel, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
 from ..kernels.molecules import chemistry, fingerprints, molecules
 from .base import Cells, Kind, filled, values_of
 
@@ -24,7 +25,7 @@ class Strings(Kind):
     """Texts."""
 
     name = "strings"
-    kernel = NGram((1, 2, 3), short="keep")
+    kernel: ClassVar[Kernel] = NGram((1, 2, 3), short="keep")
     metric = "ngram_similarity"
     are_texts = True
 
@@ -33,7 +34,7 @@ class Strings(Kind):
         return values.ndim == 1 and values.dtype.kind in "US" and not is_categorical(Y)
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
-        exact = np.array([a == b for a, b in zip(true, pred, strict=True)], dtype=float)
+        exact = np.asarray(as_objects(true) == as_objects(pred), dtype=float)
         return {self.metric: self.row_scores(true, pred), "exact_matches": exact}
 
     def read(self, cells: Cells) -> list[str]:

@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 #: Names accepted wherever a loss is, and scikit-learn's for the same.
-LOSSES: Registry = Registry(squared_error="squared", quantile="pinball", log_loss="logistic")
+LOSSES: Registry[type[Loss]] = Registry(
+    squared_error="squared", quantile="pinball", log_loss="logistic"
+)
 LOSSES |= {
     "squared": Squared,
     "huber": Huber,

@@ -24,7 +24,8 @@ class RadialLoss(Loss):
 
     def lift(self, slope: Array, F: Array, Y: Array) -> Array:
         R = F - Y
-        return _ratio(slope, _norm(R))[:, None] * R
+        gradient: Array = _ratio(slope, _norm(R))[:, None] * R
+        return gradient
 
     def lift_curvature(self, slope: Array, bend: Array, F: Array, Y: Array) -> Curvature:
         # h'(r)/r (I - u u') + h''(r) u u', u = (f - y) / r

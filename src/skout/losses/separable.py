@@ -35,7 +35,8 @@ class MarginLoss(_Separable):
     def _h_conjugate(self, a: Array) -> Array: ...
 
     def conjugate(self, G: Array, Y: Array) -> Array:
-        return self._h_conjugate(Y * G).sum(axis=1)
+        conjugates: Array = self._h_conjugate(Y * G).sum(axis=1)
+        return conjugates
 
     def clip(self, G: Array, Y: Array) -> Array:
         low = -self.lipschitz if np.isfinite(self.lipschitz) else None

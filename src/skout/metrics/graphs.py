@@ -332,7 +332,7 @@ def _child_costs(state: _State, k: int, free: np.ndarray) -> np.ndarray:
     left = state.cols_left[k, free] - state.hot[free][:, free]  # (child, column, label)
     rows_left = state.rows_left[k + 1, k + 1 :]  # (row, label)
     linked = state.A[k, k + 1 :, None] != state.B[free][:, None, free]
-    costs = state.cost[k, k + 1 :, free].T + 2 * linked
+    costs: np.ndarray = state.cost[k, k + 1 :, free].T + 2 * linked
     costs += np.maximum(rows_left.sum(axis=1)[:, None], left.sum(axis=2)[:, None, :])
     costs -= np.minimum(rows_left[:, None], left[:, None]).sum(axis=3)
     c = np.arange(len(free))
@@ -343,4 +343,4 @@ def _child_costs(state: _State, k: int, free: np.ndarray) -> np.ndarray:
 def _map_cost(state: _State, columns: np.ndarray) -> int:
     """Return the cost of a map of all rows."""
     labels = state.cost[0][np.arange(len(columns)), columns].sum()
-    return (labels + (state.B[columns][:, columns] != state.A).sum()) // 2
+    return int(labels + (state.B[columns][:, columns] != state.A).sum()) // 2

@@ -157,7 +157,8 @@ def rrmse(Y_true: ArrayLike, Y_pred: ArrayLike, train_mean: ArrayLike | None = N
             "Each column of Y_true must differ from its mean (train_mean, where given) somewhere. "
             f"Got constant columns {empty.tolist()}: their relative error has no value."
         )
-    return np.sqrt(np.nansum((Y - F) ** 2, axis=0) / total)
+    errors: np.ndarray = np.sqrt(np.nansum((Y - F) ** 2, axis=0) / total)
+    return errors
 
 
 def _tables(Y_true: ArrayLike, Y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

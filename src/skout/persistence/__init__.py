@@ -110,7 +110,7 @@ def load(
     *,
     modules: Mapping[str, object] | Iterable[object] | None = None,
     mmap: bool = False,
-) -> Estimator:
+) -> Any:
     """Load a model that `save` wrote.
 
     Parameters

@@ -20,7 +20,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._numerics.objects import Rows
-from .._numerics.saving import name_of, not_attributes, with_attributes
+from .._numerics.saving import name_of as name_of
+from .._numerics.saving import not_attributes, with_attributes
 from .._numerics.typing import Estimator, State
 from . import scikit
 from .files import FileError, Value
@@ -32,11 +33,7 @@ _MODULES = re.compile(
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
 #: Classes of skout that files name as they were called before.
-RENAMED = {
-    **{"_Images": "Images", "HoledMoments": "MaskedMoments", "Centred": "Centered"},
-    **{"LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"},
-    "LearntScore": "LearnedScore",
-}
+RENAMED = {"Centred": "Centered", "LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"}
 _BUILTINS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -68,7 +65,7 @@ _ADVICE = {
 
 
 @functools.cache
-def class_of(name: str) -> type:
+def class_of(name: str) -> Any:
     """Return the class of skout or scikit-learn that a file names, importing its module."""
     module, _, last = name.rpartition(".")
     if module.startswith("skout"):
@@ -133,7 +130,7 @@ def value_name(item: Estimator) -> str | None:
     return None
 
 
-def function_name(item: Estimator, path: str) -> str:
+def function_name(item: object, path: str) -> str:
     """Return the name by which a function, class or partial is passed to `load`."""
     function = getattr(item, "func", item)  # of a functools.partial
     name = getattr(function, "__name__", type(item).__name__)

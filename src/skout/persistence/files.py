@@ -20,7 +20,8 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from .._numerics.files import FileError, replacing
+from .._numerics.files import FileError as FileError
+from .._numerics.files import replacing
 from .._numerics.typing import Json, PathLike
 
 #: A JSON object of the header or of the structure of a file.

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from .._numerics.extras import extra
 from .._numerics.typing import Estimator, Json, PathLike, Rows, State
@@ -25,7 +26,7 @@ _FLAVOR, _FILE, _NEEDED, _PYTHON = "skout", "model.skout", "requirements.txt", "
 def save_model(
     model: Estimator,
     path: PathLike,
-    mlflow_model: Estimator = None,
+    mlflow_model: Any = None,
     *,
     signature: object = None,
     metadata: dict[str, Json] | None = None,
@@ -73,7 +74,7 @@ def _write_needs(versions: dict[str, str], folder: Path) -> None:
     (folder / _PYTHON).write_text(python, encoding="utf-8")
 
 
-def log_model(model: Estimator, name: str = "model", **params: object) -> Estimator:
+def log_model(model: Estimator, name: str = "model", **params: object) -> Any:
     """Log a model with the run that is active, or with a new one.
 
     Parameters
@@ -101,9 +102,7 @@ def log_model(model: Estimator, name: str = "model", **params: object) -> Estima
     return log(None, sys.modules[__name__], name=name, model=model, **params)
 
 
-def load_model(
-    uri: str, *, modules: Mapping[str, object] | Iterable[object] | None = None
-) -> Estimator:
+def load_model(uri: str, *, modules: Mapping[str, object] | Iterable[object] | None = None) -> Any:
     """Load a model that `log_model` or `save_model` wrote.
 
     Parameters
@@ -126,7 +125,7 @@ def load_model(
     return load(folder / flavors[_FLAVOR]["data"], modules=modules)
 
 
-def _load_pyfunc(path: str) -> Estimator:
+def _load_pyfunc(path: str) -> _Function:
     """Return a model as `mlflow.pyfunc` wants it."""
     return _Function(load(path))
 
@@ -137,7 +136,7 @@ class _Function:
     def __init__(self, model: Estimator) -> None:
         self.model = model
 
-    def predict(self, rows: Rows, params: State | None = None) -> Estimator:
+    def predict(self, rows: Rows, params: State | None = None) -> Any:
         return self.model.predict(rows, **(params or {}))
 
     def get_raw_model(self) -> Estimator:
@@ -145,7 +144,7 @@ class _Function:
         return self.model
 
 
-def _mlflow() -> Estimator:
+def _mlflow() -> Any:
     with extra("mlflow", "This takes MLflow"):
         import mlflow
         import mlflow.artifacts

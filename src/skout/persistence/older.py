@@ -21,7 +21,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .._numerics.typing import Estimator, Json, Objects, State
+from .._numerics.typing import Estimator, Floats, Json, Objects, State
 from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
@@ -40,9 +40,7 @@ _KEPT = {
     **{"_folds": "folds", "_n_seen": "n_added"},
 }
 # Kinds of nodes that version 2 has in another form.
-_KINDS = {
-    *("function", "imputer", "network", "object", "partial", "sklearn", "spline", "tree", "type")
-}
+_KINDS = {*("function", "network", "object", "partial", "sklearn", "tree", "type")}
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
 _ROWS = 4096  # that boosted trees predict at a time: their paths stay in cache
@@ -93,11 +91,6 @@ class _Converter:
             state = self._ridge(state)
         if name == "sklearn.preprocessing.KBinsDiscretizer" and "_encoder" in state:
             name = f"{__name__}.Bins"
-        if name == "skout.deep.NeuralRegressor" and "module_" in state:
-            network = self.old[node["state"]["module_"]["ref"]]
-            if network["class"] is None:  # the user's
-                del state["module_"]
-                state["weights"] = self.moved(network["weights"])
         return {"kind": "object", "class": name, "state": state}
 
     def _ridge(self, state: State) -> Node:
@@ -119,8 +112,6 @@ class _Converter:
         return {**self.moved(node), "class": class_name(node["class"])}
 
     def _network(self, node: Node) -> Node:
-        if node["class"] is None:
-            return {"kind": "list", "items": []}  # the weights are in the state of their owner
         state = {"config": self.moved(node["config"]), "weights": self.moved(node["weights"])}
         return {"kind": "object", "class": class_name(node["class"]), "state": state}
 
@@ -135,16 +126,6 @@ class _Converter:
         }
         return {"kind": "object", "class": "sklearn.tree._tree.Tree", "state": state}
 
-    def _spline(self, node: Node) -> Node:
-        state = dict(self.moved(self.old[node["fields"]["ref"]]["items"]))
-        return {"kind": "object", "class": "scipy.interpolate.BSpline", "state": state}
-
-    def _imputer(self, node: Node) -> Node:
-        names = ("feat_idx", "neighbor_feat_idx", "estimator")
-        state = dict(zip(names, self.moved(node["items"]), strict=True))
-        name = "sklearn.impute._iterative._ImputerTriplet"
-        return {"kind": "object", "class": name, "state": state}
-
     def _sklearn(self, node: Node) -> Node:
         archive = self.writer.arrays[self.old[node["archive"]["ref"]]["array"]].tobytes()
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
@@ -158,37 +139,19 @@ class _Converter:
         """Return the value of version 2 that a part of an archive of skops is."""
         content: Any = part.get("content")
         loader, name = part["__loader__"], part["__class__"]
-
-        def values() -> list[Value]:
-            return [self._in_archive(inner, arrays) for inner in content or ()]
-
         if loader == "JsonNode":
             return self.writer.value(json.loads(content), "")
         if loader == "NdArrayNode" and part["type"] == "numpy":
             array = arrays[part["file"]]
             return self.writer.value(array if name == "ndarray" else array[()], "")
-        if loader in ("ObjectNode", "DictNode"):
-            inner = content if loader == "ObjectNode" else part
-            kinds = [key["__class__"] for key in inner["key_types"]["content"]]
-            keys = zip(inner["content"], kinds, strict=True)
-            names = [key if kind == "str" else json.loads(key) for key, kind in keys]
-            content = list(inner["content"].values())
-            pairs = zip(names, values(), strict=True)
-            if loader == "DictNode":
-                return self._added({"kind": "dict", "items": [[*pair] for pair in pairs]})
-            state = {key: inner for key, inner in pairs if key != "_sklearn_version"}
-            kind = class_name(f"{part['__module__']}.{name}")
-            return self._added({"kind": "object", "class": kind, "state": state})
-        if loader == "NdArrayNode":
-            shape = [json.loads(inner["content"]) for inner in part["shape"]["content"]]
-            return self._added({"kind": "objects", "shape": shape, "items": values()})
-        if loader in ("ListNode", "TupleNode"):
-            return self._added({"kind": loader[:-4].lower(), "items": values()})
-        if loader == "TypeNode":
-            return self._added({"kind": "named", "name": f"{part['__module__']}.{name}"})
-        require(loader == "RandomStateNode", f"an archive with a {loader}, which is not trusted")
-        state = self._in_archive(content, arrays)
-        return self._added({"kind": "generator", "legacy": True, "state": state})
+        require(loader == "ObjectNode", f"an archive with a {loader}, which is not trusted")
+        state = {
+            key: self._in_archive(inner, arrays)
+            for key, inner in content["content"].items()
+            if key != "_sklearn_version"
+        }
+        kind = class_name(f"{part['__module__']}.{name}")
+        return self._added({"kind": "object", "class": kind, "state": state})
 
 
 def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
@@ -224,7 +187,7 @@ def class_name(name: str) -> str:
 # Classes of version 1 -----------------------------------------------------------------------------
 
 
-class Bins(KBinsDiscretizer):
+class Bins:
     """A `KBinsDiscretizer`, of whose encoder files have the dtype only: it is fitted again."""
 
     @classmethod
@@ -247,13 +210,13 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
     def __init__(self, regressor: Estimator) -> None:
         self.regressor = regressor
 
-    def predict(self, X: Objects) -> np.ndarray:
+    def predict(self, X: Objects) -> Floats:
         """Return the sum of the values of the leaves, shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
         sums = [self._sums(X[part]) for part in row_slices(len(X), _ROWS)]
-        return self.start_ + np.concatenate([np.empty(0), *sums])
+        return float(self.start_) + np.concatenate([np.empty(0), *sums])
 
-    def _sums(self, X: np.ndarray) -> np.ndarray:
+    def _sums(self, X: Floats) -> Any:
         at, rows = np.tile(self.roots_, (len(X), 1)), np.arange(len(X))[:, None]
         for _ in self.feature_:  # no path is longer
             goes_left = X[rows, self.feature_[at]] <= self.threshold_[at]

@@ -177,10 +177,10 @@ def _depths(
         depth[level] = number
         level = level[has_children[level]]
         level, number = np.concatenate([left[level], right[level]]), number + 1
-    return np.maximum.reduceat(depth, starts).tolist()
+    return list(np.maximum.reduceat(depth, starts).tolist())
 
 
-def _tree_state(tree: Estimator) -> State:
+def _tree_state(tree: Any) -> State:
     _, (n_features, n_classes, _), state = tree.__reduce__()
     classes = None if np.all(n_classes == 1) else n_classes
     arrays = {name: state[name] for name in ("nodes", "values")}
@@ -209,7 +209,7 @@ _CHILDREN = ("left_child", "right_child", "feature")
 
 
 def _has_children(nodes: np.ndarray) -> np.ndarray:
-    inner = nodes["left_child"] != -1
+    inner: np.ndarray = nodes["left_child"] != -1
     require(np.array_equal(inner, nodes["right_child"] != -1), "a node with only one child")
     return inner
 
@@ -301,11 +301,11 @@ def _check_one_hot(item: Estimator) -> None:
 
 
 def _make_loss(item: Estimator) -> None:
-    item._loss = item._get_loss(sample_weight=None)
+    vars(item)["_loss"] = item._get_loss(sample_weight=None)
 
 
 def _make_link(item: Estimator) -> None:
-    item._base_loss = item._get_loss()
+    vars(item)["_base_loss"] = item._get_loss()
 
 
 def _make_curve(item: Estimator) -> None:

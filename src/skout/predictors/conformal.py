@@ -11,7 +11,16 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Weights
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Index,
+    Labels,
+    Objects,
+    RandomState,
+    Weights,
+)
 from .._numerics.validation import check_choice, check_level, check_rng
 from ..decoding import CandidateSets, EmbeddedPool
 from ..decoding.base import able
@@ -102,9 +111,9 @@ class ConformalSets(Calibrated):
     """
 
     _measured = "gaps_"
-    # what files of older versions do not have
+    # what a calibration by gaps of a single model leaves as it is
     _learned_score: LearnedScore | None = None
-    _mass: np.ndarray | None = None  # the weight of each of gaps_
+    _mass: Floats | None = None  # the weight of each of gaps_
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
     _weighted = False
@@ -273,9 +282,9 @@ class ConformalSets(Calibrated):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         ranker, pool = self._ready(candidates, coverage, "within")
-        return self._sets(
-            ranker, X, pool, self._request(coverage, n_rows(X), pool, strata, weights)
-        )
+        request = self._request(coverage, n_rows(X), pool, strata, weights)
+        sets: CandidateSets = self._sets(ranker, X, pool, request)
+        return sets
 
     def threshold(
         self, coverage: float = 0.9, stratum: object = None, weight: float = 1.0
@@ -343,9 +352,11 @@ class ConformalSets(Calibrated):
         covered = self._covered(ranker, X, Y, pool, sets)
         groups = checked_labels(groups, "groups", n)
         mass = masses(groups)
-        mean = lambda A, in_stratum=slice(None): float(  # noqa: E731
-            np.average(A[in_stratum], weights=None if mass is None else mass[in_stratum])
-        )
+
+        def mean(values: np.ndarray, rows: Index = slice(None)) -> float:
+            weights = None if mass is None else mass[rows]
+            return float(np.average(values[rows], weights=weights))
+
         result: dict[str, Any] = {
             "coverage": mean(covered),
             "mean_size": mean(sets.sizes),
@@ -353,15 +364,15 @@ class ConformalSets(Calibrated):
             "share_of_one": mean(sets.sizes == 1),
         }
         if self._kinds is not None:
-            codes = request.codes
+            strata_rows = [np.flatnonzero(request.codes == j) for j in range(len(self._kinds[1]))]
             result["strata"] = {
                 label: {
-                    "coverage": mean(covered, in_stratum),
-                    "mean_size": mean(sets.sizes, in_stratum),
+                    "coverage": mean(covered, rows),
+                    "mean_size": mean(sets.sizes, rows),
+                    "rows": len(rows),
                 }
-                | {"rows": int(in_stratum.sum())}
-                for label, in_stratum in ((s, codes == j) for j, s in enumerate(self._kinds[1]))
-                if in_stratum.any()
+                for label, rows in zip(self._kinds[1], strata_rows, strict=True)
+                if len(rows)
             }
         return result
 
@@ -426,9 +437,7 @@ class ConformalSets(Calibrated):
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learned_score is None, *methods)
 
-    def _sets(
-        self, ranker: Ranker, X: Objects, pool: Candidates, request: Request
-    ) -> CandidateSets:
+    def _sets(self, ranker: Ranker, X: Objects, pool: Candidates, request: Request) -> Any:
         gap = self._cuts(request)
         if self._folds:
             who = type(self).__name__
@@ -453,7 +462,8 @@ class ConformalSets(Calibrated):
         """Return whether the truth of each row is in its set."""
         if self._learned_score is None:  # no gap is finite where the truth is not in the set
             pool = replace(pool, objects=sets)
-            return np.isfinite(ranker.searcher.gaps(_coordinates(ranker, X), Y, pool))
+            gaps: Floats = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
+            return np.isfinite(gaps)
         truth = ranker.matched(Y, pool, len(sets))
         hit = plain_pool(pool).inverse[sets.indices] == truth[sets.query_of]
         return np.bincount(sets.query_of[hit], minlength=len(sets)) > 0
@@ -503,5 +513,6 @@ class ConformalSets(Calibrated):
         return codes_among(labels, strata, n)
 
 
-def _coordinates(ranker: Ranker, X: Objects) -> np.ndarray:
-    return ranker.last.predict_coordinates(ranker.inputs(X))
+def _coordinates(ranker: Ranker, X: Objects) -> Floats:
+    F: Floats = ranker.last.predict_coordinates(ranker.inputs(X))
+    return F

@@ -133,7 +133,10 @@ def crossed_sets(
     The pools are those of the models of the folds; `who` is in errors.
     """
     rankers = [Ranker(fold.model, who) for fold in folds]
-    total = _totals(folds, request.codes)
+    # the mass of all rows of the stratum of each query
+    codes, code_of = np.unique(request.codes, return_inverse=True)
+    each = [sum(fold.mass[fold.codes == code].sum() for fold in folds) for code in codes]
+    total = np.array(each, dtype=np.float64)[code_of]
     blocks = [r.lists(X, pool, prior=prior) for r, pool in zip(rankers, pools, strict=True)]
     sizes, places, start = [np.zeros(1, np.intp)], [np.empty(0, np.intp)], 0
     for lists in zip(*blocks, strict=True):
@@ -149,12 +152,6 @@ def crossed_sets(
         places.append(place[order[kept]])
     indptr = np.cumsum(np.concatenate(sizes))
     return CandidateSets(plain_pool(pools[0]).pool, indptr, np.concatenate(places))
-
-
-def _totals(folds: list[Fold], codes: np.ndarray) -> np.ndarray:
-    """Return the mass of all rows of the stratum of each query."""
-    each = {code: sum(f.mass[f.codes == code].sum() for f in folds) for code in np.unique(codes)}
-    return np.array([each[code] for code in codes], dtype=np.float64)
 
 
 def _compared(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +17,9 @@ from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
 from .joint import OverBasis
 
+if TYPE_CHECKING:  # PyTorch is optional
+    from ..deep import Training
+
 
 class MappedBasis(OverBasis):
     """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
@@ -27,9 +31,7 @@ class MappedBasis(OverBasis):
         self.outputs = outputs
         self.weights = weights
 
-    @property
-    def rank_(self) -> int:
-        return self.outputs.rank_
+    rank_ = property(attrgetter("outputs.rank_"))
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
@@ -102,7 +104,7 @@ class EndToEnd(StructuredPredictor):
         hidden: int = 256,
         heat: float = 20.0,
         negatives: int = 0,
-        training: Estimator = None,
+        training: Training | None = None,
     ) -> None:
         self.model = model
         self.hidden = hidden
@@ -170,10 +172,8 @@ class EndToEnd(StructuredPredictor):
             seed = int(check_rng(seed).integers(2**31))
         return clone(self.model).set_params(regressor__random_state=seed)
 
-    @property
-    def regressor(self) -> Any:
-        """The regressor: a clone can be fitted on other rows."""
-        return self.regressor_
+    #: its clone can be fitted on other rows
+    regressor: Any = property(attrgetter("regressor_"))
 
     def _seen_outputs(self) -> Any:
         return self.output_basis_.outputs

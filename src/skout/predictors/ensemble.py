@@ -20,7 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.estimators import frames_out
 from .._numerics.objects import stack
-from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng, State, Weights
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Objects,
+    RandomState,
+    Rng,
+    Weights,
+)
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
@@ -155,7 +163,13 @@ class Ensemble(RankingPredictor):
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         params = self.predictor.get_params()
-        names = [name for name in params if _is_seed(name, params)]
+        # every seed, but for those of parts given by name, which are exact bases
+        owners = {name: name.rpartition("__") for name in params}
+        names = [
+            name
+            for name, (owner, _, last) in owners.items()
+            if last == "random_state" and not isinstance(params.get(owner), str)
+        ]
         if not names and self.n_members > 1 and not self.split:
             warnings.warn(
                 "predictor has no random_state, so that its members may be copies of one another. "
@@ -193,7 +207,7 @@ class Ensemble(RankingPredictor):
         order = rng.permutation(n_rows(Y))
         return [np.sort(part) for part in np.array_split(order, self.n_members)]
 
-    def _checked_weights(self) -> np.ndarray:
+    def _checked_weights(self) -> Floats:
         check_number(self.n_members, "n_members", low=1, integer=True)
         check_choice(self.combine, "combine", COMBINE)
         if self.weights is None:
@@ -205,7 +219,7 @@ class Ensemble(RankingPredictor):
                 f"weights must be {self.n_members} numbers, one for each member, not negative and "
                 f"not all zero. Got {self.weights!r} instead."
             )
-        return weights / weights.sum()
+        return weights / float(weights.sum())
 
     def _ready(self, models: list[Estimator], weights: np.ndarray) -> Ensemble:
         self.members_, self.weights_, self.combine_ = models, weights, self.combine
@@ -386,12 +400,6 @@ def _check_predictor(model: Estimator, name: str) -> None:
 def _searcher(model: Estimator, method: str) -> Any:
     """Return the decoder of a member, which must have the method."""
     return able(model.decoder_, "embed", method, by="Ensemble")
-
-
-def _is_seed(name: str, params: State) -> bool:
-    """Whether a parameter is a seed; not of parts given by name, which are exact bases."""
-    owner, _, last = name.rpartition("__")
-    return last == "random_state" and not isinstance(params.get(owner), str)
 
 
 def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> bool:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.typing import Candidates, Estimator, Objects, RandomState, Rng
+from .._numerics.typing import Candidates, Estimator, Floats, Objects, RandomState, Rng
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able, predicted, split_pipeline
@@ -109,11 +109,12 @@ def correct_hubness(
         F = F[sample]
     truth = decoder.matched(take(Y, sample), pool)
     penalties = hubness_penalties(F, pool, truth, share=share, heat=heat)
-    return decoder.penalized(pool, penalties)
+    penalized: EmbeddedPool = decoder.penalized(pool, penalties)
+    return penalized
 
 
 def cross_predictions(
-    model: Estimator, before: Estimator, X: Objects, Y: Objects, cv: int, rng: Rng
+    model: Estimator, before: Estimator | None, X: Objects, Y: Objects, cv: int, rng: Rng
 ) -> np.ndarray:
     """Return out-of-fold coordinates; rows with equal outputs are in one fold."""
     from sklearn.model_selection import GroupKFold  # slow to import
@@ -145,13 +146,13 @@ def cross_predictions(
 
 
 def hubness_penalties(
-    F: np.ndarray,
+    F: Floats,
     pool: EmbeddedPool,
     truth: np.ndarray | None = None,
     *,
     share: float = 0.5,
     heat: float = 0.05,
-) -> np.ndarray:
+) -> Floats:
     """Return the penalty of each distinct candidate for its closeness to the predictions F.
 
     `truth` are the numbers of the true candidates of the predictions, or -1: a candidate is not

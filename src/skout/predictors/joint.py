@@ -10,14 +10,16 @@ so that a decoder of one basis searches both at once.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows
-from .._numerics.typing import Estimator, Matrix, Objects
+from .._numerics.typing import Array, Estimator, Floats, Ints, Matrix, Objects
 from ..decoding.base import plain_outputs, predicted
 from ..decoding.sets import set_scores
 from ..rows import Memory, Source, encoded, source
@@ -27,39 +29,27 @@ from ..rows.tasks import by_blocks
 _ROWS = 2**13
 
 
-class OverBasis(TransformerMixin, BaseEstimator):
+class OverBasis(TransformerMixin, PartsByName):
     """A basis that changes the coordinates of `outputs`, a fitted basis."""
 
-    outputs: Any
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel of the outputs."""
-        return self.outputs.kernel_
-
-    @property
-    def landmarks_(self) -> Any:
-        return self.outputs.landmarks_
-
-    @property
-    def n_features_in_(self) -> int:
-        return self.outputs.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        return self.outputs.feature_names_in_
+    outputs: Estimator  # a fitted KernelBasis, or what stands for one
+    kernel_ = property(attrgetter("outputs.kernel_"))
+    landmarks_ = property(attrgetter("outputs.landmarks_"))
+    n_features_in_ = property(attrgetter("outputs.n_features_in_"))
+    feature_names_in_ = property(attrgetter("outputs.feature_names_in_"))
 
     def fit(self, Y: Objects, y: Objects | None = None) -> Self:
         """Return self: the parts are fitted."""
         return self
 
-    def transform(self, Y: Objects) -> np.ndarray:
+    def transform(self, Y: Objects) -> Floats:
         """Return the coordinates of outputs, shape (n, p)."""
         return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
 
-    def residual(self, Y: Objects) -> np.ndarray:
+    def residual(self, Y: Objects) -> Floats:
         """Return the residual of each output in the basis `outputs`."""
-        return self.outputs.residual(Y)
+        residual: Floats = self.outputs.residual(Y)
+        return residual
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         raise NotImplementedError
@@ -74,7 +64,12 @@ class JointBasis(OverBasis):
     """
 
     def __init__(
-        self, outputs: Estimator, regressor: Estimator, n_forward: int, weight: float, cosine: bool
+        self,
+        outputs: Estimator,
+        regressor: Estimator,
+        n_forward: int,
+        weight: float,
+        cosine: bool,
     ) -> None:
         self.outputs = outputs
         self.regressor = regressor
@@ -98,25 +93,29 @@ class JointBasis(OverBasis):
             self.outputs.coordinates(rows, out=out[:, :p])
         if self.weight > 0.0:
             for part in row_slices(len(rows), _ROWS):
-                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(part)))
+                taken = rows.take(part)
+                if getattr(self.regressor, "takes_sources", False):
+                    taken = Memory(taken)
+                elif isinstance(taken, Rows) and taken.ndim == 2:
+                    taken = np.asarray(taken)  # other libraries take packed bits as arrays
+                G = predicted(self.regressor, taken)
                 out[part, p:] = scaled(G, self.weight, self.cosine)
         return out
 
-    def _norms(self, rows: Matrix, coordinates: np.ndarray) -> np.ndarray:
+    def _norms(self, rows: Matrix, coordinates: Floats) -> Floats:
         """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
         p = self.rank_backward
+        norms: Floats = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
         if self.weight == 0.0:
-            forward: Any = 0.0
-        elif self.cosine:
-            forward = 1.0 if np.isinf(self.weight) else self.weight
-        else:
-            forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
-        backward = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
-        return backward + forward
+            return norms
+        if self.cosine:
+            return norms + (1.0 if np.isinf(self.weight) else self.weight)
+        squares: Floats = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
+        return norms + squares
 
     def scores_by_direction(
-        self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
-    ) -> dict[str, np.ndarray]:
+        self, F: Floats, embedding: Floats, indptr: Ints, numbers: Ints
+    ) -> dict[str, Floats]:
         """Return the scores "backward", "forward" and "cosine" that apply, with weight 1.
 
         Each has a score for each candidate; those of query i are numbers[indptr[i]:indptr[i + 1]].
@@ -127,7 +126,7 @@ class JointBasis(OverBasis):
         query = np.repeat(np.arange(len(F)), np.diff(indptr))
         parts = self.parts(F, embedding[used])
 
-        def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        def products(A: Floats, B: Floats) -> Floats:
             return set_scores(A, B, indptr, place)
 
         scores = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
@@ -140,7 +139,7 @@ class JointBasis(OverBasis):
             scores = {"backward": back, **scores}
         return scores
 
-    def parts(self, F: np.ndarray, embedding: np.ndarray) -> JointParts:
+    def parts(self, F: Floats, embedding: Floats) -> JointParts:
         """Return the terms of the scores in both directions.
 
         F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with hubness penalties.
@@ -154,7 +153,7 @@ class JointBasis(OverBasis):
         return JointParts(F[:, :p], embedding[:, :p], norms, zx, g, lengths, squares)
 
 
-class JointRegressor(BaseEstimator):
+class JointRegressor(PartsByName):
     """Predictions in both directions, [f(x), sqrt(weight) z_x(x)], of fitted parts.
 
     A clone can be fitted on other rows, with the same coordinates of inputs.
@@ -178,13 +177,8 @@ class JointRegressor(BaseEstimator):
     def uses_residual(self) -> bool:
         return getattr(self.regressor, "uses_residual", False)
 
-    @property
-    def n_features_in_(self) -> int:
-        return self.regressor.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        return self.regressor.feature_names_in_
+    n_features_in_ = property(attrgetter("regressor.n_features_in_"))
+    feature_names_in_ = property(attrgetter("regressor.feature_names_in_"))
 
     def fit(self, X: Objects, T: np.ndarray, **fit_params: object) -> JointRegressor:
         """Fit the backward map on the coordinates of `JointBasis`, shape (n, p)."""
@@ -208,12 +202,12 @@ class JointRegressor(BaseEstimator):
         return parts[0] if len(parts) == 1 else by_blocks(_beside, *parts)
 
 
-def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
+def scaled(Z: Floats, weight: float, cosine: bool) -> Floats:
     """Return sqrt(weight) Z, its rows of length 1 before if `cosine`; infinity counts as 1."""
-    factor = 1.0 if np.isinf(weight) else np.sqrt(weight)
+    factor = 1.0 if np.isinf(weight) else float(np.sqrt(weight))
     if not cosine:
         return factor * Z
-    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    lengths: Floats = np.linalg.norm(Z, axis=1, keepdims=True)
     return factor * Z / np.maximum(lengths, np.finfo(np.float64).tiny)
 
 
@@ -224,30 +218,21 @@ class JointParts(NamedTuple):
     2 <zx, g> / (lengths sqrt(squares)) - 1.
     """
 
-    f: np.ndarray  # (n, p)
-    z: np.ndarray  # (c, p)
-    norms: np.ndarray  # (c,)
-    zx: np.ndarray  # (n, q)
-    g: np.ndarray  # (c, q)
-    lengths: np.ndarray  # (n,)
-    squares: np.ndarray  # (c,)
+    f: Floats  # (n, p)
+    z: Floats  # (c, p)
+    norms: Floats  # (c,)
+    zx: Floats  # (n, q)
+    g: Floats  # (c, q)
+    lengths: Floats  # (n,)
+    squares: Floats  # (c,)
 
 
-def forward_scores(
-    products: np.ndarray, lengths: np.ndarray, squares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def forward_scores(products: Floats, lengths: Floats, squares: Floats) -> tuple[Floats, Floats]:
     """Return 2 <z_x, g> - ||g||^2 and 2 cos(z_x, g) - 1, of <z_x, g>, ||z_x|| and ||g||^2."""
     both = lengths * np.sqrt(np.maximum(squares, 0.0))
     both = np.maximum(both, np.finfo(np.float64).tiny)
     return 2.0 * products - squares, 2.0 * products / both - 1.0
 
 
-def _beside(*parts: np.ndarray) -> np.ndarray:
+def _beside(*parts: Array) -> Array:
     return np.hstack(parts)
-
-
-def _as_inputs(regressor: Estimator, rows: Matrix) -> Any:
-    """Return encoded outputs as inputs; other libraries take packed bits as arrays."""
-    if getattr(regressor, "takes_sources", False):
-        return Memory(rows)
-    return np.asarray(rows) if isinstance(rows, Rows) and rows.ndim == 2 else rows

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.estimators import PartsByName
-from .._numerics.typing import Array, Candidates, Estimator, Index, Objects
+from .._numerics.typing import Array, Candidates, Estimator, Floats, Index, Ints, Objects
 from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
-from ..decoding.sets import PerQuery
+from ..decoding.sets import CandidateSets, PerQuery
 from ..predictor import ObjectPredictor
 from ..rows import block_rows, source
 
@@ -35,9 +35,9 @@ class QueryColumns(PerQuery):
     by_query: ClassVar[tuple[str, ...]]
 
     @property
-    def position(self) -> np.ndarray:
+    def position(self) -> Ints:
         """The place of each entry among those of its query, from 0."""
-        return np.arange(self.indptr[-1]) - self.indptr[self.query_of]
+        return np.arange(self.indptr[-1], dtype=np.intp) - self.indptr[self.query_of]
 
     def of(self, queries: np.ndarray) -> Self:
         """Return the lists of these queries."""
@@ -84,11 +84,11 @@ class Lists(QueryColumns):
     by_entry = ("number", "place", "score", "prior")
     by_query = ("truth",)
 
-    indptr: np.ndarray  # (n + 1,)
-    number: np.ndarray  # (m,) which of the distinct candidates of the pool it is
-    place: np.ndarray  # (m,) where it is, in the pool or in the query's own set
-    score: np.ndarray  # (m,) by the predictor
-    prior: np.ndarray | None = None  # (m,) log(1/2 + its count among the training outputs)
+    indptr: Ints  # (n + 1,)
+    number: Ints  # (m,) which of the distinct candidates of the pool it is
+    place: Ints  # (m,) where it is, in the pool or in the query's own set
+    score: Floats  # (m,) by the predictor
+    prior: Floats | None = None  # (m,) log(1/2 + its count among the training outputs)
     truth: Any = None  # (n,) the entry of the true candidate, -1 where it is not listed
 
     @classmethod
@@ -126,14 +126,16 @@ class Lists(QueryColumns):
         return out
 
 
-def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Index = slice(-1)) -> np.ndarray:
+def in_pool(place: Ints, pool: EmbeddedPool, query: Index = slice(-1)) -> Ints:
     """Return positions in the pool, given those in each query's own set where there are sets.
 
     One for each query, if the query that each belongs to is not given.
     """
     if not pool.is_per_query:
         return place
-    return pool.objects.indices[pool.objects.indptr[query] + place]
+    sets: CandidateSets = pool.objects
+    positions: Ints = sets.indices[sets.indptr[query] + place]
+    return positions
 
 
 def last_of(model: Estimator) -> Any:
@@ -172,7 +174,7 @@ class Ranker:
         """An identifier of this fit of the model; None if it has none."""
         return _name_of(self.last)
 
-    def matched(self, Y: Objects, pool: EmbeddedPool, n: int) -> np.ndarray:
+    def matched(self, Y: Objects, pool: EmbeddedPool, n: int) -> Any:
         """Return which distinct candidate is the true object of each query, -1 if none is."""
         if n_rows(Y) != n:
             raise ValueError(f"X and Y must be of equal length. Got {n} and {n_rows(Y)}.")
@@ -222,7 +224,10 @@ class Ranker:
 
     def _priors(self, pool: EmbeddedPool) -> np.ndarray | None:
         """Return log(1/2 + count) of each distinct candidate, None where no counts are known."""
-        decoder: Any = getattr(_innermost(self.last), "decoder_", None)
+        model: Any = self.last  # the predictor of coordinates inside; the first of several
+        while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
+            model = last_of(model._fitted_inner())
+        decoder: Any = getattr(model, "decoder_", None)
         if not all(hasattr(decoder, name) for name in ("embed", "matched")):
             return None
         try:
@@ -238,7 +243,8 @@ class Ranker:
 
 def plain_pool(pool: Any) -> EmbeddedPool:
     """Return an embedded pool: of several members, that of all together."""
-    return pool.pool if hasattr(pool, "parts") else pool
+    plain: EmbeddedPool = pool.pool if hasattr(pool, "parts") else pool
+    return plain
 
 
 def _part(pool: Any, queries: np.ndarray) -> Any:
@@ -251,14 +257,7 @@ def _part(pool: Any, queries: np.ndarray) -> Any:
     return replace(pool, objects=pool.objects.of_queries(queries.tolist()))
 
 
-def _innermost(model: Estimator) -> Any:
-    """Return the predictor of coordinates in a wrapper; the first of several."""
-    while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
-        model = last_of(model._fitted_inner())
-    return model
-
-
-def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str) -> np.ndarray:
+def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str) -> Any:
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one
@@ -273,8 +272,9 @@ def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str)
 
 def _name_of(model: Estimator) -> str | None:
     """Return the identifier of a fit: that of the predictor, or those of its members."""
-    if isinstance(getattr(model, "made_by", None), str):
-        return model.made_by
+    name = getattr(model, "made_by", None)
+    if isinstance(name, str):
+        return name
     if hasattr(model, "decoder_"):
         return getattr(model.decoder_, "made_by", None)
     names = [_name_of(member) for member in getattr(model, "members_", ())]
@@ -302,7 +302,6 @@ class Calibrated(PartsByName):
     def _ranker(self) -> Ranker:
         """Return the model, which must be the one of `calibrate`."""
         ranker = Ranker(self.model, type(self).__name__)
-        # files of older versions do not say which one it was
         if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, whose results are of the other fit: "

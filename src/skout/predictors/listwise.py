@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from .._numerics.typing import Rng
+from .._numerics.typing import Floats, Ints, Rng
 from .lists import QueryColumns
 
 # Penalties on standardized features that are compared, strongest first, beside infinity, which
@@ -31,13 +31,13 @@ class FeatureLists(QueryColumns):
     by_entry = ("features",)
     by_query = ("truth", "weights", "fold", "unit")
 
-    features: np.ndarray  # (m, d), the first column is the predictor's score
-    indptr: np.ndarray  # (n + 1,)
-    truth: np.ndarray  # (n,) the row of the true candidate
-    weights: np.ndarray  # (n,) how much each query counts
-    fold: np.ndarray  # (n,)
+    features: Floats  # (m, d), the first column is the predictor's score
+    indptr: Ints  # (n + 1,)
+    truth: Ints  # (n,) the row of the true candidate
+    weights: Floats  # (n,) how much each query counts
+    fold: Ints  # (n,)
     #: (n,) queries of one number, such as spectra of one molecule, are not independent
-    unit: np.ndarray | None = None
+    unit: Ints | None = None
 
     def parts(self) -> Iterator[tuple[FeatureLists, FeatureLists]]:
         """Yield, for each fold, the lists of the other folds and those of the fold."""
@@ -46,11 +46,11 @@ class FeatureLists(QueryColumns):
             if not held.all():
                 yield self.of(np.flatnonzero(~held)), self.of(np.flatnonzero(held))
 
-    def scaled(self, scale: np.ndarray) -> FeatureLists:
+    def scaled(self, scale: Floats) -> FeatureLists:
         """Return the same with features divided by these numbers."""
         return replace(self, features=self.features / scale)
 
-    def spreads(self) -> np.ndarray:
+    def spreads(self) -> Floats:
         """Return the standard deviation of each feature among the candidates of a query.
 
         Queries count by their weights, however many candidates they have. 1 where it does not vary,
@@ -65,21 +65,24 @@ class FeatureLists(QueryColumns):
         return np.where(spreads > _CONSTANT * size, spreads, 1.0)
 
 
-def log_softmax(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+def log_softmax(scores: Floats, indptr: Ints) -> Floats:
     """Return scores minus log sum exp of their segment, none of which is empty, shape (m,)."""
     sizes, starts = np.diff(indptr), indptr[:-1]
-    scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
-    return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
+    largest: Floats = np.maximum.reduceat(scores, starts)
+    scores = scores - np.repeat(largest, sizes)
+    total: Floats = np.add.reduceat(np.exp(scores), starts)
+    logs: Floats = np.log(total)
+    return scores - np.repeat(logs, sizes)
 
 
-def log_likelihoods(scores: np.ndarray, lists: FeatureLists) -> np.ndarray:
+def log_likelihoods(scores: Floats, lists: FeatureLists) -> Floats:
     """Return log P(truth) of each query, shape (n,)."""
     return log_softmax(scores, lists.indptr)[lists.truth]
 
 
 def loss_and_slope(
-    coef: np.ndarray, lists: FeatureLists, alpha: float, start: np.ndarray
-) -> tuple[float, np.ndarray]:
+    coef: Floats, lists: FeatureLists, alpha: float, start: Floats
+) -> tuple[float, Floats]:
     """Return the penalized loss and its gradient."""
     # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
     #     + alpha / 2 ||coef - start||^2
@@ -90,22 +93,22 @@ def loss_and_slope(
     return float(-w @ log_p[lists.truth] + 0.5 * alpha * away @ away), slope + alpha * away
 
 
-def _minimum(lists: FeatureLists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
-    result = minimize(
+def _minimum(lists: FeatureLists, alpha: float, start: Floats, first: Floats) -> Floats:
+    coef: Floats = minimize(
         loss_and_slope,
         first,
         args=(lists, alpha, start),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 500, "gtol": 1e-9, "ftol": 1e-13},
-    )
-    return result.x
+    ).x
+    return coef
 
 
-def own_order(lists: FeatureLists) -> np.ndarray:
+def own_order(lists: FeatureLists) -> Floats:
     """Return the most likely coefficients that keep the order of the predictor's score."""
     d = lists.features.shape[1]
-    unit = np.eye(d)[0]
+    unit: Floats = np.eye(d)[0]
     result = minimize_scalar(
         lambda steep: loss_and_slope(steep * unit, lists, 0.0, unit)[0],
         bounds=(0.0, _STEEPEST),
@@ -116,7 +119,7 @@ def own_order(lists: FeatureLists) -> np.ndarray:
     return max(float(result.x), 1e-6) * unit
 
 
-def linear(lists: FeatureLists, alpha: float) -> np.ndarray:
+def linear(lists: FeatureLists, alpha: float) -> Floats:
     """Return the coefficients of least loss, shrunk towards the predictor's own order.
 
     The features are on one scale; an infinite alpha leaves that order.
@@ -125,7 +128,7 @@ def linear(lists: FeatureLists, alpha: float) -> np.ndarray:
     return start if np.isinf(alpha) else _minimum(lists, alpha, start, start)
 
 
-def most_likely(lists: FeatureLists, alpha: float) -> np.ndarray:
+def most_likely(lists: FeatureLists, alpha: float) -> Floats:
     """Return the coefficients of least loss, shrunk towards 0.
 
     Features are in any units: the penalty is on coefficients of features of unit spread.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.typing import Candidates, Rng
+from .._numerics.typing import Candidates, Floats, Ints, Rng
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
@@ -47,7 +47,7 @@ _ROUNDING = 1e-10
 class Softmax:
     """P(c) = exp(g(c)) / sum of all, g linear in features of a candidate."""
 
-    coef: np.ndarray  # (d,) of the score, log(1 + position) and, where it is known, the log prior
+    coef: Floats  # (d,) of the score, log(1 + position) and, where it is known, the log prior
 
     def log_probabilities(self, lists: Lists) -> np.ndarray:
         """Return log P of each candidate among those of its query."""
@@ -128,12 +128,12 @@ class LearnedScore:
         return levels_of(_along(self.name, lists) / self.unit, levels[lists.query_of])
 
 
-def gaps(lists: Lists) -> np.ndarray:
+def gaps(lists: Lists) -> Floats:
     """Return by how much the best of its query outscores each candidate."""
     return np.repeat(lists.score[lists.indptr[:-1]], lists.sizes) - lists.score
 
 
-def cumulated(log_p: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+def cumulated(log_p: Floats, indptr: Ints) -> Floats:
     """Return the probability of all candidates of a query that are more likely than each."""
     sizes = np.diff(indptr)
     query = np.repeat(np.arange(len(sizes)), sizes)
@@ -150,7 +150,7 @@ def _along(name: str, lists: Lists) -> np.ndarray:
     return gaps(lists) if name == "quantile_gap" else np.log1p(lists.position)
 
 
-def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+def levels_of(values: Floats, quantiles: Floats) -> Floats:
     """Return the level of the quantile of the query that equals each value, shape (m,).
 
     Linear between the known quantiles, from level 0 at 0; beyond the last one it grows by the
@@ -164,7 +164,8 @@ def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     low, high = knots[row, j - 1], knots[row, j]
     inside = levels[j - 1] + (levels[j] - levels[j - 1]) * (values - low) / (high - low)
     beyond = levels[-1] + (values - knots[:, -1]) / (knots[:, -1] + 1e-3)
-    return np.where(values > knots[:, -1], beyond, inside)
+    level: Floats = np.where(values > knots[:, -1], beyond, inside)
+    return level
 
 
 def is_learned(names: list[str]) -> bool:

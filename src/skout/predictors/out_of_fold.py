@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, n_rows, take
-from .._numerics.typing import Candidates, Estimator, Matrix, Objects, Rng, State
+from .._numerics.typing import Candidates, Estimator, Ints, Matrix, Objects, Rng, State
 from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs, split_pipeline
@@ -21,7 +21,7 @@ from ..rows import check_pair, source
 from ..solvers.folds import deal
 from .hubness import cross_predictions
 from .lists import last_of
-from .listwise import FeatureLists, chosen_alpha, linear
+from .listwise import FeatureLists
 from .reranking_features import Feature, columns_of, reranking_features, searched
 from .thresholds import checked_labels
 
@@ -43,20 +43,17 @@ def folds_of(
         raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
     kind = KFold if groups is None else GroupKFold
     folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    splits = deal(folds, n, groups=groups)
-    return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    return list(deal(folds, n, groups=groups))
 
 
 def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
     """Return parameters of fit for some of n rows: those with an entry per row are cut."""
-    return {
-        name: take(value, rows) if _is_of_rows(value, n) else value
-        for name, value in params.items()
-    }
 
+    def cut(value: Objects) -> Objects:
+        is_of_rows = has_rows(value) and not isinstance(value, str) and n_rows(value) == n
+        return take(value, rows) if is_of_rows else value
 
-def _is_of_rows(value: Objects, n: int) -> bool:
-    return has_rows(value) and not isinstance(value, str) and n_rows(value) == n
+    return {name: cut(value) for name, value in params.items()}
 
 
 def check_predictor(model: Estimator) -> None:
@@ -148,7 +145,7 @@ class OutOfFold:
             )
         return candidates
 
-    def fitted(self, rows: np.ndarray | None = None) -> Estimator:
+    def fitted(self, rows: np.ndarray | None = None) -> Any:
         """Return the predictor fitted on these rows; None is all."""
         if self.is_fitted:
             return self.predictor
@@ -175,7 +172,7 @@ class OutOfFold:
             return self.pool
         return self.outputs.load() if self.candidates is None else self.candidates
 
-    def sizes(self, rows: np.ndarray) -> np.ndarray:
+    def sizes(self, rows: Ints) -> Ints:
         """Return the sizes of the candidate sets of these rows; 1 where all share a pool."""
         if isinstance(self.candidates, CandidateSets):
             return self.candidates.sizes[rows]
@@ -249,19 +246,9 @@ class RerankingFolds(OutOfFold):
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
             results = searched(model, self.X, self.candidates_of(np.arange(self.n)))
-            F = results.F  # type: ignore[attr-defined]
+            F = results.F
         else:
             before, last = split_pipeline(model)
             F = cross_predictions(last, before, self.inputs.load(), self.outputs.load(), cv, rng)
         sample = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[sample], self.outputs.take(sample)
-
-
-def fit_coefficients(
-    lists: FeatureLists, alpha: float | str
-) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
-    """Return coefficients of features on one scale, their penalty, and the results for each."""
-    results: dict[str, np.ndarray] = {}
-    if alpha == "cv":
-        alpha, results = chosen_alpha(lists)
-    return linear(lists, float(alpha)), float(alpha), results

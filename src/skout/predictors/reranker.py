@@ -11,7 +11,16 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import frames_out
-from .._numerics.typing import Candidates, Estimator, Labels, Matrix, Objects, RandomState, Scoring
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Labels,
+    Matrix,
+    Objects,
+    RandomState,
+    Scoring,
+)
 from .._numerics.validation import check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.search import TIE, Found
@@ -19,8 +28,8 @@ from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from ..kinds.scoring import object_score
 from ..metrics.retrieval import share_of
 from .lists import Lists, RankingPredictor, last_of
-from .listwise import importances
-from .out_of_fold import RerankingFolds, check_columns, check_predictor, fit_coefficients
+from .listwise import chosen_alpha, importances, linear
+from .out_of_fold import RerankingFolds, check_columns, check_predictor
 from .reranking_features import (
     Feature,
     Features,
@@ -175,12 +184,16 @@ class Reranker(RankingPredictor):
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = folds.lists(cv, rng)
         scale = lists.spreads()
-        coefficients = fit_coefficients(lists.scaled(scale), self.alpha)
+        scaled, alpha = lists.scaled(scale), self.alpha
+        results: dict[str, np.ndarray] = {}
+        if alpha == "cv":
+            alpha, results = chosen_alpha(scaled)
+        coef = linear(scaled, float(alpha))
         predictor = folds.fitted()
         references = folds.references(predictor, cv, rng) if "hubness" in features else None
         # together, once all are fitted: a fit that fails changes nothing
         self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
-        self.coef_, self.alpha_, self.cv_results_ = coefficients
+        self.coef_, self.alpha_, self.cv_results_ = coef, float(alpha), results
         self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
         self.references_, self._takes_columns = references, columns is not None
         self._name = uuid4().hex
@@ -200,9 +213,10 @@ class Reranker(RankingPredictor):
 
     # Scores --------------------------------------------------------------------------------------
 
-    def _new_scores(self, features: np.ndarray) -> np.ndarray:
+    def _new_scores(self, features: Floats) -> Floats:
         """Return the scores of candidates of these features, shape (m,)."""
-        return (features / self.scale_) @ self.coef_
+        scores: Floats = (features / self.scale_) @ self.coef_
+        return scores
 
     def _searched(
         self, X: Objects, candidates: Candidates, columns: Matrix | None

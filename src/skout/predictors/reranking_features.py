@@ -6,14 +6,13 @@ scores theirs are made of.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices
-from .._numerics.typing import Candidates, Estimator, Floats, Matrix, Objects, Rng
+from .._numerics.typing import Candidates, Estimator, Floats, Ints, Matrix, Objects, Rng
 from ..decoding.base import able, split_pipeline
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
@@ -26,6 +25,12 @@ from .lists import Lists, in_pool
 #: Names of the features that are computed here; "auto" is all but the last.
 FEATURES = ("score", "rank", "ways", "members", "hubness")
 AUTO = "auto"
+# Features that not every model has, and which have them.
+_MISSING = {
+    "ways": "TwoWay has two directions",
+    "members": "Ensemble has members",
+    "hubness": "models with one set of coordinates have penalties, ensembles have none",
+}
 # Pairs of queries and candidates that a function of a user gets at a time.
 _PAIRS = 2**15
 
@@ -36,44 +41,8 @@ Features: TypeAlias = Feature | Sequence[Feature]
 References: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
-class QueryResults(ABC):
+class QueryResults:
     """The candidates of queries by a fitted model, and the scores that theirs are made of."""
-
-    model: Estimator
-    pool: EmbeddedPool
-    n: int  # queries
-
-    @abstractmethod
-    def listed(self, k: int) -> Lists:
-        """Return the k best candidates of each query, or all if there are fewer."""
-
-    @abstractmethod
-    def truth(self, Y: Objects) -> np.ndarray:
-        """Return the number of the distinct candidate that equals each true object, or -1."""
-
-    @abstractmethod
-    def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
-        """Return the rank of the true object of each query by the model."""
-
-    def ways(self, listed: Lists) -> dict[str, Floats]:
-        """Return the scores by each direction of a `TwoWay`."""
-        return {}
-
-    def members(self, listed: Lists) -> dict[str, Floats]:
-        """Return the scores by each member of an `Ensemble`."""
-        return {}
-
-    def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
-        """Return minus the hubness penalty of each candidate."""
-        return {}
-
-    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
-        """Return up to `most` predictions of queries that the model has not seen."""
-        return None
-
-
-class _PredictorResults(QueryResults):
-    """Of a predictor of coordinates."""
 
     def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
         methods = ("embed", "queries", "matched", "truth_ranks")
@@ -83,23 +52,31 @@ class _PredictorResults(QueryResults):
         self.n = len(self.F)
 
     def listed(self, k: int) -> Lists:
+        """Return the k best candidates of each query, or all if there are fewer."""
         ranked = self.decoder.rank(self.F, self.pool, k=max(1, min(k, self.pool.largest)))
         return Lists.of_ranking(ranked, self.pool)
 
     def truth(self, Y: Objects) -> np.ndarray:
+        """Return the number of the distinct candidate that equals each true object, or -1."""
         return truth_in(self.pool, self.decoder, Y, self.n)
 
     def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
-        return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+        """Return the rank of the true object of each query by the model."""
+        ranks: Floats = self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+        return ranks
 
-    def ways(self, listed: Lists) -> dict[str, Floats]:
-        basis = self.decoder.basis_
-        if not hasattr(basis, "scores_by_direction"):
-            return {}
-        return basis.scores_by_direction(self.F, self.pool.embedding, listed.indptr, listed.number)
+    def scores(self, name: str, listed: Lists, references: References | None) -> dict[str, Floats]:
+        """Return scores of candidates by a part of the model, none where it has no such part.
 
-    def hubness(self, listed: Lists, references: References | None) -> dict[str, Floats]:
-        if references is None:
+        "ways": by each direction of a `TwoWay`; "members": by each member of an `Ensemble`;
+        "hubness": minus the hubness penalty, which needs references.
+        """
+        by_direction = getattr(self.decoder.basis_, "scores_by_direction", None)
+        if name == "ways" and by_direction is not None:
+            embedding, lists = self.pool.embedding, (listed.indptr, listed.number)
+            by_way: dict[str, Floats] = by_direction(self.F, embedding, *lists)
+            return by_way
+        if name != "hubness" or references is None:
             return {}
         used, number = np.unique(listed.number, return_inverse=True)
         F, truth = references
@@ -111,12 +88,13 @@ class _PredictorResults(QueryResults):
         return {"hubness": -np.linalg.norm(self.F, axis=1)[listed.query_of] * penalties[number]}
 
     def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
+        """Return up to `most` predictions of queries that the model has not seen."""
         sample = np.sort(rng.permutation(self.n)[:most])
         return self.F[sample], self.truth(Y)[sample]
 
 
 class _EnsembleResults(QueryResults):
-    """Of an ensemble, whose members have coordinates of their own."""
+    """Of an ensemble, whose members have coordinates of their own, and no penalties."""
 
     def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
         self.model, self.X, self.n = model, X, n_rows(X)
@@ -129,17 +107,23 @@ class _EnsembleResults(QueryResults):
         return Lists.of_ranking(blend.best(max(1, min(k, self.pool.largest))), self.pool)
 
     def truth(self, Y: Objects) -> np.ndarray:
-        return self.model._truth(Y, self.pools, self.n)
+        numbers: Ints = self.model._truth(Y, self.pools, self.n)
+        return numbers
 
     def truth_ranks(self, Y: Objects, ties: str) -> np.ndarray:
-        return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+        ranks: Floats = self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+        return ranks
 
-    def members(self, listed: Lists) -> dict[str, Floats]:
-        pairs = zip(self.queries, self.pools.embeddings, strict=True)
+    def scores(self, name: str, listed: Lists, references: References | None) -> dict[str, Floats]:
+        members = zip(self.queries, self.pools.embeddings, strict=True)
         return {
             f"member {t}": set_scores(Q, E, listed.indptr, listed.number)
-            for t, (Q, E) in enumerate(pairs)
+            for t, (Q, E) in enumerate(members)
+            if name == "members"
         }
+
+    def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
+        return None
 
 
 def searched(model: Estimator, X: Objects, candidates: Candidates) -> QueryResults:
@@ -147,7 +131,7 @@ def searched(model: Estimator, X: Objects, candidates: Candidates) -> QueryResul
     before, last = split_pipeline(model)
     X = X if before is None else before.transform(X)
     is_ensemble = hasattr(last, "members_")
-    return (_EnsembleResults if is_ensemble else _PredictorResults)(last, X, candidates)
+    return (_EnsembleResults if is_ensemble else QueryResults)(last, X, candidates)
 
 
 # Features ----------------------------------------------------------------------------------------
@@ -164,15 +148,13 @@ def check_features(features: Features) -> tuple[Feature, ...]:
             "features must be names, functions (queries, candidates) -> columns, or a list of "
             f"both. Got {features!r} instead."
         )
-    # models that were saved by older versions say "price"
-    features = tuple("hubness" if feature == "price" else feature for feature in features)
     for feature in features:
         if not callable(feature) and feature not in (AUTO, *FEATURES):
             raise ValueError(
                 f"features has {feature!r}, which is neither a function nor one of "
                 f"{', '.join(map(repr, (AUTO, *FEATURES)))}."
             )
-    return features
+    return tuple(features)
 
 
 def reranking_features(
@@ -191,17 +173,14 @@ def reranking_features(
     """
     names = {*features} | ({*FEATURES[:-1]} if AUTO in features else set())
     values = {"score": listed.score}
-    for name in ("ways", "members", "hubness"):
-        if name in names:
-            is_hubness = name == "hubness"
-            scores = (
-                results.hubness(listed, references)
-                if is_hubness
-                else getattr(results, name)(listed)
+    for name in [part for part in _MISSING if part in names]:
+        scores = results.scores(name, listed, references)
+        if not scores and name in features:
+            raise ValueError(
+                f"features has {name!r}, which {type(results.model).__name__} cannot give: "
+                f"{_MISSING[name]}. Leave it out."
             )
-            if not scores and name in features:
-                raise ValueError(_missing(name, results.model))
-            values |= scores
+        values |= scores
     values |= {f"{name} in spreads": in_spreads(s, listed.indptr) for name, s in values.items()}
     if "rank" in names:
         values["log rank"] = -np.log1p(listed.position)
@@ -214,15 +193,6 @@ def reranking_features(
     if columns is not None:
         titles, arrays = titles + _titles("column", columns.shape[1]), [*arrays, *columns.T]
     return titles, np.column_stack(arrays)
-
-
-def _missing(name: str, model: Estimator) -> str:
-    why = {
-        "ways": "TwoWay has two directions",
-        "members": "Ensemble has members",
-        "hubness": "models with one set of coordinates have penalties, ensembles have none",
-    }[name]
-    return f"features has {name!r}, which {type(model).__name__} cannot give: {why}. Leave it out."
 
 
 def _titles(name: str, d: int) -> list[str]:

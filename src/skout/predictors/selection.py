@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from .._numerics.arrays import n_rows
 from .._numerics.estimators import all_at_once
-from .._numerics.typing import Candidates, Estimator, Labels, Objects, RandomState, Rng
+from .._numerics.typing import Candidates, Estimator, Floats, Labels, Objects, RandomState, Rng
 from .._numerics.validation import check_level, check_rng
 from ..decoding.pools import EmbeddedPool, taken
 from .answers import Answers
@@ -37,7 +37,7 @@ class AnswerConfidence:
     centre: np.ndarray  # (5,) of the features of a query, as their spread
     spread: np.ndarray
     has_squares: bool
-    coef: np.ndarray = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
+    coef: Floats = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
 
     @classmethod
     def learned(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
@@ -51,11 +51,12 @@ class AnswerConfidence:
         right = lists.truth == lists.indptr[:-1]
         return replace(unfitted, coef=logistic(unfitted._columns(lists), right, weights))
 
-    def __call__(self, lists: Lists) -> np.ndarray:
+    def __call__(self, lists: Lists) -> Floats:
         """Return the log odds of each query, shape (n,)."""
-        return self._columns(lists) @ self.coef
+        log_odds: Floats = self._columns(lists) @ self.coef
+        return log_odds
 
-    def _columns(self, lists: Lists) -> np.ndarray:
+    def _columns(self, lists: Lists) -> Floats:
         """Return features of unit spread, squares of three where rows were many, and 1."""
         features = (_features(lists, self.softmax) - self.centre) / self.spread
         squares = features[:, [0, 1, 4] if self.has_squares else []] ** 2

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.typing import Candidates, Labels, Objects, Weights
+from .._numerics.typing import Candidates, Floats, Ints, Labels, Objects, Weights
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 
@@ -40,7 +40,7 @@ def cut(
     return float(values[place - 1]) if place <= n else math.inf
 
 
-def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
+def masses(groups: np.ndarray | None, weights: Floats | None = None) -> Any:
     """Return how much each row counts: weight / rows of its group; None is 1 each.
 
     The rank of a new group among those of calibration is then uniform (hierarchical conformal
@@ -53,13 +53,14 @@ def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
     return share if weights is None else share * weights
 
 
-def size_edges(sizes: np.ndarray, levels: Sequence[float] | np.ndarray) -> np.ndarray:
+def size_edges(sizes: Ints, levels: Sequence[float] | Floats) -> Floats:
     """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
 
     They are at increasing levels of the quantiles of sizes; strata that would be equal are one.
     """
     edges = np.unique(np.quantile(sizes, levels, method="lower")) if len(sizes) else np.empty(0)
-    return edges[edges < np.max(sizes, initial=0)]
+    kept: Floats = edges[edges < np.max(sizes, initial=0)]
+    return kept
 
 
 def warn_of(
@@ -134,7 +135,7 @@ def row_masses(
     weights: np.ndarray | None,
     codes: np.ndarray | None,
     rows: np.ndarray,
-) -> np.ndarray | None:
+) -> Any:
     """Return the mass in its stratum of each row that sets the threshold."""
     if groups is not None:
         groups = np.unique(groups[rows], return_inverse=True)[1]

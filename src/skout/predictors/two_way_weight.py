@@ -12,7 +12,17 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
-from .._numerics.typing import Candidates, Estimator, Index, Objects, RandomState, Rows, Scoring
+from .._numerics.typing import (
+    Candidates,
+    Estimator,
+    Floats,
+    Index,
+    Ints,
+    Objects,
+    RandomState,
+    Rows,
+    Scoring,
+)
 from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
@@ -75,7 +85,10 @@ class Ways:
     ) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together, fitted on all rows."""
         back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
-        forward, inputs = self._ahead(X, Y) if weight > 0.0 else (None, None)
+        forward: Any = None
+        inputs: Any = None
+        if weight > 0.0:
+            forward, inputs = self._ahead(X, Y)
         regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
         n_forward = 0 if inputs is None else inputs.rank_
         basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
@@ -230,9 +243,10 @@ class TwoWayScores:
         products, lengths = p.zx[queries] @ p.g[numbers].T, p.lengths[queries, None]
         return np.stack([backward, *forward_scores(products, lengths, p.squares[numbers])])
 
-    def spreads(self) -> np.ndarray:
+    def spreads(self) -> Floats:
         """Return the standard deviation of each score among a query's candidates, shape (3,)."""
-        return np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
+        spreads: Floats = np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
+        return spreads
 
 
 def option_scores(
@@ -241,8 +255,8 @@ def option_scores(
     scoring: Scoring,
     decoder: Estimator,
     truth: Objects,
-) -> np.ndarray:
-    """Return the mean score of each option over the queries."""
+) -> Any:
+    """Return the mean score of each option over the queries, shape (o,)."""
     pool, factors = scores.pool, np.array([option.factors for option in options])
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
@@ -269,11 +283,13 @@ def option_scores(
     )
 
 
-def reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(S: Floats, right: np.ndarray) -> Floats:
     """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
     if not right.any():
         return np.zeros(len(S))
     truth = S[:, right]
     slack = TIE * np.abs(S).max(axis=1, keepdims=True)
-    above, not_below = (truth + slack < S).sum(axis=1), (truth - slack <= S).sum(axis=1)
-    return 2.0 / (1.0 + above + not_below)  # ties share the mean of their ranks
+    above: Ints = (truth + slack < S).sum(axis=1)
+    not_below: Ints = (truth - slack <= S).sum(axis=1)
+    # ties share the mean of their ranks
+    return np.asarray(2.0 / (1.0 + above + not_below), dtype=np.float64)

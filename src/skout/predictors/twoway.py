@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from sklearn.base import clone
@@ -18,7 +19,6 @@ from .._numerics.typing import (
     Objects,
     RandomState,
     Scoring,
-    State,
 )
 from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
@@ -103,7 +103,7 @@ class TwoWay(StructuredPredictor):
     def __init__(
         self,
         backward: Estimator,
-        forward: Estimator = None,
+        forward: Estimator | None = None,
         weight: float | str = "cv",
         *,
         normalisation: str | None = None,
@@ -156,7 +156,11 @@ class TwoWay(StructuredPredictor):
         basis = as_basis(self.backward.output_basis)
         inputs, outputs, params = self.backward._opened(X, Y, fit_params, basis)
         check_pair(inputs, plain_outputs(outputs))
-        ways = self._ways(inputs, outputs, groups, params)
+        forward = reversed_model(self.backward) if self.forward is None else self.forward
+        labels = checked_labels(groups, "groups", n_rows(inputs))
+        ways = Ways(self.backward, forward, labels, params)
+        first = slice(0, 2)  # what is wrong is found before long work
+        ways.check(source(inputs).take(first), source(plain_outputs(outputs)).take(first))
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
         if weight == "cv":
             name = self.normalisation
@@ -197,18 +201,8 @@ class TwoWay(StructuredPredictor):
                 )
         able(as_decoder(self.backward.decoder), "embed", "queries", "without_pool", by="TwoWay")
 
-    def _ways(self, X: Objects, Y: Objects, groups: Labels, fit_params: State) -> Ways:
-        """Return the models with the parameters of their fits, checked on the first rows."""
-        forward = reversed_model(self.backward) if self.forward is None else self.forward
-        groups = checked_labels(groups, "groups", n_rows(X))
-        ways = Ways(self.backward, forward, groups, fit_params)
-        ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
-        return ways
-
-    @property
-    def regressor(self) -> Any:
-        """The regressor of both directions: a clone can be fitted on other rows."""
-        return self.regressor_
+    #: its clone can be fitted on other rows
+    regressor: Any = property(attrgetter("regressor_"))
 
     def _seen_outputs(self) -> Any:
         return self.output_basis_.outputs

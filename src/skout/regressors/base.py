@@ -93,7 +93,6 @@ class _MachinePath:
 
     parts: list[OutputPart]
     splits: Splits
-    n: int
     n_outputs: int
     tol: float
     max_iter: int
@@ -105,13 +104,9 @@ class _MachinePath:
     def n_splits(self) -> int:
         return len(self.splits)
 
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        train, test = (np.sort(np.arange(self.n)[part]) for part in self.splits[number])
-        return train, test
-
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
-        train, test = self._split(split)
+        train, test = self.splits[split]
         total = np.zeros(len(alphas))
         for part in self.parts:
             fitted, held = part.problem(train), part.problem(test)
@@ -123,7 +118,7 @@ class _MachinePath:
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha predicts for some rows: shape (n_alphas, h, d)."""
-        train, _ = self._split(split)
+        train, _ = self.splits[split]
         F = np.full((len(alphas), len(held), self.n_outputs), np.nan)  # of outputs without a row
         for part in self.parts:
             fitted, scored = part.problem(train), part.problem(held, rated=False)
@@ -186,18 +181,19 @@ class KernelMachineBase(PartsByName):
         X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
         y = np.concatenate(targets) if targets else y
         kernel = as_kernel(self.kernel)
-        rows = encoded(self, kernel, X, reset=True, device=self.device)
+        inputs: Any = X  # no blocks any more
+        rows = encoded(self, kernel, inputs, reset=True, device=self.device)
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
         if rows.is_array and isinstance(kernel, DistanceKernel):
-            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
+            warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
     def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, missing=missing).load()
+        targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -245,7 +241,7 @@ class KernelMachineBase(PartsByName):
         parts = parts_of(problem, Y)
         chosen = ChosenAlpha(max(alphas))
         if splits:
-            path = _MachinePath(parts, splits, n, d, self.tol, self.max_iter, hidden)
+            path = _MachinePath(parts, splits, d, self.tol, self.max_iter, hidden)
             chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
         return self._solved(given, engine, parts, rows, d, chosen, metric)
 
@@ -463,7 +459,9 @@ class PenalizedRegressor(RegressorMixin):
             return []
         return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
-    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Objects, y: Objects, sample_weight: Weights = None
+    ) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
 
         Parameters
@@ -480,7 +478,8 @@ class PenalizedRegressor(RegressorMixin):
         """
         targets = np.asarray(beside(y).load())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
-            return r2(targets, numpy_of(self.predict(X)), sample_weight)
+            predicted = numpy_of(self.predict(X))  # type: ignore[attr-defined]
+            return float(r2(targets, predicted, sample_weight))
         return super().score(X, y, sample_weight)
 
 

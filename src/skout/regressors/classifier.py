@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.typing import Inputs, Objects, RandomState, Weights
+from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
 from ..kernels.base import KernelLike
 from ..losses import Logistic, LossLike, MarginLoss, as_loss
 from ..rows import Blocks, beside
@@ -159,7 +159,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weights)
             totals[totals == 0.0] = np.inf
-            return weights * (weights.sum() / len(totals) / totals)[codes]
+            return np.asarray(weights * (weights.sum() / len(totals) / totals)[codes])
         with named("class_weight"):
             factors = compute_sample_weight(self.class_weight, self.classes_[codes])
         if not np.all(np.isfinite(factors) & (factors >= 0.0)):
@@ -167,7 +167,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "class_weight must give each class a finite number >= 0. "
                 f"Got {self.class_weight!r} instead."
             )
-        return weights * factors
+        return np.asarray(weights * factors)
 
     def _codes(self, y: Objects, n: int) -> np.ndarray:
         """Find the classes, and return the number of each row's."""
@@ -205,8 +205,10 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            return self._map(X, (), finish=first_column)
-        return self._map(X, (len(self.classes_),))
+            F: np.ndarray = self._map(X, (), finish=first_column)
+        else:
+            F = self._map(X, self.classes_.shape)
+        return F
 
     def predict(self, X: Objects) -> np.ndarray:
         """Predict the labels of new rows.
@@ -220,7 +222,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        labels: np.ndarray = self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        return labels
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Objects) -> np.ndarray:
@@ -236,7 +239,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             With more than two classes, the one-against-rest probabilities over their sum.
         """
         check_is_fitted(self)
-        return self._map(X, (len(self.classes_),), finish=_probabilities)
+        p: np.ndarray = self._map(X, self.classes_.shape, finish=_probabilities)
+        return p
 
 
 @dataclass(frozen=True)
@@ -246,7 +250,7 @@ class _Labels:
     classes: np.ndarray
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
-        codes = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else F.argmax(axis=1)
+        codes: Ints = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else F.argmax(axis=1)
         return self.classes[codes]
 
 

@@ -70,8 +70,7 @@ def calibrated(
         return Calibration([_errors(model, inputs.load(), T, scaled)], [], scaled)
     errors: list[Floats] = []
     models: list[Any] = []
-    for split in deal(cv, len(T), random_state=getattr(model, "random_state", None)):
-        train, test = (np.sort(np.arange(len(T))[part]) for part in split)
+    for train, test in deal(cv, len(T), random_state=getattr(model, "random_state", None)):
         part = clone(model).set_params(alpha=model.alpha_, kernel=model.kernel_)
         landmarks = {}
         if model.sketch is not None and model.basis_.weights_ is None:
@@ -115,7 +114,8 @@ def _predicted(model: Any, X: Objects, scaled: bool) -> tuple[Floats, Any]:
 
 def _errors(model: Any, X: Objects, T: Floats, scaled: bool) -> Floats:
     F, scale = _predicted(model, X, scaled)
-    return np.abs(T - F) / scale
+    errors: Floats = np.abs(T - F) / scale
+    return errors
 
 
 def _joint(parts: list[Floats]) -> list[Floats]:
@@ -185,4 +185,5 @@ def _kth(shifts: Floats, scale: Floats, lists: list[Floats], k: int) -> Floats:
         )
         enough = below >= k
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
+    ends: Floats = high
+    return ends

@@ -62,12 +62,13 @@ class MetricRounds:
 
 
 def learned_kernel(
-    kernel: LearnedMetric, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+    given: Kernel, sample: TrainingSample, alphas: list[float], options: RidgeOptions
 ) -> tuple[Mahalanobis, MetricRounds]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
     Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
+    kernel: Any = given  # a `LearnedMetric`
     kernel.check()
     if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
@@ -81,8 +82,8 @@ def learned_kernel(
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
         sample = TrainingSample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
-        origin = sample.targets.first_rows(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
-        sample = replace(sample, origin=origin)
+        near = np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))
+        sample = replace(sample, origin=near.mean(axis=0, dtype=np.float64))
     learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
         in_metric, metric = learning.chosen()
@@ -102,11 +103,11 @@ def search_after(
     is final, and their table is returned too.
     """
     if metric.held is not None and sample.rows.device is None:
-        held = np.zeros(len(sample.rows), dtype=bool)
-        held[metric.held] = True
+        train = np.setdiff1d(np.arange(len(sample.rows)), metric.held)
         ladder = sorted(alphas)
         best = ladder.index(metric.best_alpha)
-        return AlphaSearch(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
+        near = ladder[max(0, best - _BELOW) : best + _ABOVE + 1]
+        return AlphaSearch(near, [(train, metric.held)]), None
     tried = np.flatnonzero(np.isfinite(metric.fold_loss[0]))
     table = least_loss([alphas[k] for k in tried], metric.fold_loss[:, tried]).results
     return AlphaSearch([metric.best_alpha]), table
@@ -138,8 +139,8 @@ class _Learning:
         rows, weights = self.sample.rows, self.sample.weights
         n = len(rows)
         n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
-        splits = deal(min(_FOLDS, n), n, random_state=self.seed)[:n_splits]
-        masks = [np.isin(np.arange(n), np.asarray(test)) for _, test in splits]
+        splits = deal(min(_FOLDS, n), n, random_state=self.seed, first=n_splits)
+        masks = [np.isin(np.arange(n), test) for _, test in splits]
         rounds = self._rounds(masks)
         losses = np.array([[fit.losses for fit in fits] for fits in rounds])  # round, split, alpha
         mean = losses.mean(axis=1)
@@ -199,7 +200,7 @@ class _Learning:
         """Fit by Cholesky factors of the kernel matrix of all rows."""
         rows, origin = Memory(self.sample.rows.load()), self.sample.origin
         sample = replace(self.sample, rows=rows)
-        T = sample.targets.load().astype(np.float64)
+        T = np.asarray(sample.targets.load(), dtype=np.float64)
         T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held
@@ -262,7 +263,8 @@ class _Learning:
         values = np.maximum(values, 0.0)
         if values.sum() == 0.0:  # a constant function
             return np.eye(d)
-        return (vectors * np.sqrt(values * (d / values.sum()))) @ vectors.T
+        root: Floats = (vectors * np.sqrt(values * (d / values.sum()))) @ vectors.T
+        return root
 
 
 def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
@@ -282,7 +284,7 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
-class GradientProducts(Reduction):
+class GradientProducts(Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
     For a `Mahalanobis` the gradients are with respect to W x. `diagonal` makes only the diagonal of
@@ -298,19 +300,20 @@ class GradientProducts(Reduction):
 
     @functools.cached_property
     def _gradients(self) -> Callable[[Array], Array]:
-        return self.kernel.gradients(self.landmarks, self.coef)
+        gradients: Callable[[Array], Array] = self.kernel.gradients(self.landmarks, self.coef)
+        return gradients
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what workers can compute from the rest."""
         return {name: value for name, value in self.__dict__.items() if name != "_gradients"}
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> GradientProducts:
         landmarks = to_device(self.landmarks, place.device, place.dtype)
         coef = place.moved(self.coef)
         return GradientProducts(self.kernel, landmarks, coef, diagonal=self.diagonal)
 
     def __call__(
-        self, rows: Rows, weights: Array | None = None, held: Array | None = None
+        self, rows: Any, weights: Array | None = None, held: Array | None = None
     ) -> tuple[Array, float]:
         G = self._gradients(cast(rows, float_dtype(self.landmarks)))  # (b, q, d)
         b, q, d = G.shape
@@ -327,4 +330,5 @@ class GradientProducts(Reduction):
 
     def finish(self, total: Any) -> Floats:
         products, weight = total
-        return numpy_of(products) / weight
+        mean: Floats = numpy_of(products) / weight
+        return mean

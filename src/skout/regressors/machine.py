@@ -202,4 +202,5 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         y : ndarray of shape (n,) or (n, d)
             For dask collections a dask array.
         """
-        return self._predicted(X)
+        predicted: np.ndarray = self._predicted(X)
+        return predicted

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.typing import Inputs, Objects, RandomState, Weights
+from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
 from .._numerics.validation import check_number
 from ..basis.moments import check_outputs_observed
 from ..kernels.base import KernelLike
@@ -202,15 +202,17 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
             return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
-        return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
+        tail = () if self._is_vector else self.quantiles_.shape
+        predicted: np.ndarray = self._map(X, tail, finish=finish)
+        return predicted
 
     def _at(
         self, X: Objects, wanted: np.ndarray, sort: bool, is_vector: bool = False
     ) -> np.ndarray:
         """Predict the quantiles of any levels."""
-        finish = _Extended(self.quantiles_, self.gamma_quantiles, self.intercept_, wanted)
-        finish.sort, finish.is_vector = sort, is_vector
-        return self._map(X, () if is_vector else (len(wanted),), finish=finish)
+        finish = _Extended(self, wanted, sort, is_vector)
+        predicted: np.ndarray = self._map(X, () if is_vector else wanted.shape, finish=finish)
+        return predicted
 
     def _reaches(self, wanted: np.ndarray) -> bool:
         """Whether levels do not lie outside of those of the fit."""
@@ -244,7 +246,9 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self._at(X, ends, sort=True)
         return F[:, 0], F[:, 1]
 
-    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Objects, y: Objects, sample_weight: Weights = None
+    ) -> float:
         """Return 1 - loss / loss of the best constants: 1 is perfect, 0 as good as constants.
 
         Parameters
@@ -286,11 +290,11 @@ class _Extended:
     with the least integral of b'(tau)^2, a straight line between two levels.
     """
 
-    sort = is_vector = False
-
     def __init__(
-        self, levels: np.ndarray, gamma: float, intercept: np.ndarray, wanted: np.ndarray
+        self, model: JointQuantileRegressor, wanted: np.ndarray, sort: bool, is_vector: bool
     ) -> None:
+        levels, gamma, intercept = model.quantiles_, model.gamma_quantiles, model.intercept_
+        self.sort, self.is_vector = sort, is_vector
         order = np.argsort(levels)
         lines = [np.interp(wanted, levels[order], row) for row in np.eye(len(levels))[:, order]]
         kernel = np.exp(-gamma * (levels[:, None] - wanted) ** 2)  # (q, wanted)
@@ -304,7 +308,7 @@ class _Extended:
         self.above = np.searchsorted(levels[order], wanted - _SAME) + 1
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
-        predicted = (F - self.old) @ self.T + self.new
+        predicted: np.ndarray = (F - self.old) @ self.T + self.new
         if self.sort:  # between the sorted quantiles of the fit
             bounds = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
             bounds[:, 0] = -np.inf
@@ -335,4 +339,5 @@ def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Weights) -
     order = np.argsort(y)
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     mass = np.cumsum(weights[order])
-    return y[order][np.searchsorted(mass, levels * mass[-1])]
+    at: Ints = order[np.searchsorted(mass, levels * mass[-1])]
+    return y[at]

@@ -362,11 +362,12 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
             X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
-        rows = encoded(self, kernel, X, reset=reset, device=self.device)
+        inputs: Any = X  # no blocks any more
+        rows = encoded(self, kernel, inputs, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         if not adds and rows.is_array and isinstance(kernel, DistanceKernel):
-            warn_of_scales(rows.load(), getattr(self, "feature_names_in_", None))
+            warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
         targets = encoded_targets(y, rows, missing=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(weights, rows, alone=not adds)
@@ -600,7 +601,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     @property
     def n_iter_(self) -> int:
         """Steps of the solver; the direct one has one."""
-        return self.solver_report_.get("iterations", 1)
+        return int(self.solver_report_.get("iterations", 1))
 
     @functools.cached_property
     def _variances(self) -> list[Variance]:
@@ -712,7 +713,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return half, H
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: part for name, part in state.items() if name not in _COMPUTED}
 
     def __skout_state__(self) -> dict[str, Any]:

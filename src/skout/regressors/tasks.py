@@ -49,7 +49,8 @@ def quantile_task_matrix(quantiles: ArrayLike, gamma: float) -> np.ndarray:
     """
     levels = check_quantiles(quantiles)
     check_number(gamma, "gamma")
-    return np.exp(-gamma * (levels[:, None] - levels) ** 2)
+    M: np.ndarray = np.exp(-gamma * (levels[:, None] - levels) ** 2)
+    return M
 
 
 def graph_task_matrix(adjacency: Matrix, mu: float) -> np.ndarray:

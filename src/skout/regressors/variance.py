@@ -54,10 +54,10 @@ class Variance:
     def __call__(self, phi: Floats, diagonal: Floats) -> Floats:
         """Return v of some rows from their features and k(x, x)."""
         G = phi @ self.root
-        v = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
+        v: Floats = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
         if self.linear.any():
             v -= 2.0 * (phi @ self.linear)
-        return np.maximum(v, 0.0)
+        return np.maximum(v, 0.0, out=v)
 
 
 class WithStd(RowMap):
@@ -220,7 +220,7 @@ def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -
     return replace(again, chosen=fit.chosen, report=fit.report, fitc_shift=shift)
 
 
-class FitcMoments(Reduction):
+class FitcMoments(Reduction[Moments]):
     """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
 
     def __init__(

@@ -142,12 +142,11 @@ class Dask(Source):
 
     # Rows in the memory of this process ---------------------------------------------------------
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         tasks, finish = self._taking(index)
-        rows: Rows = finish(compute(tasks))
-        return rows
+        return finish(compute(tasks))
 
-    def load(self) -> Rows:
+    def load(self) -> Any:
         needed = len(self) * int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
         most = limits().coordinates_bytes
         if needed > most:
@@ -158,8 +157,7 @@ class Dask(Source):
                 "cluster, such as KernelRidge with a sketch; or, if they fit into memory, give "
                 f"{self.name}.compute()."
             )
-        rows: Rows = join(compute(self._tasks(_as_they_are)))
-        return rows
+        return join(compute(self._tasks(_as_they_are)))
 
     def gathered(self, most: int) -> Source:
         return Memory(self.load(), self.name) if len(self) <= most else self

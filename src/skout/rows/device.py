@@ -97,19 +97,17 @@ class Device(Source):
     def place(self) -> Place:
         return Place(self.device, self.precision)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         if self.is_tensor and not isinstance(index, slice):
             index = positions(index, self.base)
-        rows: Rows = numpy_of(self.base[index]) if self.is_tensor else self.base.take(index)
-        return rows
+        return numpy_of(self.base[index]) if self.is_tensor else self.base.take(index)
 
     def in_memory(self) -> Source:
         return Device(Memory(self.load(), self.name), self.device)
 
-    def load_for(self, part: object) -> Rows:
+    def load_for(self, part: object) -> Any:
         is_taken = self.is_tensor and getattr(part, "takes_tensors", False)
-        rows: Rows = self.base if is_taken else self.load()
-        return rows
+        return self.base if is_taken else self.load()
 
     def then(self, function: Callable[[Rows], Rows], like: Rows | None = None) -> Source:
         if isinstance(function, RowMap) and (on_device := function.on(self.place)) is not None:
@@ -272,7 +270,7 @@ class _MappedDevice(Device):
         self.device, self.name = rows.device, rows.name
         self.like = self.take(slice(0, 1))
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return numpy_of(self.mapped(to_device(self.rows.take(index), self.device)))
 
     def subset(self, index: Index) -> Device:

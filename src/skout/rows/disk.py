@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows
 from .._numerics.objects import Rows as ObjectRows
-from .._numerics.typing import Array, Index, Objects, Rows
+from .._numerics.typing import Array, Index, Objects
 from .local import Local
 from .stream import Column
 
@@ -36,16 +36,17 @@ class Disk(Local):
     reads_ahead = True
 
     def __init__(self, array: Objects | Column, name: str = "X") -> None:
-        self.array: Any = array
+        held: Any = array
+        self.array = held
         self.name = name
         self.in_order = bool(getattr(array, "is_sequential", False))
         head = getattr(array, "head", None)
-        self.like = _as_block(self.array[:1]) if head is None else head
+        self.like = _as_block(held[:1]) if head is None else head
 
     def __len__(self) -> int:
         return n_rows(self.array)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return pick(self.array, index)
 
     def compared(self) -> list[slice]:

@@ -45,7 +45,7 @@ from .source import Source
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 
 
-def source(X: Objects, name: str = "X") -> Source:
+def source(X: Inputs, name: str = "X") -> Source:
     """Return the rows of a user as a source: the only place that tells kinds of arrays apart."""
     if isinstance(X, Source):
         return X
@@ -120,7 +120,7 @@ def in_memory(
 
 
 def encoded(
-    estimator: Estimator, kernel: Encoder, X: Objects, *, reset: bool, device: str | None = None
+    estimator: Estimator, kernel: Encoder, X: Inputs, *, reset: bool, device: str | None = None
 ) -> Source:
     """Return the rows that a kernel makes of X; vectors also get scikit-learn's checks.
 
@@ -150,7 +150,7 @@ def encoded(
 
 
 def _encoded_later(
-    estimator: Estimator, kernel: Encoder, X: Objects, rows: Source, *, reset: bool
+    estimator: Estimator, kernel: Encoder, X: Inputs, rows: Source, *, reset: bool
 ) -> Source:
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
@@ -280,7 +280,7 @@ def encoded_weights(
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
-        if not np.any(weights.load()):
+        if not np.asarray(weights.load()).any():
             check_total_weight(0.0)
     return check_weights(weights.load(), rows, alone=alone)
 
@@ -304,7 +304,7 @@ def _check_together(values: Source, rows: Source) -> None:
         )
 
 
-def check_pair(X: Objects, Y: Objects) -> tuple[Source, Source]:
+def check_pair(X: Inputs, Y: Objects) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
         if not has_rows(values) and not is_dask(values):

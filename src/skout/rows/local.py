@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._numerics.threads import map_blocks
-from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape
+from .._numerics.typing import Array, DType, Index, Inputs, Objects, Rows, Shape
 from .source import Beside, Progress, Reduction, RowMap, Source, Term, block_rows, limits
 
 
@@ -120,9 +120,9 @@ class Local(Source):
 class Memory(Local):
     """Rows in memory: what `kernel.encode` returned, or an array."""
 
-    def __init__(self, rows: Objects, name: str = "X") -> None:
-        self.rows: Any = rows
-        self.like = self.rows
+    def __init__(self, rows: Inputs, name: str = "X") -> None:
+        held: Any = rows
+        self.rows = self.like = held
         self.is_array = isinstance(rows, np.ndarray)
         self.name = name
 
@@ -134,16 +134,14 @@ class Memory(Local):
     def __len__(self) -> int:
         return n_rows(self.rows)
 
-    def take(self, index: Index) -> Rows:
-        rows: Rows = take(self.rows, index)
-        return rows
+    def take(self, index: Index) -> Any:
+        return take(self.rows, index)
 
-    def load(self) -> Rows:
-        rows: Rows = self.rows
-        return rows
+    def load(self) -> Any:
+        return self.rows
 
     @property
-    def resident(self) -> Rows | None:
+    def resident(self) -> Any:
         return self.load()
 
     def subset(self, index: np.ndarray) -> Local:
@@ -185,7 +183,7 @@ class Encoded(_Over):
     def __len__(self) -> int:
         return len(self.base)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return self._made(self.base.take(index), index)
 
     def subset(self, index: np.ndarray) -> Encoded:
@@ -228,7 +226,7 @@ class _Subset(_Over):
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         return self.base.take(self.index[index])
 
     def numbers(self, index: np.ndarray) -> np.ndarray:

@@ -67,7 +67,7 @@ class RowMap(ABC):
     width: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Rows, out: np.ndarray | None = None) -> Array:
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Array:
         """Return the results of a block, shape (b, ...), which may be written into `out`."""
 
     def most_rows(self, n: int) -> int | None:
@@ -95,8 +95,11 @@ class Reduction(ABC, Generic[Term]):
     pieces: int = 1
 
     @abstractmethod
-    def __call__(self, rows: Rows, *beside: Any) -> Term:
-        """Return the term of a block: its rows, then the targets, weights, ... of these rows."""
+    def __call__(self, *block: Any, **_: Any) -> Term:
+        """Return the term of a block: its rows, then the targets, weights, ... of these rows.
+
+        A subclass has parameters for those that it takes; no keywords are given.
+        """
 
     def combine(self, total: Term | None, part: Term) -> Term:
         """Return total + part; total is None at the first block."""
@@ -258,13 +261,13 @@ class Source(ABC):
         return float_dtype(self.like)
 
     @abstractmethod
-    def take(self, index: Index) -> Rows:
+    def take(self, index: Index) -> Any:
         """Return the rows of a slice, or at positions in any order, in memory."""
 
-    def __getitem__(self, index: Index) -> Rows:
+    def __getitem__(self, index: Index) -> Any:
         return self.take(index)
 
-    def load(self) -> Rows:
+    def load(self) -> Any:
         """Return all rows, in the memory of the host."""
         return self.take(slice(0, len(self)))
 
@@ -272,7 +275,7 @@ class Source(ABC):
         """Return a source of the same rows that holds them in the memory of the host."""
         raise TypeError(f"{self.name} cannot be held in memory.")
 
-    def load_for(self, part: object) -> Rows:
+    def load_for(self, part: object) -> Any:
         """Return all rows on the host; a tensor on its device for a part that `takes_tensors`."""
         return self.load()
 
@@ -281,7 +284,7 @@ class Source(ABC):
         return self, beside
 
     @property
-    def resident(self) -> Rows | None:
+    def resident(self) -> Any:
         """All rows if they are in memory, else None: for shortcuts that need all of them."""
         return None
 
@@ -300,7 +303,7 @@ class Source(ABC):
         """Return the rows in another order, or None where that makes passes slower."""
         return None
 
-    def first_rows(self, n: int) -> Rows:
+    def first_rows(self, n: int) -> Any:
         """Return the first n rows, or all of them if they are in memory."""
         return self.take(slice(0, n)) if self.resident is None else self.resident
 

@@ -85,7 +85,7 @@ class DesignMatrix:
         n, p = self.shape
         if 12.0 * n * p > limits().coordinates_bytes:
             return self
-        return DesignMatrix(self.Z.load().astype(np.float32), n_jobs=self.n_jobs)
+        return DesignMatrix(np.asarray(self.Z.load(), dtype=np.float32), n_jobs=self.n_jobs)
 
     def product(self, B: Array) -> Array:
         """Return Z B, in float64."""
@@ -97,7 +97,7 @@ class DesignMatrix:
 
     def adjoint(self, G: Array) -> Array:
         """Return Z' G, in float64."""
-        total = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
+        total: Array = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
         return total.T
 
     def masked(self, W: Array, B: Array) -> Array:
@@ -107,7 +107,8 @@ class DesignMatrix:
         """
         if is_tensor(W) or not self.is_held:
             return self.adjoint(W * self.product(B))
-        return self.Z.reduce(_Masked(B, W.dtype), W, n_jobs=self.n_jobs).T
+        total: Array = self.Z.reduce(_Masked(B, W.dtype), W, n_jobs=self.n_jobs)
+        return total.T
 
     def gram(self, weights: Array, dtype: DTypeLike = np.float64) -> Array:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free.
@@ -153,7 +154,8 @@ class _Same(_Anywhere, RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
-    def __call__(self, Z: Array, out: Array | None = None) -> Array:
+    def __call__(self, rows: Any, out: Array | None = None) -> Array:
+        Z: Array = rows
         return Z
 
 
@@ -166,13 +168,15 @@ class _RowProduct(_Anywhere, RowMap):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: Array, out: Array | None = None) -> Array:
-        B = cast(self.B, Z.dtype)
+    def __call__(self, rows: Any, out: Array | None = None) -> Array:
+        B = cast(self.B, rows.dtype)
         # a GPU has a faster product for a vector
-        return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
+        is_vector = B.shape[1] == 1 and is_tensor(rows)
+        product: Array = (rows @ B[:, 0])[:, None] if is_vector else rows @ B
+        return product
 
 
-class _Adjoint(_Anywhere, Reduction):
+class _Adjoint(_Anywhere, Reduction[Array]):
     """Z, G -> G'Z, shape (d, p)."""
 
     def __init__(self, p: int, d: int) -> None:
@@ -181,16 +185,16 @@ class _Adjoint(_Anywhere, Reduction):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: Array, G: Array) -> Array:
+    def __call__(self, Z: Any, G: Array) -> Array:
         return tall_product(cast(G, Z.dtype), Z)
 
-    def combine(self, total: Array, part: Array) -> Array:
+    def combine(self, total: Array | None, part: Array) -> Array:
         total = zeros(self.shape, part) if total is None else total
         total += part
         return total
 
 
-class _Masked(Reduction):
+class _Masked(Reduction[np.ndarray]):
     """Z, W -> (W * (Z B))'Z, in the precision of W."""
 
     def __init__(self, B: np.ndarray, dtype: np.dtype) -> None:
@@ -201,7 +205,7 @@ class _Masked(Reduction):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: np.ndarray, W: np.ndarray) -> np.ndarray:
+    def __call__(self, Z: Any, W: np.ndarray) -> np.ndarray:
         right, left = self.right, np.ascontiguousarray(self.right.T)
         total = np.zeros(left.shape)
         for chunk in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
@@ -213,7 +217,7 @@ class _Masked(Reduction):
         return total[: self.d]
 
 
-class _Gram(_Anywhere, Reduction):
+class _Gram(_Anywhere, Reduction[Array]):
     """Z, w -> [Z, 1]' diag(w) [Z, 1]."""
 
     def __init__(self, p: int, dtype: DTypeLike) -> None:
@@ -222,7 +226,7 @@ class _Gram(_Anywhere, Reduction):
     def most_rows(self, n: int) -> int:
         return _GRAM_ROWS if self.p < _WIDE else _WIDE_ROWS
 
-    def __call__(self, Z: Array, w: Array) -> Array:
+    def __call__(self, Z: Any, w: Array) -> Array:
         used = flatnonzero(w)
         if 4 * len(used) <= 3 * len(w):
             Z, w = Z[used], w[used]
@@ -241,7 +245,7 @@ class _Gram(_Anywhere, Reduction):
         wide[:, p + 1 :] = 0.0
         return wide
 
-    def combine(self, total: Array, part: Array) -> Array:
+    def combine(self, total: Array | None, part: Array) -> Array:
         if total is None:
             return cast(part, np.float64)
         total += part

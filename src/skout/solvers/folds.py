@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -27,8 +28,8 @@ from ..rows.encode import named
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-#: Pairs (train, test) of positions of rows, or masks.
-Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: Pairs (train, test) of positions of rows, increasing as `deal` returns them.
+Splits: TypeAlias = Sequence[tuple[Ints, Ints]]
 #: One penalty, or those to choose from.
 Alphas: TypeAlias = float | Sequence[float] | Floats
 
@@ -69,14 +70,16 @@ def deal(
     *,
     stratified: bool = False,
     groups: ArrayLike | None = None,
+    first: int | None = None,
 ) -> Splits:
     """Return the training and test rows of each split of n rows in which both have weight.
 
-    A number of folds, `cv`, deals the rows at random, since files are often sorted. A splitter,
-    which is given the targets or objects y and the groups, or splits, are taken as they are. Rows
-    of a group come into the same fold. Weights that are not in memory are not read. If
-    `stratified`, y are classes, of which each fold has its share, or rows of 0 and 1, (n, L), that
-    say which labels a row has: then each fold has its share of each label.
+    They are positions, increasing. A number of folds, `cv`, deals the rows at random, since files
+    are often sorted. A splitter, which is given the targets or objects y and the groups, or splits,
+    of positions or masks, are taken as they are. Rows of a group come into the same fold. Weights
+    that are not in memory are not read. If `stratified`, y are classes, of which each fold has its
+    share, or rows of 0 and 1, (n, L), that say which labels a row has: then each fold has its share
+    of each label. Of all splits only the `first` are made, where it is a number.
     """
     from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
@@ -93,7 +96,7 @@ def deal(
     if stratified and groups is None and isinstance(cv, Integral) and len(np.shape(y)) == 2:
         rng = check_rng(random_state).spawn(2)[1]
         fold = _label_folds(sparse.csc_matrix(y), check_size(cv, n, "cv"), rng)
-        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        numbers = [np.flatnonzero(fold == k) for k in np.unique(fold)[:first]]
         return [(np.setdiff1d(np.arange(n), held, assume_unique=True), held) for held in numbers]
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
@@ -111,7 +114,7 @@ def deal(
                         "groups must be at least 2 different ones. Got 1: leave groups out."
                     )
                 folds, numbers = GroupKFold(min(folds.n_splits, len(order))), order[numbers]
-        splits = list(folds.split(np.zeros((n, 1)), y, numbers))
+        splits = list(islice(folds.split(np.zeros((n, 1)), y, numbers), first))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
     for part in (np.asarray(part) for split in splits for part in split):
@@ -119,10 +122,14 @@ def deal(
             raise ValueError("cv must give row numbers for training and for testing. Got none.")
         if part.dtype.kind != "b" and (part.max() >= n or part.min() < -n):
             raise ValueError(f"cv must give rows of X, 0 to {n - 1}. Got row {part.max()} instead.")
+    everything = np.arange(n)
+    splits = [(np.sort(everything[train]), np.sort(everything[test])) for train, test in splits]
     if not isinstance(weights, np.ndarray):
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
-    return _not_empty(splits, cv)
+    if not splits:
+        raise _no_split(cv)
+    return splits
 
 
 def _label_folds(labels: sparse.csc_matrix, n_folds: int, rng: np.random.Generator) -> np.ndarray:
@@ -154,17 +161,16 @@ def _water_level(lacks: np.ndarray, total: int) -> np.ndarray:
     """Return max(lacks - t, 0), with the t that makes their sum the total."""
     ordered = -np.sort(-lacks)
     t = (np.cumsum(ordered) - total) / np.arange(1, len(lacks) + 1)
-    return np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    level: Floats = np.maximum(lacks - t[np.count_nonzero(ordered > t) - 1], 0.0)
+    return level
 
 
-def _not_empty(splits: list[Any], cv: CV) -> list[Any]:
-    """Return the splits, or raise where none is left to choose alpha by."""
-    if not splits:
-        raise ValueError(
-            f"cv={cv!r} has no split whose training rows and test rows both have a positive "
-            "sample_weight: give fewer folds or other splits, or one alpha."
-        )
-    return splits
+def _no_split(cv: CV) -> ValueError:
+    """Return the error of a cross-validation none of whose splits can choose alpha."""
+    return ValueError(
+        f"cv={cv!r} has no split whose training rows and test rows both have a positive "
+        "sample_weight: give fewer folds or other splits, or one alpha."
+    )
 
 
 def groups_of_splits(splits: Splits, n: int, most: float = _MAX_GROUPS) -> tuple[Ints, np.ndarray]:
@@ -320,9 +326,9 @@ def choose(
     bar = tqdm(results, total=n, desc="folds", disable=not (verbose and n))
     table = [row if scorer is None else scorer.score(k, row) for k, row in enumerate(bar)]
     table = [row for row in table if len(row)]
-    if n and cv is not None:
-        _not_empty(table, cv)
     if not table:
+        if n and cv is not None:
+            raise _no_split(cv)
         return ChosenAlpha(max(alphas))
     if scorer is None:
         return least_loss(alphas, np.array(table))
@@ -386,7 +392,8 @@ def _standard_error(scores: Floats) -> Floats:
     """Return the standard error of the mean over splits, 0 where there is one."""
     if len(scores) < 2:
         return np.zeros(scores.shape[1])
-    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    errors: Floats = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return errors
 
 
 def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
@@ -394,7 +401,7 @@ def squared_error(y: Objects, held: list[Ints]) -> Callable[[int, Floats], Seque
     targets = source(y)
 
     def score(k: int, F: Floats) -> list[float]:
-        T = targets.take(held[k])
+        T: Any = targets.take(held[k])
         T = T.toarray() if sparse.issparse(T) else T.reshape(len(T), -1)
         return [-mean_square(T, predicted) for predicted in F]
 

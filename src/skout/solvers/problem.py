@@ -13,6 +13,7 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,8 @@ class OutputPart:
         part = self.whole.take(rows)
         loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
         if levels.size > 1:  # one for each output
-            loss = type(loss)(levels[self.columns])
+            kind: Any = type(loss)
+            loss = kind(levels[self.columns])
         return replace(part, Y=part.Y[:, positions(self.columns, part.Y)], loss=loss)
 
     def of(self, rows: Source) -> Source:

@@ -95,7 +95,8 @@ def _opened(parquet: ModuleType, path: Path) -> Any:
 def _pyarrow_parquet() -> ModuleType:
     with extra("disk", "open_parquet needs pyarrow"):
         import pyarrow.parquet as parquet
-    return parquet
+    module: ModuleType = parquet
+    return module
 
 
 def _parquet_paths(files: Paths) -> list[Path]:
@@ -116,6 +117,6 @@ def _values(batch: Any, names: str | Iterable[str]) -> np.ndarray | list[Any]:
     """Return one column of a batch as an array or list, or several as a matrix."""
     if isinstance(names, str):
         column = batch.column(names)
-        values = column.to_numpy(zero_copy_only=False)
-        return column.to_pylist() if values.dtype.kind == "O" else values
+        values: np.ndarray = column.to_numpy(zero_copy_only=False)
+        return list(column.to_pylist()) if values.dtype.kind == "O" else values
     return np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])

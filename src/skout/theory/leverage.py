@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
-from .._numerics.typing import Array, Objects, RandomState, Rng, Rows
+from .._numerics.typing import Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
@@ -156,11 +156,12 @@ def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
     left = m - np.arange(len(ordered))  # rows to draw if the first ones are drawn for sure
     first = int(np.argmax(left * ordered <= rest))
     c = left[first] / max(rest[first], np.finfo(float).tiny)
-    return np.clip(c * scores, np.finfo(float).tiny, 1.0)
+    inclusion: np.ndarray = np.clip(c * scores, np.finfo(float).tiny, 1.0)
+    return inclusion
 
 
 def _sampled_scores(
-    kernel: Kernel, rows: Array, landmarks: Array, weights: np.ndarray, shift: float
+    kernel: Kernel, rows: Rows, landmarks: Rows, weights: np.ndarray, shift: float
 ) -> np.ndarray:
     """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1."""
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights
@@ -171,4 +172,5 @@ def _sampled_scores(
         cross = kernel(landmarks, block_rows).astype(np.float64) * weights[:, None]
         explained = np.einsum("ij,ij->j", cross, solve(cross))
         parts.append((kernel.diag(block_rows) - explained) / shift)
-    return np.clip(np.concatenate(parts), 0.0, 1.0)
+    scores: np.ndarray = np.clip(np.concatenate(parts), 0.0, 1.0)
+    return scores

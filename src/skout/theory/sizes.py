@@ -212,7 +212,8 @@ def perfect_h_curve(
     """
     if sketch is None:
         raise ValueError("sketch must be a sketch or its name, since its size is varied. Got None.")
-    sized, n_draws = clone(as_sketch(sketch)), _positive(n_draws, "n_draws")
+    sized: Any = clone(as_sketch(sketch))
+    n_draws = _positive(n_draws, "n_draws")
     rng = check_rng(random_state)
     resolved, Y, Y_val, train, held = _outputs(kernel, Y, Y_val, rng)
     grid = sorted({check_size(m, n_rows(train), "sizes") for [m] in _trials(sizes, ["sketch"])})
@@ -262,8 +263,8 @@ def _pool(kernel: Kernel, Y: Objects, Y_val: Objects, candidates: Objects | None
         return take(candidates, unique(kernel.encode(candidates))[0])
     rows = [kernel.encode(Y), kernel.encode(Y_val)]
     first, n = unique(stack(rows))[0], n_rows(rows[0])
-    seen, new = take(Y, first[first < n]), take(Y_val, first[first >= n] - n)
-    return [*seen, *new] if isinstance(Y, list | tuple) else stack([seen, new])
+    parts: list[Any] = [take(Y, first[first < n]), take(Y_val, first[first >= n] - n)]
+    return [*parts[0], *parts[1]] if isinstance(Y, list | tuple) else stack(parts)
 
 
 def _outputs(kernel: KernelLike, Y: Objects, Y_val: Objects | None, rng: Rng) -> tuple[Any, ...]:

@@ -85,7 +85,7 @@ def _gram(source: Spectrum) -> np.ndarray:
     """Return K from K or (kernel, Z)."""
     if _is_pair(source):
         return _kernel_gram(*source)
-    K = check_array(source, dtype=np.float64, input_name="K")
+    K: np.ndarray = check_array(source, dtype=np.float64, input_name="K")
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"K must be a square Gram matrix. Got shape {K.shape} instead.")
     if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * float(np.abs(K).max())):
@@ -411,4 +411,5 @@ def theorem_4_9_size(
     if check_number(delta, "delta", strict=True) > math.exp(-1.0):
         raise ValueError(f"delta must be in (0, 1/e]. Got {delta!r} instead.")
     growth = float(n) ** (min(gamma + mu, 1.0) / (1.0 + gamma))
-    return max(nu2 * growth, nu2**2 * math.log(1.0 / delta))
+    size: float = max(nu2 * growth, nu2**2 * math.log(1.0 / delta))
+    return size

@@ -14,7 +14,6 @@ from scipy.special import softmax
 import skout
 from skout import SpectrumIdentifier
 from skout.apps.spectra.identify import fragments as breaking
-from skout.apps.spectra.identify.annotated import FormulaCosine, annotated
 from skout.apps.spectra.identify.annotation import annotate
 from skout.apps.spectra.identify.calibration import (
     Confidence,
@@ -24,16 +23,26 @@ from skout.apps.spectra.identify.calibration import (
     truth_rank,
 )
 from skout.apps.spectra.identify.columns import (
+    PEAKS,
     WAYS,
-    BondKinds,
     Ions,
-    bond_classes,
     candidate_columns,
     fragment_columns,
-    scale_groups,
 )
 from skout.apps.spectra.identify.design import Design, combined_kernel, few_a_group
 from skout.apps.spectra.identify.explaining import explain_peaks
+from skout.apps.spectra.identify.fragmentation import (
+    ALPHA,
+    APART,
+    FLOOR,
+    LOST,
+    SHIFTS,
+    FragmentModel,
+    Peaks,
+    Pieces,
+    bond_classes,
+    learned_weights,
+)
 from skout.apps.spectra.identify.fragments import CUTS, bonds_of, broken_bonds, fragments_of
 from skout.apps.spectra.identify.inputs import read_library
 from skout.apps.spectra.identify.queries import batches, read_queries
@@ -50,11 +59,17 @@ from skout.apps.spectra.identify.side_by_side import SideBySide, widths_of
 from skout.apps.spectra.identify.validation import Candidates
 from skout.apps.spectra.identify.ways import BothWays
 from skout.apps.spectra.pools.standard import entries
-from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
+from skout.apps.spectra.readers.formulas import (
+    CODES,
+    ELECTRON,
+    MASSES,
+    element_counts,
+    formula_mass,
+)
 from skout.datasets import load
 from skout.decoding import CandidateSets
 from skout.kernels import Tanimoto
-from skout.molecules import fingerprints
+from skout.molecules import fingerprints, parse_smiles
 from skout.predictors.thresholds import cut
 from skout.readers import spectra_table
 
@@ -169,7 +184,7 @@ def test_hits_are_the_best_of_the_candidates_by_both_ways(data, rows, pool, aske
     plain = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, fragments=False, random_state=0)
     plain.fit(spectra_of(data, known), data.Y[known], pool=pool)
     coef = plain.rankings_["mass"]["spectrum"]["coef"]
-    assert len(coef) == 2 * len(WAYS)
+    assert len(coef) == len(WAYS)
     for query, one in zip(asked[:10], plain.identify(asked[:10], pool, top=5), strict=True):
         own = pool.by_mass(query["precursor_mz"] - MASSES["H"] + ELECTRON)
         ion = Ions(spectra_table([query]).spectra, np.array([query["adduct"]]))
@@ -234,11 +249,11 @@ def assert_same(one, other):
             assert_allclose(*values, atol=1e-7)
 
 
-def test_every_candidate_is_embedded_once_by_each_model(model, asked, pool):
+def test_every_candidate_is_embedded_once(model, asked, pool):
     pool.embedded.clear()
     model.identify(asked + asked, pool)
     numbers = np.concatenate(pool.embedded)
-    assert len(numbers) == 2 * len(set(numbers.tolist()))
+    assert len(numbers) == len(set(numbers.tolist()))
 
 
 def test_by_formula(model, asked, pool):
@@ -549,8 +564,8 @@ def held_of(tables, right, folds):
     return HeldOut(np.concatenate(tables, axis=1), indptr, truths, folds, np.ones_like(truths))
 
 
-def learned(held, groups):
-    return calibrated(held, weighed(held, np.asarray(groups)))
+def learned(held):
+    return calibrated(held, weighed(held))
 
 
 def columns_that_need_a_sum(n=300, seed=0):
@@ -567,7 +582,7 @@ def columns_that_need_a_sum(n=300, seed=0):
 
 def test_a_ranking_learns_which_columns_count():
     held = columns_that_need_a_sum()
-    ranking, report = learned(held, np.arange(3))
+    ranking, report = learned(held)
     assert ranking.coef[2] / ranking.coef[1] == pytest.approx(2.0, rel=0.25)
     right = held.split(held.right)
     best = report_of(held.split(held.columns[1] + 2 * held.columns[2]), right)
@@ -576,16 +591,9 @@ def test_a_ranking_learns_which_columns_count():
     assert report["calibration_error"] < 0.1
 
 
-def test_columns_of_one_scale_are_drawn_to_zero_where_they_are_rare():
-    held = columns_that_need_a_sum()
-    small = replace(held, columns=held.columns * np.array([[1.0], [1.0], [1e-3]]))
-    own, together = (learned(small, groups)[0].coef for groups in (np.arange(3), [0, 1, 1]))
-    assert own[2] * 1e-3 > 1.5 * own[1] > 100 * together[2] * 1e-3
-
-
 def test_one_candidate_teaches_nothing_and_is_no_success():
     held = held_of([np.ones((2, 1))] * 5, [np.ones(1, bool)] * 5, np.arange(5) % 2)
-    ranking, report = learned(held, np.arange(2))
+    ranking, report = learned(held)
     assert_array_equal(ranking.coef, [1.0, 0.0])
     assert np.isnan(report["top_1"])
     assert len(ranking.sizes) == 0
@@ -718,7 +726,8 @@ def test_fragments_are_bounded_and_the_cheap_ones_are_kept(monkeypatch):
 
 
 def test_bond_classes_are_those_that_are_frequent():
-    assert bond_classes(["CCCCC"] * 20 + ["CO"]) == ("C-C",)
+    bonds = [bonds_of(one) for one in parse_smiles(["CCCCC"] * 40 + ["CO"])]
+    assert bond_classes(bonds) == ("CHH-|CHH", "CHH-|CHHH", "CHHH-|CHH")
 
 
 def test_side_by_side_is_the_mean_of_tanimoto_kernels():
@@ -995,13 +1004,71 @@ def test_fragments_explain_the_peaks_of_the_right_isomer():
     mz = np.array([ion_mass(1, C=6, H=7, O=1), ion_mass(1, C=8, H=9, O=2)])
     spectra = spectra_table([(mz, [100.0, 50.0], mz[1])], adduct="[M+H]+")
     two = Pool(["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1"])
-    pairs = Pairs.of([np.arange(2)])
-    rows = Ions(spectra.spectra, spectra["adduct"]).annotated(["C8H8O2"])
-    kinds = BondKinds(("C-O",), np.array([200.0, 350.0]))
-    columns = fragment_columns(rows, pairs, two, kinds)
-    assert len(columns) == len(scale_groups(kinds)) - 2 * len(WAYS)
+    ions = Ions(spectra.spectra, spectra["adduct"])
+    weights = np.zeros((2, 1 + 10 * len(CUTS), SHIFTS + 1))
+    weights[:, 0, -1] = -1.0  # each broken bond
+    query, index = np.zeros(2, int), np.arange(2)
+    columns = fragment_columns(FragmentModel((), weights), ions, query, index, two)
+    assert len(columns) == len(PEAKS)
     assert_allclose(columns[0], 1.0)  # both peaks have a formula
     assert columns[1, 0] > columns[1, 1] > 0.0
+
+
+def test_a_fragment_is_as_probable_as_its_part_of_all_fragments():
+    bonds = [bonds_of(one) for one in parse_smiles(["CCO", "CCN"])]
+    pieces = Pieces.of(bonds, ())
+    weights = np.random.default_rng(0).normal(size=(pieces.features.shape[1], SHIFTS + 1))
+    odds, total = pieces.odds(weights)
+    for i, one in enumerate(bonds):
+        fragments = fragments_of(one)
+        whole = np.flatnonzero(fragments.cuts == 0)
+        broken = np.delete(broken_bonds(fragments.masks, one.ends).sum(axis=1), whole)
+        assert len(broken) == (pieces.molecule == i).sum() == 2
+        # one bond was cut, and two atoms of three are left: see Pieces.of
+        place = 1 + 1 * 10 + 10 * 2 // 4
+        per_bond, per_kind = (weights[j, :-1] + weights[j, -1] for j in (0, place))
+        u = broken[:, None] * per_bond + per_kind
+        assert_allclose(
+            np.sort(odds[pieces.molecule == i], axis=None), np.sort(np.exp(u), axis=None)
+        )
+        assert total[i] == pytest.approx(np.exp(u).sum())
+    # a peak of the first: C2H5 of ethanol, which ethylamine has, too, but nobody asks for
+    carbons, shift = np.flatnonzero(pieces.code == 2 * CODES["C"] % 2**64), LOST
+    peaks = Peaks(
+        np.zeros(1, int),
+        pieces.code[carbons],
+        pieces.hydrogens[carbons],
+        np.ones(1),
+        np.ones(1, int),
+    )
+    model = FragmentModel((), np.stack([0.0 * weights, weights]))
+    chance = odds[carbons[0], shift] / total[0]
+    expected = [0.0, np.log1p(chance / FLOOR), 0.0]
+    assert_allclose(model.scores(pieces, peaks, True, 3), expected)
+    assert model.scores(pieces, peaks, False, 3)[1] == pytest.approx(np.log1p(1 / 16 / FLOOR))
+
+
+def test_learned_weights_are_where_the_slope_is_zero():
+    smiles = ["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1", "CCOC(=O)CN", "CCCCNC(=O)C"]
+    bonds = [bonds_of(one) for one in parse_smiles(smiles)]
+    pieces = Pieces.of(bonds, bond_classes(bonds * 20))
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, len(pieces.code), 40)
+    code = pieces.code[rows] - pieces.molecule[rows].astype(np.uint64) * np.uint64(APART)
+    peaks = Peaks(pieces.molecule[rows], code, pieces.hydrogens[rows], np.full(40, 0.1), rows % 4)
+    weights = learned_weights(pieces, peaks)
+
+    def value(w):
+        odds, total = pieces.odds(w)
+        peak, piece, shift = pieces.explaining(peaks)
+        chance = np.bincount(peak, odds[piece, shift], minlength=40) / total[peaks.molecule]
+        spectra = len(np.unique(peaks.spectrum))
+        return peaks.weight @ np.log(chance + FLOOR) / spectra - 0.5 * ALPHA * np.sum(w**2)
+
+    best = value(weights)
+    assert best > value(np.zeros_like(weights)) + 0.1
+    for _ in range(20):
+        assert value(weights + 0.05 * rng.normal(size=weights.shape)) < best
 
 
 def test_formulas():
@@ -1038,51 +1105,6 @@ def test_explain_names_the_fragment_and_its_broken_bonds():
     assert whole.atoms == tuple(range(10))
     assert none is None
     assert got.as_dict()["peaks"][1]["fragment"]["broken"] == ((1, 3),)
-
-
-# Formulas of peaks -------------------------------------------------------------------------------
-
-
-def test_spectra_with_formulas_are_alike_in_both_polarities():
-    parts = [{"C": 6, "H": 6, "O": 1}, {"C": 8, "H": 8, "O": 2}]
-    ions = {"[M+H]+": 1, "[M-H]-": -1}
-    spectra = [
-        (sorted(ion_mass(sign, **p | {"H": p["H"] + sign}) for p in parts), [100.0, 50.0], 137.0)
-        for sign in ions.values()
-    ]
-    rows = annotated(spectra_table(spectra).spectra, np.array([*ions]), ["C8H8O2"] * 2)
-    assert rows.hydrogens.tolist() == [6, 8, 6, 8]
-    assert rows.loss[0] != 0
-    assert rows.loss[1] == 0  # nothing is lost
-    for kernel in (FormulaCosine(), FormulaCosine(0.25, loss=True)):
-        assert_allclose(kernel(rows), 1.0)
-    other = annotated(spectra_table(spectra).spectra, np.array([*ions]), ["C8H8O2", "C9H12O"])
-    assert FormulaCosine()(rows, other)[0, 1] < 1.0
-
-
-def test_formula_cosine_by_its_definition(data, rows):
-    some = rows[:12]
-    spectra = spectra_table(spectra_of(data, some)).spectra
-    formulas = [str(data.extra["formula"][i]) for i in some]
-    marked = annotated(spectra, np.full(12, "[M+H]+"), formulas)
-
-    def vector(i):
-        own, sums = marked[i : i + 1], {}
-        for code, h, height in zip(own.fragment, own.hydrogens, own.intensity, strict=True):
-            if code:
-                key = (int(code), int(h))
-                sums[key] = sums.get(key, 0.0) + (height / own.intensity.max()) ** 0.5
-        return sums
-
-    vectors = [vector(i) for i in range(12)]
-    K = FormulaCosine()(marked)
-    for (i, a), (j, b) in itertools.product(enumerate(vectors), repeat=2):
-        dot = sum(a[key] * b[key] for key in a.keys() & b.keys())
-        norm = np.sqrt(sum(v * v for v in a.values()) * sum(v * v for v in b.values()))
-        assert K[i, j] == pytest.approx(dot / norm if norm else 0.0, abs=1e-12)
-    assert_allclose(FormulaCosine().diag(marked), np.diag(K))
-    with pytest.raises(TypeError, match="Formulas of peaks are needed"):
-        FormulaCosine()(spectra)
 
 
 # Merging and priors ------------------------------------------------------------------------------

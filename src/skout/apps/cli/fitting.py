@@ -62,7 +62,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     for text in (text for target in outputs for text in target.notes(len(outputs) > 1)):
         note(text)
     pairs = [_Rereadable(table, inputs, target, rows.parts) for target in outputs]
-    fitted = _fitted(plan.model, pairs, settings, rows.n, tune=why is None)
+    fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
         new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
@@ -156,10 +156,15 @@ def _described(
     }
 
 
-def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *, tune: bool) -> Any:
-    """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
+def _fitted(
+    model: Any, pairs: list[_Rereadable], settings: Settings, n: int, started: float | None
+) -> Any:
+    """Return a model that is tuned, or this one, fitted on rows in memory or block by block.
+
+    What is tuned has a budget that `started` before the table was read.
+    """
     first = pairs[0]
-    if tune:
+    if started is not None:
         for entry in entry_points(group="skout.maps"):  # those of installed packages
             MAPS.setdefault(entry.name, entry.load())
         encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
@@ -174,8 +179,9 @@ def _fitted(model: Any, pairs: list[_Rereadable], settings: Settings, n: int, *,
         )
         if len(pairs) > 1:
             X = join_inputs([first.inputs.read(first.table, part) for part in first.parts or []])
-            return TunedTargets(tuned).fit(X, {pair.outputs.name: pair.target() for pair in pairs})
-        return tuned.fit(*_joined(first))
+            targets = {pair.outputs.name: pair.target() for pair in pairs}
+            return TunedTargets(tuned).fit(X, targets, started=started)
+        return tuned.fit(*_joined(first), started=started)
     if first.parts is not None:
         return model.fit(*_joined(first))
     return model.fit(Blocks(first, n))

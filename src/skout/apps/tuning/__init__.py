@@ -6,7 +6,7 @@ from .calibration import ProbabilityCalibration
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .maps import MAPS, Map
-from .maps.base import ByOutput
+from .maps.base import ByOutput, LogTargets
 from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
@@ -22,6 +22,7 @@ __all__ = [
     "ColumnScaler",
     "LeafForest",
     "LearnedRidge",
+    "LogTargets",
     "LogisticOutputs",
     "Map",
     "PrincipalOutputs",

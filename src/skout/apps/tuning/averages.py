@@ -174,15 +174,15 @@ def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
     return best
 
 
-def cross_fitted(members: Members, most: int) -> np.ndarray:
-    """Return the score of each part by the choice of the other parts."""
+def cross_fitted(members: Members, most: int, which: int = 0) -> np.ndarray:
+    """Return the score of each part by the choice of the other parts; its merit if `which` is 1."""
     blocks = members.merit.folds.blocks
     parts = np.arange(len(blocks))
     scores = np.empty(len(blocks))
     for block in np.unique(blocks):
         scored = blocks == block
         choice = choose(members, parts if scored.all() else parts[~scored], most)
-        scores[scored] = members.table(choice.counts)[0][choice.decoder, scored]
+        scores[scored] = members.table(choice.counts)[which][choice.decoder, scored]
     return scores
 
 
@@ -217,6 +217,12 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
         # averages vary less with the rows: one member must be clearly better
         if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
             honest, counted = averaged, most
+    constant = search.constant
+    if constant is not None:  # nothing is learned where nothing does better
+        merits = constant.table[1][search.decoders.index(constant.decoder)]
+        if (cross_fitted(members, counted, 1) - merits) @ folds.weights <= 0.0:
+            score, error = constant.score, constant.error
+            return Chosen([constant], np.ones(1), constant.decoder, score, error, 0)
     choice = choose(members, np.arange(folds.n_parts), counted)
     weights = np.tile(np.array(choice.counts)[:, None], (1, members.F[0].shape[1]))
     if counted > 1 and by_column and weights.shape[1] > 1:

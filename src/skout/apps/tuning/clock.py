@@ -14,16 +14,20 @@ class OutOfTime(Exception):
 
 
 class Clock:
-    """The seconds of a budget, from now on; without a number they never end.
+    """The seconds of a budget, since it `started`; without a number they never end.
 
     `now` is a clock of any beginning: wall time, unless a test has its own.
     """
 
     def __init__(
-        self, seconds: float = np.inf, now: Callable[[], float] = time.perf_counter
+        self,
+        seconds: float = np.inf,
+        now: Callable[[], float] = time.perf_counter,
+        started: float | None = None,
     ) -> None:
         self.seconds, self.now = seconds, now
-        self._start, self._limit = now(), (-np.inf, np.inf)  # start and end of the present step
+        self._start = now() if started is None else started
+        self._limit = -np.inf, np.inf  # start and end of the present step
 
     @property
     def left(self) -> float:

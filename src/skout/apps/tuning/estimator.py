@@ -41,6 +41,7 @@ from .data import TuningData, counted, is_one_row, observed_rows, weighed, with_
 from .folds import make_folds
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .maps import MAPS, Map
+from .maps.base import are_skewed
 from .outputs import LabelNames, read_kind, without_target
 from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
 from .samples import Sample, profile_of
@@ -243,6 +244,7 @@ class Tuned(PartsByName):
         groups: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
+        started: float | None = None,
     ) -> Tuned:
         """Search, and fit the winner on all rows.
 
@@ -266,6 +268,9 @@ class Tuned(PartsByName):
         callback : callable, optional
             Called with a `skout.apps.tuning.TuningProgress` before and after each trial: what is
             tried, its score, the best so far, seconds.
+        started : float, optional
+            When the seconds of the budget began, by `time.perf_counter`: before X was read, say.
+            None is now.
 
         Returns
         -------
@@ -274,7 +279,7 @@ class Tuned(PartsByName):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
         budget = Budget.of(self.budget)
-        clock = Clock(budget.seconds, self._now)
+        clock = Clock(budget.seconds, self._now, started)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
@@ -418,6 +423,7 @@ class Tuned(PartsByName):
                 is_binary=kind.is_binary(Y),
                 groups=column_groups(self.encoder_),
                 is_weighted=data.weights is not None,
+                is_skewed=kind.estimator_type == "regressor" and bool(are_skewed(T).any()),
                 n_models=sum(part.folds.n_train for _, part in outputs) / folds.n_train,
             )
             if len(folds.splits) < n_folds or has_time_for(maps, profile, folds, budget):

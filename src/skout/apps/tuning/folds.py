@@ -168,7 +168,8 @@ def make_folds(
         ]
     else:  # one of many folds
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
-        dealt = deal(n // held, n, labels, random_state=seed, stratified=labels is not None)[:1]
+        how = {"stratified": labels is not None, "first": 1}
+        dealt = deal(n // held, n, labels, random_state=seed, **how)
     splits = [(np.sort(numbers[train]), numbers[held]) for train, held in dealt]
     splits = [(train[train >= 0], held[held >= 0]) for train, held in splits]
     if any(len(train) < 2 or len(held) == 0 for train, held in splits):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.dummy import DummyRegressor
 
 from skout.persistence.onnx import OnnxGraph, add_forest_leaves, add_leaf_sums, add_part, converts
 
 from .averages import Averaged
 from .calibration import ProbabilityCalibration
 from .inputs import ColumnScaler
-from .maps.base import ByOutput
+from .maps.base import ByOutput, LogTargets
 from .maps.logistic import LogisticOutputs
 from .maps.ridge import Centered, LearnedRidge
 from .maps.trees import LeafForest, PrincipalOutputs
@@ -66,6 +67,24 @@ def _calibrated(graph: OnnxGraph, model: ProbabilityCalibration, P: str) -> str:
 @converts("skout.Centered")
 def _centered(graph: OnnxGraph, model: Centered, X: str) -> str:
     return graph.node("Add", add_part(graph, model.regressor_, X), graph.constant(model.mean_))
+
+
+@converts("sklearn.DummyRegressor")
+def _constant(graph: OnnxGraph, model: DummyRegressor, X: str) -> str:
+    zeros = graph.node("Mul", graph.sum(X, 1), graph.constant(0.0))  # (n, 1)
+    return graph.node("Add", zeros, graph.constant(np.reshape(model.constant_, (1, -1))))
+
+
+@converts("skout.LogTargets")
+def _log_targets(graph: OnnxGraph, model: LogTargets, X: str) -> str:
+    logs = add_part(graph, model.regressor_, X)
+    inside = graph.node("Max", logs, graph.constant(0.0))
+    inside = graph.node("Min", inside, graph.constant(model.top_))
+    above = graph.node("Sub", graph.node("Exp", inside), graph.constant(1.0))
+    amounts = graph.node("Mul", above, graph.constant(model.scale_))
+    amounts = graph.node("Add", amounts, graph.constant(model.low_))
+    skewed = graph.node("Greater", graph.constant(model.skewed_), graph.constant(0.5))
+    return graph.node("Where", skewed, amounts, logs)
 
 
 @converts("skout.LearnedRidge")

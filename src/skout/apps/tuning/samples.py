@@ -47,6 +47,7 @@ class Profile:
     objects: tuple[Kernel, ...] = ()  # kernels of objects that are no vectors
     groups: tuple[tuple[int, int], ...] = ()  # where columns of a table are in the matrix
     is_weighted: bool = False  # rows do not all count the same
+    is_skewed: bool = False  # outputs have long tails, of which the logarithms may be fitted
     n_models: float = 1.0  # fits on all rows that outputs with different rows are worth
 
     @property

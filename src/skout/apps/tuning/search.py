@@ -22,7 +22,7 @@ from skout.dev import Checkpoint, check_number, n_rows
 
 from .clock import OutOfTime
 from .folds import Folds
-from .maps import Map, RandomForestMap
+from .maps import ConstantMap, Map, RandomForestMap
 from .maps.base import CALL
 from .samples import Profile, Sample
 from .scoring import Merit
@@ -177,6 +177,7 @@ class ModelSearch:
         self.spent, self.n_fits = 0.0, 0
         self.interrupted = False
         self.cut: list[CutTrial] = []
+        self.constant: Trial | None = None  # of the mean, once there are other trials
         self.scoring = [0.0, 0]  # seconds, and how often
         self._seen: set[str] = set()
         self._results = {} if checkpoint is None else _stored(checkpoint)
@@ -202,6 +203,8 @@ class ModelSearch:
                     break
             if not self.trials and self.cut:
                 self._try(self._least(self.cut[0].settings), "few rows", np.inf)
+            if self.trials:
+                self.constant = self._constant()
         except KeyboardInterrupt:
             self.interrupted = True
             if not self.trials:
@@ -356,7 +359,9 @@ class ModelSearch:
 
     def _untried(self, leader: Trial) -> Map | None:
         """Return the first neighbor of a trial that is new, and that there is budget for."""
-        neighbors = map(self._as_new, leader.settings.neighbors(self.profile))
+        settings = leader.settings
+        logs = [replace(settings, of_logs=not settings.of_logs)] if self.profile.is_skewed else []
+        neighbors = map(self._as_new, [*logs, *settings.neighbors(self.profile)])
         sized = (self._sized(settings) for settings in neighbors if type(settings) in self.maps)
         new = (settings for settings in sized if repr(settings) not in self._seen)
         return next(filter(self._has_room, new), None)
@@ -503,6 +508,14 @@ class ModelSearch:
                 _keep(self.checkpoint, self._results)
         self.trials.append(self._trial(settings, stage, self._results[key]))
         self._report(settings, stage, self.trials[-1].score)
+
+    def _constant(self) -> Trial | None:
+        """Return the trial of the mean, None where it has no score."""
+        try:
+            cell, table, F = self._best_cell(ConstantMap())
+        except ValueError:
+            return None
+        return self._trial(cell, "baseline", ({}, 0.0, table, F))
 
     def _report(self, settings: Map, stage: str, score: float | None) -> None:
         """Call the callback with what is tried, or was."""

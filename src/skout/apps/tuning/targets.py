@@ -15,12 +15,12 @@ from skout.dev import PartsByName, all_at_once, n_rows, resolve, take
 from skout.kinds import KINDS, Kind, guess_kind
 
 from ..tables.encoder import EncodedTable, TableEncoder
-from ..tables.frames import columns_of, has_only_numbers, is_frame
+from ..tables.frames import columns_of, is_frame
 from ..tables.kinds import no_column
 from ..tables.reading import as_texts
 from ..tables.targets import as_target, kind_of_numbers, kind_of_texts
 from .estimator import Tuned
-from .inputs import with_kinds
+from .inputs import first_inputs
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class TunedTargets(PartsByName):
         self.kinds = kinds
 
     @all_at_once
-    def fit(self, X: Any, Y: Any) -> TunedTargets:
+    def fit(self, X: Any, Y: Any, started: float | None = None) -> TunedTargets:
         """Choose and fit the models.
 
         Parameters
@@ -81,6 +81,8 @@ class TunedTargets(PartsByName):
         Y : data frame or dict, of which each column is a target
             A value of a dict may also have several columns, such as those of a label set. Cells
             may be missing. Columns of texts such as "a;b" may be label sets.
+        started : float, optional
+            As for `Tuned`: the first target has the less.
 
         Returns
         -------
@@ -90,18 +92,17 @@ class TunedTargets(PartsByName):
         targets = self._targets(Y, n)
         tuned = Tuned() if self.tuned is None else self.tuned
         budget = _share(tuned.budget, len(targets))
-        rows = X
-        if is_frame(X) and (tuned.kinds or not has_only_numbers(X)):
-            template = with_kinds(tuned.encoder, tuned.kinds)
-            encoder = TableEncoder() if template is None else clone(template)
-            rows = EncodedTable.of(encoder.fit_transform(X), encoder)
+        started = tuned._now() if started is None else started
+        encoder, matrix = first_inputs(X, tuned.encoder, tuned.kinds)
+        rows = X if encoder is None else EncodedTable.of(matrix, encoder)
         self.models_: dict[str, Tuned] = {}
         self._kinds = {name: target.kind for name, target in targets.items() if target.is_text}
         for name, target in targets.items():
             model = clone(tuned).set_params(kind=target.kind.name, budget=budget)
             has_all = len(target.rows) == n
             target_rows = rows if has_all else _taken(rows, target.rows)
-            self.models_[name] = model.fit(target_rows, target.outputs)
+            self.models_[name] = model.fit(target_rows, target.outputs, started=started)
+            started = None
         return self
 
     def _targets(self, Y: Any, n: int) -> dict[str, Target]:

@@ -7,6 +7,8 @@ applications add the parts that they have.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.files import check_place, replacing
@@ -26,7 +28,7 @@ def to_onnx(
     candidates: Candidates = None,
     k: int = 10,
     dtype: str = "float64",
-) -> Estimator:
+) -> Any:
     """Write a fitted model as an ONNX graph.
 
     The input of the graph is "X", dense rows of shape (n, d). Of a `Tuned` that reads tables, each

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.extras import extra
-from ..._numerics.typing import DType, Estimator, Json, Matrix
+from ..._numerics.typing import ArrayLike, DType, Estimator, Json
 
 # What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
@@ -143,10 +143,10 @@ class OnnxGraph:
         names = [f"{operation}_{len(self.nodes)}_{j}" for j in range(count)]
         self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), names, **attributes))
         if attributes.get("domain"):
-            self._domains.add(attributes["domain"])
+            self._domains.add(str(attributes["domain"]))
         return names
 
-    def constant(self, value: Matrix, dtype: DType | None = None) -> str:
+    def constant(self, value: ArrayLike, dtype: DType | None = None) -> str:
         """Add an array, by default of the graph's type, and return its name."""
         array = np.asarray(value, dtype=dtype or self.dtype, order="C")
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
@@ -162,7 +162,7 @@ class OnnxGraph:
         tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
         return self._keep(tensor, sum(map(len, coded)))
 
-    def _keep(self, tensor: Estimator, size: int) -> str:
+    def _keep(self, tensor: Any, size: int) -> str:
         tensor.name = f"constant_{len(self.constants)}"
         self.constants.append(tensor)
         self.bytes += size
@@ -197,7 +197,7 @@ class OnnxGraph:
         """Return the description of a value that has a name."""
         return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
 
-    def model(self) -> Estimator:
+    def model(self) -> Any:
         """Return the graph as an onnx.ModelProto, checked."""
         helper = self.onnx.helper
         graph = helper.make_graph(self.nodes, "skout", self.inputs, self.outputs, self.constants)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..._numerics.typing import Candidates, Estimator, Objects
 from ..._numerics.validation import check_number
-from ...decoding import RankingDecoder
+from ...decoding import EmbeddedPool, RankingDecoder
 from ...decoding.base import able
-from ...kinds import LabelFeatures
+from ...kinds import BordaDecoder, LabelFeatures
 from .graph import ROWS, OnnxGraph, Shape, add_part
 
 # Items of rankings of which all orders are compared: 5,040 of seven.
@@ -31,16 +32,16 @@ def add_outputs(
     Estimates of probabilities are calibrated, where something does that.
     """
     name = type(decoder).__name__
-    basis: Estimator = getattr(decoder, "basis_", None)  # decoders without one do not ask for it
+    basis: Any = getattr(decoder, "basis_", None)  # decoders without one do not ask for it
     if name == "CodeDecoder" and hasattr(basis, "classes_"):
         _add_classes(graph, F, basis.classes_, calibration)
     elif name == "CodeDecoder":
-        add_numbers(
-            graph, _moved(graph, F, basis.scale_, basis.mean_), basis.is_vector_, basis.rank_
-        )
+        scaled = graph.node("Mul", F, graph.constant(basis.scale_))
+        moved = graph.node("Add", scaled, graph.constant(basis.mean_))
+        add_numbers(graph, moved, basis.is_vector_, basis.rank_)
     elif name == "SetDecoder":
         _add_sets(graph, F, decoder, calibration)
-    elif name == "BordaDecoder":
+    elif isinstance(decoder, BordaDecoder):
         _add_rankings(graph, F, decoder)
     elif isinstance(decoder, RankingDecoder) and decoder.n_items_ <= _MOST_ITEMS:
         _add_orders(graph, F, decoder)
@@ -59,11 +60,6 @@ def add_numbers(graph: OnnxGraph, F: str, is_vector: bool, width: int) -> None:
     if is_vector:
         F = graph.node("Squeeze", F, graph.numbers(1))
     graph.output("prediction", F, [ROWS] if is_vector else [ROWS, width])
-
-
-def _moved(graph: OnnxGraph, F: str, scale: np.ndarray, mean: np.ndarray) -> str:
-    scaled = graph.node("Mul", F, graph.constant(scale))
-    return graph.node("Add", scaled, graph.constant(mean))
 
 
 def _add_probabilities(
@@ -205,7 +201,7 @@ def _add_ranks(graph: OnnxGraph, ranks: str, decoder: RankingDecoder) -> None:
     graph.output("ranks", ranks, [ROWS, decoder.n_items_], graph.onnx.TensorProto.INT64)
 
 
-def _add_rankings(graph: OnnxGraph, F: str, decoder: Estimator) -> None:
+def _add_rankings(graph: OnnxGraph, F: str, decoder: RankingDecoder) -> None:
     """Add "ranks": of each item how many have more votes, or as many and a lower number."""
     n = decoder.n_items_
     first, second = np.triu_indices(n, k=1)
@@ -242,7 +238,7 @@ def _add_search(
     _add_objects(graph, positions, pool.pool, k)
 
 
-def _linear_scores(decoder: Estimator, pool: Candidates) -> tuple[np.ndarray, np.ndarray]:
+def _linear_scores(decoder: Estimator, pool: EmbeddedPool) -> tuple[np.ndarray, np.ndarray]:
     """Return E and b with scores f E' + b: those of a decoder are queries(f) . embedding."""
     unit = np.eye(decoder.basis_.rank_)
     origin = decoder.queries(0.0 * unit[:1], pool)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ..._numerics.arrays import row_keys
 from ..._numerics.checkpoints import Checkpoint, digest, update_digest
-from ..._numerics.typing import Objects, Table
+from ..._numerics.typing import Inputs, Table
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments, TrainingSample
 from ...rows import Progress, is_lazy, reads_once
@@ -34,6 +34,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
         parts = (engine.components,) if solver == "direct" else ()
         rows, targets = sample.rows, sample.targets
         totals = [hashlib.sha256() for _ in range(2)]
+        beside: dict[str, Any] = {"weights": sample.weights, "folds": sample.groups}
         # read in turn, since they may be of one stream
         for stretches in itertools.zip_longest(rows.compared(), targets.compared()):
             for column, stretch, total in zip((rows, targets), stretches, totals, strict=True):
@@ -48,8 +49,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
             files_of_y=targets.stamp(),
             rows_of_X=totals[0].hexdigest()[:16],
             rows_of_y=totals[1].hexdigest()[:16],
-            weights=digest(sample.weights),
-            folds=digest(sample.groups),
+            **{name: digest(column) for name, column in beside.items()},
         )
         self.n_groups = sample.n_groups
 
@@ -70,7 +70,7 @@ class RidgeCheckpoint(Checkpoint, Progress):
                 totals[group] = Moments(**fields | numbers)
         return int(stored["done"]), totals
 
-    def advance(self, done: int, total: list[Moments | None]) -> None:
+    def advance(self, done: int, total: Any) -> None:
         """Write the moments of the first blocks, if the last file is old enough."""
         if self.is_due() and any(isinstance(part, MaskedMoments) for part in total):
             raise ValueError(NO_MISSING)
@@ -104,7 +104,7 @@ class Bar(Progress):
             self._bar.close()
 
 
-def open_checkpoint(X: Objects, parameters: Table) -> RidgeCheckpoint:
+def open_checkpoint(X: Inputs, parameters: Table) -> RidgeCheckpoint:
     """Return where a ridge with these parameters keeps its progress; raise where it cannot.
 
     So it is where an earlier fit left a checkpoint of other data or parameters.

@@ -71,7 +71,8 @@ class OutputSystems(ABC):
         if not self.fit_intercept:
             return products
         sums = self.t_sum if C is None else (self.z_sum * C).sum(0)
-        return products - self.z_sum * (sums / self._safe)
+        centered: Array = products - self.z_sum * (sums / self._safe)
+        return centered
 
     def on_device(self, array: Floats) -> Array:
         """Return numbers where the products are computed."""
@@ -201,7 +202,7 @@ def _best_matrix(C: Floats) -> Floats:
     roots = np.sqrt(np.maximum(values, 0.0))
     if roots.sum() == 0.0:
         return np.eye(d)
-    M = (U * (d * roots / roots.sum())) @ U.T
+    M: Floats = (U * (d * roots / roots.sum())) @ U.T
     return (1.0 - _IDENTITY) * 0.5 * (M + M.T) + _IDENTITY * np.eye(d)
 
 
@@ -219,7 +220,8 @@ def _solved(
     def apply(v: Floats) -> Floats:
         theta = v.reshape(shape)
         product = numpy_of(system.gram_product(system.on_device(theta @ A)))
-        return (product @ A.T + shift * theta).reshape(-1, 1)
+        applied: Floats = product @ A.T + shift * theta
+        return applied.reshape(-1, 1)
 
     def precondition(v: Floats) -> Floats:
         return inverse(v.reshape(shape)).reshape(-1, 1)

@@ -98,7 +98,7 @@ class GramSystem(SystemOfRows):
     @functools.cached_property
     def _parts(self) -> list[tuple[slice | Ints, Ints, Floats]]:
         """Outputs that have the same rows, the numbers of these rows, and their targets."""
-        T, w = self.problem.sample.targets.load(), self.problem.sample.weights
+        T, w = np.asarray(self.problem.sample.targets.load()), self.problem.sample.weights
         if not np.isnan(T).any():
             return [(slice(None), np.arange(len(T)), T)]
         w = np.ones(len(T)) if w is None else w
@@ -141,7 +141,7 @@ class GramSystem(SystemOfRows):
         groups, roles = groups_or_splits(self.problem.search.splits, len(place))
         for rows in groups:
             w = None if sample.weights is None else sample.weights[rows]
-            T = sample.targets.take(rows).astype(np.float64)
+            T = np.asarray(sample.targets.take(rows), dtype=np.float64)
             moments.append(Moments.of_block(Z[place[rows]], T, w))
         return FoldMoments(moments, roles, self.problem.options.fit_intercept)
 
@@ -154,7 +154,8 @@ class GramSystem(SystemOfRows):
             rng = check_rng(self.problem.options.random_state)
             rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _HeldMatrix(self.K)).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
-        return self.K[:, rows[kept]] @ triangular_inverse(L).T
+        Z: Floats = self.K[:, rows[kept]] @ triangular_inverse(L).T
+        return Z
 
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
         w, d = self.problem.sample.weights, self.problem.sample.targets.shape[1]
@@ -331,7 +332,7 @@ class TiledSystem:
         self.kernel, self.rows, self.budget, self.n_jobs = kernel, rows, budget, n_jobs
         self.on_device, self.size = budget.device is not None, n_rows(rows)
         self.n, self.fit_intercept = float(weights.sum()), fit_intercept
-        if self.on_device:  # raise where the kernel does not run there
+        if budget.device is not None:  # raise where the kernel does not run there
             LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
         self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
         self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
@@ -344,7 +345,8 @@ class TiledSystem:
         self._ready: dict[bool, tuple[list[Rows], list[LandmarkFeatures]]] = {}
 
     def _projected(self, V: Array) -> Array:
-        return V - self.unit * (self.unit.T @ V)
+        projected: Array = V - self.unit * (self.unit.T @ V)
+        return projected
 
     def centered(self, V: Array) -> Array:
         """Return P V."""

@@ -19,7 +19,7 @@ from scipy.linalg import LinAlgError
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.typing import Floats, Ints
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, TrainingSample, check_weights, sum_moments
+from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
 from ...rows import Memory
 from ..folds import (
     TEST,
@@ -105,7 +105,8 @@ def ridge_errors(
     error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
     error += intercept * (moments.weight * intercept)
     error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
-    return np.maximum(error, 0.0) / moments.weight
+    mean: Floats = np.maximum(error, 0.0) / moments.weight
+    return mean
 
 
 # The share of the weight that may be subtracted from that of all rows: six digits are lost.
@@ -133,7 +134,8 @@ class FoldMoments:
 
         Targets T of rows that no split trains on are not looked at.
         """
-        groups, roles = groups_or_splits([(train, []) for train, _ in splits], len(Z))
+        nothing = np.empty(0, dtype=np.intp)
+        groups, roles = groups_or_splits([(train, nothing) for train, _ in splits], len(Z))
         trained = [k for k in range(len(groups)) if np.any(roles[k] & TRAIN)]
         moments = [
             Moments.of_block(Z[rows], T[rows], None if weights is None else weights[rows])
@@ -257,7 +259,7 @@ class MomentSystem(System):
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
-        check_weights(folds.total)
+        folds.total.check_weight()
         if scorer is not None:
             assert self.sample is not None
             rows = np.unique(np.concatenate(scorer.held))

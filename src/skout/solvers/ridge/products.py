@@ -96,7 +96,7 @@ class Store:
         return {"most_bytes": 0, "kept": {}, "bytes": 0}
 
 
-class _FeaturePass(Reduction):
+class _FeaturePass(Reduction[Any]):
     """A sum over rows of something with their features, on the host or on a device.
 
     On the host blocks are kept by the numbers of their rows, on a device by their turn: there they
@@ -109,7 +109,7 @@ class _FeaturePass(Reduction):
         self.turn: int | None = None
         self._on_device: Any = None
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> Any:
         if self._on_device is None:
             dtype = min(self.dtype, place.dtype, key=lambda kind: kind.itemsize)
             self._on_device = copy.copy(self)
@@ -144,8 +144,8 @@ class FeatureProducts(_FeaturePass):
         numbers = np.arange(len(rows)) if has_numbers else None
         return rows.reduce(self, sample.weights, numbers, n_jobs=n_jobs)
 
-    def on(self, place: Place) -> Reduction:
-        moved: Any = super().on(place)
+    def on(self, place: Place) -> Any:
+        moved = super().on(place)
         moved.V = cast(self.V, moved.dtype)
         return moved
 
@@ -159,7 +159,8 @@ class FeatureProducts(_FeaturePass):
                 U *= cast(weights[part, None], U.dtype)
             product = cast(times(F.T, U), np.float64)
             total = product if total is None else total.__iadd__(product)
-        return total
+        products: Array = total
+        return products
 
     def _features(self, rows: Rows, key: int | None) -> Array:
         """Return the features of a block; those of single precision are kept by their key."""
@@ -189,12 +190,12 @@ class RightSide(_FeaturePass):
     def of(self, sample: TrainingSample, center: Floats | None, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a device."""
         self.origin, self.center = sample.origin, center
-        moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
+        moments: Moments = sample.rows.reduce(self, sample.targets, sample.weights, n_jobs=n_jobs)
         check_values(self.features.kernel, numpy_of(moments.z_sum))
         return moments
 
-    def on(self, place: Place) -> Reduction:
-        moved: Any = super().on(place)
+    def on(self, place: Place) -> Any:
+        moved = super().on(place)
         moved.origin, moved.center = (
             None if value is None else place.moved(value, np.float64)
             for value in (self.origin, self.center)
@@ -423,7 +424,7 @@ class LandmarkSystem:
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": numpy_of(value) for name, value in vars(run).items()}
+    parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
 
@@ -543,7 +544,7 @@ class DeviceSystem(System):
             return None
         L: Any = factor.L.tril_()
         size = _whitened_size(L, self.engine.n_effective * alpha, rows.precision)
-        first = inverse_corner(L, size).T.contiguous()  # A^-T
+        first: Any = inverse_corner(L, size).T.contiguous()  # A^-T
         grams = _Grams(system, first, L[size:, :size].T.contiguous())
         gg, cross, right = rows.reduce(grams, system.sample.targets, system.sample.weights)
         n = float(right[-1, -1])
@@ -576,27 +577,28 @@ def _whitened_size(L: Array, shift: float, dtype: np.dtype) -> int:
     return m
 
 
-def _largest_eigenvalue(D: Array) -> float:
+def _largest_eigenvalue(D: Any) -> float:
     """Estimate the largest eigenvalue of D D' by power iteration."""
-    v, value = namespace(D).ones_like(D[:, 0]), 0.0
+    v: Any = namespace(D).ones_like(D[:, 0])
+    value = 0.0
     for _ in range(_POWER_STEPS):
-        v = v / v.norm()
+        v = v / namespace(D).norm(v)
         w = D @ (D.T @ v)
         value, v = float(v @ w), w
     return value
 
 
-class _Grams(Reduction):
+class _Grams(Reduction[Any]):
     """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
 
     features: LandmarkFeatures
     origin: Any
 
-    def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
+    def __init__(self, system: LandmarkSystem, first: Any, share: Any) -> None:
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def on(self, place: Place) -> Reduction:
+    def on(self, place: Place) -> _Grams:
         origin, moved = self.system.sample.origin, copy.copy(self)
         moved.features = self.system.features_in(np.float64)
         moved.origin = 0.0 if origin is None else place.moved(origin, np.float64)

@@ -124,7 +124,8 @@ class MaskedSystem(OutputSystems):
 
     @functools.cached_property
     def spread(self) -> Array:
-        return (self.W * (self.T - self.t_sum / self._safe) ** 2).sum(0) ** 0.5
+        spread: Array = (self.W * (self.T - self.t_sum / self._safe) ** 2).sum(0) ** 0.5
+        return spread
 
     @functools.cached_property
     def right(self) -> Array:
@@ -217,7 +218,8 @@ class MaskedSystem(OutputSystems):
                 return positive_solve(self._penalized(A, shift), b)
             except LinAlgError:  # in coordinates, rounding shows
                 M = partly.finish()
-                return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
+                whitened: Floats = M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
+                return whitened
         Z, w = self._taken(rows, column)
         T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
         n, root = w.sum(), np.sqrt(w)[:, None]
@@ -225,26 +227,26 @@ class MaskedSystem(OutputSystems):
         if self.fit_intercept:
             Z, T = Z - w @ Z / n, T - w @ T / n
         Z, T = Z * root, T * root
-        coef = Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
+        coef: Floats = Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
         return coef if partly is None else partly.finish().T @ coef
 
     def _square(self, column: int, rows: Ints) -> Floats:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
         if not self.design.is_near:
             return self._centered_gram(self.design.gram(self.W[:, column]))
-        A: Any = None
+        A: Floats = np.zeros((self.shape[0],) * 2)
         for chunk in row_slices(len(rows), _GATHERED):
             Z, w = self._taken(rows[chunk], column)
-            part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
-            A = part if A is None else A + part
-        if not self.fit_intercept:
-            return A
-        z_sum = self.z_sum[:, column]
-        return A - np.outer(z_sum, z_sum) / self.n[column]
+            A += gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
+        if self.fit_intercept:
+            z_sum = self.z_sum[:, column]
+            A -= np.outer(z_sum, z_sum) / self.n[column]
+        return A
 
     def _taken(self, rows: Ints, column: int) -> tuple[Floats, Floats]:
         """Return rows of Z in float64, and what they weigh for an output."""
-        Z = numpy_of(self.design.Z.take(rows)).astype(np.float64, copy=False)
+        taken: Any = self.design.Z.take(rows)
+        Z = numpy_of(taken).astype(np.float64, copy=False)
         return Z, numpy_of(self.W[positions(rows, self.T), column])
 
     # All outputs ----------------------------------------------------------------------------------

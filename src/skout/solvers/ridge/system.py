@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
+from ..._numerics.arrays import cast, n_rows, tensor, torch_dtype, unique_columns
 from ..._numerics.objects import to_device
 from ..._numerics.threads import total_memory
 from ..._numerics.typing import Array, Floats, Ints, Matrix, RandomState, Rows, TorchDevice
@@ -212,20 +212,14 @@ class SystemOfRows(System):
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha, fitted on the training rows of a split, predicts."""
-        return self.path(alphas, self._split(split)[0], held)
+        return self.path(alphas, self.problem.search.splits[split][0], held)
 
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean squared error of each alpha on the test rows of a split."""
-        (train, held), sample = self._split(split), self.problem.sample
+        (train, held), sample = self.problem.search.splits[split], self.problem.sample
         truth = np.asarray(sample.targets.take(held), dtype=np.float64)
         w = None if sample.weights is None else sample.weights[held]
         return [mean_square(truth, F, w) for F in self.path(alphas, train, held)]
-
-    def _split(self, number: int) -> tuple[Ints, Ints]:
-        """Return the training and the test rows of a split, increasing."""
-        everything = np.arange(len(self.problem.sample.rows))
-        train, test = (np.sort(everything[part]) for part in self.problem.search.splits[number])
-        return train, test
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
@@ -282,7 +276,8 @@ def decide(problem: RidgeProblem) -> Decision:
         return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
     if options.has_missing:
         n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
-        if keeps_rows(options, span.factorized[0].rank, sample.targets.load(), n_groups):
+        targets = np.asarray(sample.targets.load())
+        if keeps_rows(options, span.factorized[0].rank, targets, n_groups):
             why = "missing targets with many masks: coordinates are kept"
             return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small
@@ -413,7 +408,7 @@ def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int)
     sums = n / block_rows(n, 8 * m) * count
     by_masks = float(m) * m * (summed + _SUM_COST * sums + count * m / 3.0)
     kept = cheaper_by_steps(n - hidden, np.bincount(codes), n, m)[1] + _SUM_COST * n * m
-    return kept < by_masks
+    return bool(kept < by_masks)
 
 
 def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:
@@ -445,7 +440,7 @@ class MemoryBudget:
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
 
-    def __init__(self, device: TorchDevice, free: float, work: float, m: int) -> None:
+    def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m
         share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
@@ -489,9 +484,9 @@ class MemoryBudget:
 
     def mixed(self, W: Matrix, A: Array) -> Array:
         """Return W A."""
-        if self.device is None:
-            return W @ A
-        return tensor(W, self.device).to(A.dtype) @ A
+        left = W if self.device is None else cast(tensor(W, self.device), A.dtype)
+        product: Array = left @ A
+        return product
 
 
 def budget_for(rows: Source, m: int) -> MemoryBudget:
@@ -514,7 +509,7 @@ def _free_on(device: TorchDevice) -> float:
     """Return the bytes that are free on a device."""
     import torch
 
-    if torch.device(device or "cpu").type != "cuda":
+    if device.type != "cuda":
         return _HOST * (total_memory() or 8 * _GB)
     torch.cuda.empty_cache()
     return float(torch.cuda.mem_get_info(device)[0])

@@ -9,29 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skout.decoding import CandidateSets
-from skout.dev import Spectra, ranges
+from skout.dev import Spectra, row_slices
 from skout.molecules import parse_smiles
 
-from .annotated import AnnotatedSpectra, annotated
-from .fragments import CUTS, Bonds, Fragments, bonds_of, broken_bonds, fragments_of
+from .annotation import Annotation, annotate, is_negative
+from .fragmentation import FragmentModel, Peaks, Pieces, peak_weights
+from .fragments import bonds_of
 from .search import Pairs, pair_scores
 from .ways import BothWays
 
 #: Columns of `way_columns`.
 WAYS = ("both", "backward", "forward", "cosine")
-# Candidates of a spectrum that get all columns: the best by both ways of masses.
+#: Columns of `fragment_columns`: the part of the peaks that has a formula, and fragments.
+PEAKS = ("formulas", "fragments")
+# Candidates of a spectrum that get all columns: the best by both ways.
 _MOST_CLOSE = 100
-# Bonds of a class in the library, at least; rarer ones are one class.
-_FEWEST = 60
-# Cost by which an explanation loses a factor e, in kJ/mol, and how much of that a hydrogen more or
-# less is. Without costs every large molecule explains every peak.
-_COST, _HYDROGEN = 700.0, 0.25
-# Molecules whose bonds costs are learned from, and the mean cost of a bond, in kJ/mol. On 1,040 of
-# the lists below MRR was 0.652 by energies, 0.661 by learned costs, 0.662 by their mean.
-_MOST_LEARNED, _MEAN_COST = 1500, 350.0
-# Hydrogens that a fragment loses at most, and gains.
-LOST, _GAINED = 4, 3
-_SHIFTS = LOST + 1 + _GAINED
+# Molecules whose fragments are held at a time.
+_AT_ONCE = 100
 
 
 class Ions(NamedTuple):
@@ -44,48 +38,34 @@ class Ions(NamedTuple):
         """Return the spectra and adducts of these rows."""
         return Ions(self.spectra[rows], self.adducts[rows])
 
-    def annotated(self, formulas: Any) -> AnnotatedSpectra:
-        """Return the spectra with peaks annotated by parts of these formulas."""
-        return annotated(self.spectra, self.adducts, formulas)
+    @property
+    def negative(self) -> np.ndarray:
+        """Whether each adduct has a negative charge."""
+        distinct, number = np.unique(self.adducts.astype(str), return_inverse=True)
+        return np.array([is_negative(str(text)) for text in distinct], dtype=bool)[number]
 
+    def weights(self, i: int) -> np.ndarray:
+        """Return how much each peak of a spectrum counts."""
+        return peak_weights(*self._peaks(i))
 
-class BondKinds(NamedTuple):
-    """Classes of bonds that have their own columns, and what breaking one costs."""
+    def annotation(self, i: int, formula: str) -> Annotation | None:
+        """Return the peaks of a spectrum that weigh as parts of a formula."""
+        return annotate(*self._peaks(i), formula, str(self.adducts[i]))
 
-    names: tuple[str, ...]
-    cost: np.ndarray  # kJ/mol of each, and of all other bonds
-
-    def numbers(self, bonds: Bonds) -> np.ndarray:
-        """Return the class of each bond."""
-        number = {name: i for i, name in enumerate(self.names)}
-        return np.array([number.get(kind, len(self.names)) for kind in bonds.kinds], dtype=np.intp)
-
-    def fragments(self, bonds: Bonds) -> Fragments | None:
-        """Return the fragments of a molecule, sorted by code.
-
-        A broken bond costs the mean of its energy and the learned cost of its class.
-        """
-        fragments = fragments_of(bonds, 0.5 * (bonds.energy + self.cost[self.numbers(bonds)]))
-        return (
-            None if fragments is None else fragments.of(np.argsort(fragments.code, kind="stable"))
-        )
+    def _peaks(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        own = slice(self.spectra.indptr[i], self.spectra.indptr[i + 1])
+        return self.spectra.mz[own], self.spectra.intensity[own]
 
 
 class CandidateModels(NamedTuple):
     """The models that score candidates."""
 
-    masses: BothWays  # by the m/z of peaks
-    formulas: BothWays  # by the formulas of peaks
-    kinds: BondKinds | None  # None where candidates are not broken
+    ways: BothWays
+    fragments: FragmentModel | None  # None where candidates are not broken
 
-
-def scale_groups(kinds: BondKinds | None) -> np.ndarray:
-    """Return a number for each column of `candidate_columns`: equal ones share a scale."""
-    way_groups = np.arange(2 * len(WAYS))
-    if kinds is None:
-        return way_groups
-    sizes = [1, 1, 1, len(kinds.cost), len(CUTS) * _SHIFTS]
-    return np.concatenate([way_groups, len(way_groups) + np.repeat(np.arange(len(sizes)), sizes)])
+    @property
+    def n_columns(self) -> int:
+        return len(WAYS) + (0 if self.fragments is None else len(PEAKS))
 
 
 def candidate_columns(
@@ -95,45 +75,25 @@ def candidate_columns(
     candidates: Any,
     fingerprints: Callable[[np.ndarray], Any] | None = None,
 ) -> np.ndarray:
-    """Return all columns of the candidates of spectra, shape (d, pairs).
+    """Return all columns of the candidates of spectra, shape (d, pairs): `WAYS`, then `PEAKS`.
 
-    `fingerprints` reads those of candidates, default `candidates.fingerprints`.
-
-    Scores by both ways of masses; by both ways of formulas, parts of the candidate's; and how well
-    candidates explain peaks (`fragment_columns`), but where models have no kinds of bonds. The
-    second and third are of the best 100 of a spectrum by the first; the others get the lowest
-    value that these have.
+    `PEAKS` are of the best 100 of a spectrum by both ways; the others get the lowest value that
+    these have. `fingerprints` reads those of candidates, default `candidates.fingerprints`.
     """
     read = candidates.fingerprints if fingerprints is None else fingerprints
-    ways = way_columns(models.masses, ions.spectra, pairs, read)
-    out = np.zeros((len(scale_groups(models.kinds)), len(pairs.indices)))
-    out[: len(WAYS)] = ways
+    ways = way_columns(models.ways, ions.spectra, pairs, read)
     entries = np.concatenate([np.empty(0, dtype=np.intp), *_best(pairs, ways[0])])
-    if len(entries) == 0:
-        return out
-    distinct, place = np.unique(pairs.indices[entries], return_inverse=True)
-    formulas, number = np.unique(
-        np.asarray(candidates.formulas(distinct), dtype=str), return_inverse=True
+    if models.fragments is None or len(entries) == 0:
+        return np.vstack([ways, np.zeros((models.n_columns - len(ways), len(pairs.indices)))])
+    close = fragment_columns(
+        models.fragments, ions, pairs.query_of[entries], pairs.indices[entries], candidates
     )
-    # one row for each spectrum and formula of its candidates
-    key = pairs.query_of[entries] * len(formulas) + number[place]
-    order = np.argsort(key, kind="stable")
-    entries, key = entries[order], key[order]
-    rows, starts = np.unique(key, return_index=True)
-    close = Pairs(np.append(starts, len(key)), pairs.indices[entries])
-    spectra = ions.take(rows // len(formulas)).annotated(formulas[rows % len(formulas)])
-    parts = [way_columns(models.formulas, spectra, close, read)]
-    if models.kinds is not None:
-        parts.append(fragment_columns(spectra, close, candidates, models.kinds))
-    close_columns = np.vstack(parts)
-    if len(entries) < len(pairs.indices):
-        query = pairs.query_of[entries]
-        lowest = np.zeros((len(close_columns), len(pairs)))
-        for i in np.unique(query):
-            lowest[:, i] = close_columns[:, query == i].min(axis=1)
-        out[len(WAYS) :] = lowest[:, pairs.query_of]
-    out[len(WAYS) :, entries] = close_columns
-    return out
+    starts = np.flatnonzero(np.diff(pairs.query_of[entries], prepend=-1))
+    lowest = np.zeros((len(close), len(pairs)))
+    lowest[:, pairs.query_of[entries][starts]] = np.minimum.reduceat(close, starts, axis=1)
+    peaks = lowest[:, pairs.query_of]
+    peaks[:, entries] = close
+    return np.vstack([ways, peaks])
 
 
 def _best(pairs: Pairs, score: np.ndarray) -> list[np.ndarray]:
@@ -154,125 +114,34 @@ def way_columns(
     return pair_scores(pairs, fingerprints, score, len(WAYS))
 
 
-# Fragments ---------------------------------------------------------------------------------------
-
-
-def bond_classes(smiles: list[str]) -> tuple[str, ...]:
-    """Return the classes of bonds that occur at least 60 times in these molecules."""
-    bonds = [kind for molecule in parse_smiles(smiles) for kind in bonds_of(molecule).kinds]
-    classes, counts = np.unique(np.array(bonds, dtype=str), return_counts=True)
-    return tuple(map(str, classes[counts >= _FEWEST]))
-
-
-def bond_kinds(smiles: list[str], spectra: AnnotatedSpectra, molecule: np.ndarray) -> BondKinds:
-    """Return classes of bonds, and costs by how often spectra of molecules show them broken.
-
-    A bond is broken where a fragment of one cut, the cheapest by energies of bonds, explains a
-    peak. The cost of a class is proportional to -log of its share of broken bonds.
-    """
-    names = bond_classes(smiles)
-    plain = BondKinds(names, np.full(len(names) + 1, _MEAN_COST))
-    broken, total = np.zeros((2, len(plain.cost)))
-    first = np.unique(molecule, return_index=True)[1]
-    sampled_rows = first[np.linspace(0, len(first) - 1, min(len(first), _MOST_LEARNED)).astype(int)]
-    for row in sampled_rows:
-        bonds = bonds_of(parse_smiles([smiles[molecule[row]]])[0])
-        fragments = fragments_of(bonds)
-        if fragments is None:
-            continue
-        fragments = fragments.of(np.argsort(fragments.code, kind="stable"))
-        _, part, _ = explained(_peaks(spectra, row), fragments)
-        once = part[fragments.cuts[part] < len(CUTS) - 1]
-        seen = broken_bonds(fragments.masks[once], bonds.ends).any(axis=0)
-        number = plain.numbers(bonds)
-        broken += np.bincount(number, seen, minlength=len(broken))
-        total += np.bincount(number, minlength=len(total))
-    # as if each class had four bonds more, of which one was broken
-    cost = -np.log((broken + 1.0) / (total + 4.0))
-    mean = np.average(cost, weights=total) if total.any() else 1.0
-    return BondKinds(names, _MEAN_COST * cost / mean)
-
-
 def fragment_columns(
-    spectra: AnnotatedSpectra, pairs: Pairs, candidates: Any, kinds: BondKinds
+    model: FragmentModel, ions: Ions, query: np.ndarray, index: np.ndarray, candidates: Any
 ) -> np.ndarray:
-    """Return how well candidates explain peaks, shape (d, pairs).
+    """Return how well candidates explain spectra, shape (2, pairs), see `PEAKS`.
 
-    The share of peaks with a formula; the sum over explained peaks of their weights times exp(-cost
-    / 700 kJ), and with half as many kJ; the first by class of broken bond; and weights by the kind
-    of the fragment and its hydrogens. The weight of a peak is (intensity x m/z)^(1/4).
+    `query` and `index` are the spectrum and the candidate of each pair.
     """
-    # chosen on 2,600 lists by formula in folds over the laboratories of a library, by MRR beside
-    # both ways: 0.634 with weights by class without the factor, 0.641 with it and half as many kJ,
-    # 0.627 with numbers of bonds that are seen broken, and not
-    out = np.zeros((len(scale_groups(kinds)) - 2 * len(WAYS), len(pairs.indices)))
-    by_candidate = np.argsort(pairs.indices, kind="stable")
-    distinct, starts = np.unique(pairs.indices[by_candidate], return_index=True)
-    query, peaks = pairs.query_of, [_peaks(spectra, i) for i in range(len(spectra))]
+    distinct, place = np.unique(index, return_inverse=True)
     texts = candidates.smiles(distinct)
-    for smiles, entries in zip(texts, np.split(by_candidate, starts[1:]), strict=True):
-        bonds = bonds_of(parse_smiles([str(smiles)])[0])
-        fragments, number = kinds.fragments(bonds), kinds.numbers(bonds)
-        if fragments is None:
-            continue
-        for entry in entries:
-            out[:, entry] = _columns(peaks[query[entry]], fragments, bonds, number, len(kinds.cost))
-    return out
-
-
-class AnnotatedPeaks(NamedTuple):
-    """The peaks of a spectrum that have a formula."""
-
-    number: np.ndarray  # among all peaks
-    code: np.ndarray  # of the formula without hydrogens
-    hydrogens: np.ndarray
-    weight: np.ndarray  # sum to 1
-    share: float  # of the weights of all peaks
-
-
-def _peaks(spectra: AnnotatedSpectra, i: int) -> AnnotatedPeaks:
-    peaks = slice(spectra.indptr[i], spectra.indptr[i + 1])
-    mz, height, code = spectra.mz[peaks], spectra.intensity[peaks], spectra.fragment[peaks]
-    weight, kept = (height / height.max() * mz) ** 0.25, np.flatnonzero(code)
-    total = weight[kept].sum()
-    part = weight[kept] / total if len(kept) else weight[kept]
-    return AnnotatedPeaks(
-        kept, code[kept], spectra.hydrogens[peaks][kept], part, total / weight.sum()
+    formulas, number = np.unique(
+        np.asarray(candidates.formulas(distinct), dtype=str), return_inverse=True
     )
-
-
-def explained(
-    peaks: AnnotatedPeaks, fragments: Fragments
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the peaks that a fragment explains, the best one of each, and its hydrogens.
-
-    Places among `peaks` and `fragments`, which are sorted by code; hydrogens are how many the
-    fragment gained, plus `LOST`.
-    """
-    low = np.searchsorted(fragments.code, peaks.code, side="left")
-    counts = np.searchsorted(fragments.code, peaks.code, side="right") - low
-    peak, part = np.repeat(np.arange(len(peaks.code)), counts), ranges(low, counts)
-    shift = peaks.hydrogens[peak] - fragments.hydrogens[part] + LOST
-    fits = (shift >= 0) & (shift < _SHIFTS)
-    peak, part, shift = peak[fits], part[fits], shift[fits]
-    loss = fragments.cost[part] / _COST + _HYDROGEN * np.abs(shift - LOST)
-    order = np.lexsort((loss, peak))
-    best = order[np.unique(peak[order], return_index=True)[1]]
-    return peak[best], part[best], shift[best]
-
-
-def _columns(
-    peaks: AnnotatedPeaks, fragments: Fragments, bonds: Bonds, kinds: np.ndarray, n_kinds: int
-) -> np.ndarray:
-    """Return the columns of one spectrum and one candidate."""
-    peak, part, shift = explained(peaks, fragments)
-    weight, hydrogens = peaks.weight[peak], _HYDROGEN * np.abs(shift - LOST)
-    cost = fragments.cost[part] / _COST
-    value = weight * np.exp(-cost - hydrogens)
-    broken = broken_bonds(fragments.masks[part], bonds.ends)
-    by_bond = (value / np.maximum(broken.sum(axis=1), 1)) @ broken
-    by_class = np.bincount(kinds, by_bond, minlength=n_kinds)
-    place = fragments.cuts[part] * _SHIFTS + shift
-    by_shift = np.bincount(place, weight, minlength=len(CUTS) * _SHIFTS)
-    steep = weight @ np.exp(-2.0 * cost - hydrogens)
-    return np.concatenate([[peaks.share, value.sum(), steep], by_class, by_shift])
+    # peaks get formulas once for each spectrum and formula; those of one formula follow each other
+    keys, which = np.unique(number[place] * len(ions.spectra) + query, return_inverse=True)
+    found = [(key % len(ions.spectra), formulas[key // len(ions.spectra)]) for key in keys]
+    annotations = [ions.annotation(int(i), str(formula)) for i, formula in found]
+    weights, negative = [ions.weights(i) for i in range(len(ions.spectra))], ions.negative
+    out, order = np.zeros((len(PEAKS), len(index))), np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(len(distinct) + 1))
+    for block in row_slices(len(distinct), _AT_ONCE):
+        molecules = [bonds_of(one) for one in parse_smiles(texts[block])]
+        pieces = Pieces.of(molecules, model.classes)
+        for sign in (False, True):
+            some = order[ends[block.start] : ends[block.stop]]
+            some = some[negative[query[some]] == sign]
+            peaks = Peaks.joined(
+                (place[i] - block.start, annotations[which[i]], weights[query[i]]) for i in some
+            )
+            shares = np.bincount(peaks.spectrum, peaks.weight, minlength=len(some))
+            out[:, some] = shares, model.scores(pieces, peaks, sign, len(some))
+    return out

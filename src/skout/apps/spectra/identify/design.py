@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
 from skout.kernels import Normalized, PeakCosine, ProbabilityProduct, align
 from skout.sketches import SubSample
 
-from .annotated import AnnotatedSpectra, FormulaCosine
 from .side_by_side import SideBySide
 from .ways import BothWays
 
@@ -31,12 +28,6 @@ def spectrum_kernels() -> list[Any]:
         *(Normalized(ProbabilityProduct(width, neutral_loss=True)) for width in widths),
         *(PeakCosine(intensity_power=power) for power in (0.5, 0.25)),
     ]
-
-
-def formula_kernel() -> Any:
-    """Return the mean of kernels on formulas of fragments and losses, at two powers each."""
-    parts = [FormulaCosine(power, loss) for loss in (False, True) for power in (0.5, 0.25)]
-    return functools.reduce(operator.add, [0.25 * part for part in parts])
 
 
 def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -60,12 +51,9 @@ class Design:
     seed: int  # of the landmarks
     n_jobs: int | None = None
 
-    def ways(self, X: AnnotatedSpectra, Y: Any, molecule: np.ndarray) -> tuple[BothWays, BothWays]:
-        """Return both ways between spectra and molecules, by masses and by formulas of peaks."""
-        by_formula = replace(self, kernel=formula_kernel())
-        designs = (self, by_formula)
-        first, second = (BothWays.of(design.two_ways(molecule).fit(X, Y)) for design in designs)
-        return first, second
+    def ways(self, X: Any, Y: Any, molecule: np.ndarray) -> BothWays:
+        """Return both ways between spectra and molecules."""
+        return BothWays.of(self.two_ways(molecule).fit(X, Y))
 
     def two_ways(self, molecule: np.ndarray) -> TwoWay:
         """Return the model for rows of these molecules, each as likely to be a landmark."""

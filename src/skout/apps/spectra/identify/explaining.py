@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import check_number, chemistry
+from skout.dev import check_number, chemistry, ranges
 from skout.molecules import parse_smiles
 
 from .annotation import MOST_PARTS, Annotation, annotate, is_negative
-from .columns import LOST, AnnotatedPeaks, explained
-from .fragments import bonds_of, fragments_of, in_fragment
+from .fragmentation import LOST, SHIFTS
+from .fragments import Fragments, bonds_of, fragments_of, in_fragment
 from .results import Explanation, Fragment
+
+# What a hydrogen more or less costs, in kJ/mol.
+_HYDROGEN = 175.0
 
 
 def explain_peaks(
@@ -54,10 +57,7 @@ def _fragments(molecule: Any, annotation: Annotation, n: int) -> tuple[Fragment 
     if fragments is None:
         return tuple(parts)
     fragments = fragments.of(np.argsort(fragments.code, kind="stable"))
-    peaks = AnnotatedPeaks(
-        annotation.peak, annotation.code, annotation.hydrogens, np.ones(len(annotation.peak)), 1.0
-    )
-    for peak, part, shift in zip(*explained(peaks, fragments), strict=True):
+    for peak, part, shift in zip(*_cheapest(annotation, fragments), strict=True):
         inside = in_fragment(fragments.masks[part], len(bonds.code))
         atoms = [int(atom) for atom in np.flatnonzero(inside)]
         broken = bonds.ends[inside[bonds.ends[:, 0]] != inside[bonds.ends[:, 1]]]
@@ -65,7 +65,23 @@ def _fragments(molecule: Any, annotation: Annotation, n: int) -> tuple[Fragment 
             str(chemistry().MolFragmentToSmiles(molecule, atoms)),
             tuple(atoms),
             tuple((int(a), int(b)) for a, b in broken),
-            int(shift) - LOST,
+            int(shift),
             float(fragments.cost[part]),
         )
     return tuple(parts)
+
+
+def _cheapest(annotation: Annotation, fragments: Fragments) -> tuple[np.ndarray, ...]:
+    """Return the peaks that a fragment explains, the cheapest one, and hydrogens that it gained.
+
+    Places among the peaks of the annotation, and `fragments`, which are sorted by code.
+    """
+    low = np.searchsorted(fragments.code, annotation.code, side="left")
+    counts = np.searchsorted(fragments.code, annotation.code, side="right") - low
+    peak, part = np.repeat(np.arange(len(low)), counts), ranges(low, counts)
+    shift = annotation.hydrogens[peak] - fragments.hydrogens[part]
+    fits = (shift >= -LOST) & (shift < SHIFTS - LOST)
+    peak, part, shift = peak[fits], part[fits], shift[fits]
+    order = np.lexsort((fragments.cost[part] + _HYDROGEN * np.abs(shift), peak))
+    best = order[np.unique(peak[order], return_index=True)[1]]
+    return peak[best], part[best], shift[best]

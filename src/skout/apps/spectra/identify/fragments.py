@@ -54,7 +54,7 @@ class Bonds(NamedTuple):
 
     ends: np.ndarray  # (b, 2)
     energy: np.ndarray  # (b,) kJ/mol
-    kinds: tuple[str, ...]  # (b,) see `bond_class`
+    kinds: tuple[tuple[str, str], ...]  # (b,) as seen from its first atom, and from its second
     code: np.ndarray  # (n,) of the elements
     hydrogens: np.ndarray  # (n,)
 
@@ -65,7 +65,9 @@ def bonds_of(molecule: Any) -> Bonds:
     ends = np.array([(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in bonds], dtype=np.int64)
     symbols = [str(atom.GetSymbol()) for atom in atoms]
     orders = [float(bond.GetBondTypeAsDouble()) for bond in bonds]
-    classes = _atom_classes(symbols, [bool(a.GetIsAromatic()) for a in atoms], ends, orders)
+    hydrogens = np.array([atom.GetTotalNumHs() for atom in atoms], dtype=np.int64)
+    aromatic = [bool(atom.GetIsAromatic()) for atom in atoms]
+    classes = _atom_classes(symbols, aromatic, hydrogens, ends, orders)
     energy, kinds = np.empty(len(bonds)), []
     for i, (bond, order) in enumerate(zip(bonds, orders, strict=True)):
         a, b = ends[i]
@@ -73,10 +75,10 @@ def bonds_of(molecule: Any) -> Bonds:
         energy[i] = _ENERGIES.get(pair, _OTHER)[
             3 if order == 1.5 else min(max(int(order), 1), 3) - 1
         ]
-        first, second = sorted((classes[a], classes[b]))
-        kinds.append(first + _ORDERS.get(order, "~") + second + ("r" if bond.IsInRing() else ""))
+        sign, ring = _ORDERS.get(order, "~"), "r" if bond.IsInRing() else ""
+        first, second = classes[a], classes[b]
+        kinds.append((first + sign + "|" + second + ring, second + sign + "|" + first + ring))
     codes = np.array([CODES.get(symbol, 1) for symbol in symbols], dtype=np.uint64)
-    hydrogens = np.array([atom.GetTotalNumHs() for atom in atoms], dtype=np.int64)
     return Bonds(ends.reshape(-1, 2), energy, tuple(kinds), codes, hydrogens)
 
 
@@ -96,7 +98,7 @@ def fragments_of(bonds: Bonds, cost: np.ndarray | None = None) -> Fragments | No
         masks, *columns = compiled(bonds.ends, cost, *atoms, _MOST_SIDES, _MOST_FRAGMENTS)
         return Fragments(masks[:, : 1 + (n - 1) // 64], *columns)
     masks, one_cut = _broken_down(n, bonds.ends, cost)
-    member, broken = _members(masks, n), broken_bonds(masks, bonds.ends)
+    member, broken = members(masks, n), broken_bonds(masks, bonds.ends)
     enough = member.sum(axis=1, dtype=np.int64) > 1
     cuts = np.where(one_cut, np.minimum(broken.sum(axis=1), 2), 3)
     columns = [member @ bonds.code, member @ bonds.hydrogens, broken @ cost, cuts]
@@ -137,7 +139,7 @@ def _has(masks: np.ndarray, i: int) -> np.ndarray:
     return (masks[:, i // 64] >> np.uint64(i % 64)) & _ONE
 
 
-def _members(masks: np.ndarray, n: int) -> np.ndarray:
+def members(masks: np.ndarray, n: int) -> np.ndarray:
     """Return which atoms each mask has, shape (k, n)."""
     bits = np.unpackbits(masks.astype("<u8", copy=False).view(np.uint8), axis=1, bitorder="little")
     return bits[:, :n]
@@ -145,13 +147,13 @@ def _members(masks: np.ndarray, n: int) -> np.ndarray:
 
 def in_fragment(mask: np.ndarray, n: int) -> np.ndarray:
     """Return which of n atoms a mask of whole words has, (n,) bool."""
-    inside: np.ndarray = _members(mask[None], n)[0].astype(bool)
+    inside: np.ndarray = members(mask[None], n)[0].astype(bool)
     return inside
 
 
 def broken_bonds(masks: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return which bonds lead out of each mask, shape (k, bonds)."""
-    member = _members(masks, 64 * masks.shape[1])
+    member = members(masks, 64 * masks.shape[1])
     broken: np.ndarray = member[:, ends[:, 0]] != member[:, ends[:, 1]]
     return broken
 
@@ -220,22 +222,27 @@ def _connected(masks: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
 
 
 def _atom_classes(
-    symbols: list[str], aromatic: list[bool], ends: np.ndarray, orders: list[float]
+    symbols: list[str],
+    aromatic: list[bool],
+    hydrogens: np.ndarray,
+    ends: np.ndarray,
+    orders: list[float],
 ) -> list[str]:
-    """Return the kind of each atom: carbons by their double bonds, most halogens as one."""
+    """Return the kind of each atom, by its double bonds and hydrogens; most halogens are one."""
     double: list[set[str]] = [set() for _ in symbols]
     for (a, b), order in zip(ends, orders, strict=True):
         if order >= 2:
             double[a].add(symbols[b])
             double[b].add(symbols[a])
     classes = []
-    for symbol, in_ring, others in zip(symbols, aromatic, double, strict=True):
-        if in_ring:
+    for i, (symbol, others) in enumerate(zip(symbols, double, strict=True)):
+        if aromatic[i]:
             classes.append(symbol.lower())
-        elif symbol == "C":
-            classes.append("C(=X)" if others & {"O", "S", "N"} else "C(=C)" if others else "C")
+        elif symbol in ("Cl", "Br", "I"):
+            classes.append("X")
         else:
-            classes.append("X" if symbol in ("Cl", "Br", "I") else symbol)
+            near = "(=X)" if others & {"O", "S", "N"} else "(=C)" if others else ""
+            classes.append(symbol + (near if symbol == "C" else "") + "H" * min(hydrogens[i], 3))
     return classes
 
 

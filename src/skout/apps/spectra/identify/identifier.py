@@ -18,10 +18,12 @@ from ..pools.building import SETTINGS
 from ..pools.priors import check_prior, prior_column
 from ..readers import spectra_table
 from .calibration import Cuts
-from .columns import BondKinds, CandidateModels, bond_kinds, candidate_columns, scale_groups
+from .columns import CandidateModels, candidate_columns
 from .design import Design, combined_kernel, few_a_group
 from .explaining import explain_peaks
+from .fragmentation import FragmentModel
 from .inputs import formula_of, read_library
+from .learning import learned_models
 from .queries import batches, read_queries
 from .ranking import (
     CandidateRanking,
@@ -47,12 +49,13 @@ class SpectrumIdentifier(PartsByName):
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
     ALIGNF combines of six, Tanimoto kernels on fingerprints, landmarks that are drawn by molecule;
-    one model for both polarities and all adducts. A second such model compares formulas of peaks,
-    parts of the candidate's. Candidates are also broken into fragments, which explain peaks. In
-    folds of laboratories, or of molecules where spectra do not say their laboratory, it learns how
-    much each of these counts (a softmax over candidates, as in `Reranker`), and measures how good
-    the model is on what it has not seen, how probable its candidates are, and how large prediction
-    sets must be. `identify` takes the molecules of the right mass from a pool, and ranks them.
+    one model for both polarities and all adducts. Peaks get formulas, parts of the candidate's, and
+    candidates are broken into fragments: a second model, learned too, says how probable those are
+    that explain peaks. In folds of laboratories, or of molecules where spectra do not say their
+    laboratory, it learns how much each of these counts (a softmax over candidates, as in
+    `Reranker`), and measures how good the model is on what it has not seen, how probable its
+    candidates are, and how large prediction sets must be. `identify` takes the molecules of the
+    right mass from a pool, and ranks them.
 
     Needs RDKit: `pip install skout[chem]`.
 
@@ -84,9 +87,8 @@ class SpectrumIdentifier(PartsByName):
 
     Attributes
     ----------
-    ways_, formula_ways_ : BothWays
-        The models behind it, by the m/z of peaks and by their formulas: kernels with landmarks of
-        spectra and of molecules, and matrices.
+    ways_ : BothWays
+        The model behind it: kernels with landmarks of spectra and of molecules, and matrices.
     validation_ : dict
         "top_1", "top_10" and "mrr_25" of spectra that were held out and have several candidates,
         each with its standard error "..._se"; "calibration_error" and "mean_confidence" of the best
@@ -104,9 +106,10 @@ class SpectrumIdentifier(PartsByName):
         "confidence" (temperature, intercept and slope that make probabilities of scores), and of
         held-out spectra with several candidates "sizes", how many, and "surprises", -log of the
         probability of the truth, which prediction sets are made with.
-    bond_classes_, bond_costs_ : tuple of str, and array; or None
-        Kinds of bonds that have their own columns, where candidates are broken into fragments, and
-        what breaking one costs, also of all others, in kJ/mol: learned from the library.
+    bond_classes_, fragment_weights_ : tuple of str, and array; or None
+        Classes of the bonds that were broken, as seen from the fragment, and weights of these, and
+        of how a fragment was cut and how large it is: for positive and for negative ions, by the
+        hydrogens that move, and for any number of these. None where candidates are not broken.
     polarities_ : tuple of str
         Those of the library.
 
@@ -196,35 +199,34 @@ class SpectrumIdentifier(PartsByName):
         bits = fingerprints(library.smiles, n_jobs=self.n_jobs, **settings)
         rows = few_a_group(library.groups, self.most_spectra, rng)
         molecule = library.molecule[rows]
-        X, Y = library.ions.take(rows).annotated(library.formulas[molecule]), bits[molecule]
-        kernel = combined_kernel(X, Y, molecule, widths, rng)
+        spectra = library.ions.spectra[rows]
+        kernel = combined_kernel(spectra, bits[molecule], molecule, widths, rng)
         design = Design(kernel, *self.n_landmarks, widths, int(rng.integers(2**31)), self.n_jobs)
         candidates = Candidates(pool, float(ppm), bits, library)
-        kinds = bond_kinds(library.smiles, X, molecule) if self.fragments else None
         with tqdm(total=self.cv + 2, desc="fitting", disable=not self.verbose) as bar:
             rows_held, pairs, held = held_out(
                 library,
                 design,
                 rows,
-                X,
                 candidates,
-                kinds,
+                fragments=self.fragments,
                 cv=self.cv,
                 n_validation=self.n_validation,
                 rng=rng,
                 progress=bar.update,
             )
-            ways = design.ways(X, Y, molecule)
+            models = learned_models(library, rows, design, bits, self.fragments)
             bar.update()
-            rankings, report = _rankings(held, pairs, candidates, scale_groups(kinds), prior)
+            rankings, report = _rankings(held, pairs, candidates, prior)
             bar.update()
-        self.ways_, self.formula_ways_ = ways
+        self.ways_ = models.ways
         self.rankings_ = {
             by: {name: ranking.state for name, ranking in variants.items()}
             for by, variants in rankings.items()
         }
-        self.bond_classes_ = None if kinds is None else kinds.names
-        self.bond_costs_ = None if kinds is None else kinds.cost
+        learned = models.fragments
+        self.bond_classes_ = None if learned is None else learned.classes
+        self.fragment_weights_ = None if learned is None else learned.weights
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
         self.validation_ = report | {
@@ -324,11 +326,11 @@ class SpectrumIdentifier(PartsByName):
 
     @property
     def models(self) -> CandidateModels:
-        """The models that score candidates: both ways by masses and by formulas, kinds of bonds."""
-        kinds = None
-        if self.bond_classes_ is not None and self.bond_costs_ is not None:
-            kinds = BondKinds(self.bond_classes_, self.bond_costs_)
-        return CandidateModels(self.ways_, self.formula_ways_, kinds)
+        """The models that score candidates: both ways, and fragments."""
+        fragments = None
+        if self.bond_classes_ is not None and self.fragment_weights_ is not None:
+            fragments = FragmentModel(self.bond_classes_, self.fragment_weights_)
+        return CandidateModels(self.ways_, fragments)
 
     def _hits(
         self,
@@ -395,11 +397,10 @@ def _rankings(
     held: HeldOut,
     pairs: Pairs,
     candidates: Candidates,
-    groups: np.ndarray,
     prior: Mapping[str, float] | None,
 ) -> tuple[dict[str, dict[str, CandidateRanking]], dict[str, Any]]:
     """Return rankings by mass and by formula, without and with a prior, and what they score."""
-    weights = weighed(held, groups)
+    weights = weighed(held)
     ranking, report = calibrated(held, weights)
     rankings = {"mass": {"spectrum": ranking}}
     sizes, several = np.diff(held.indptr), ranking.sizes
@@ -410,7 +411,7 @@ def _rankings(
         "random": random_order(several),
     }
     alike = held.of(held.alike)
-    formula_weights = weighed(alike, groups, weights.alpha)
+    formula_weights = weighed(alike, weights.alpha)
     first, scores = calibrated(alike, formula_weights)
     enough = len(first.sizes) >= _FEWEST_LISTS
     if enough:

@@ -83,17 +83,12 @@ class Weights:
     alpha: float  # the penalty
 
 
-def weighed(held: HeldOut, groups: np.ndarray, alpha: float | None = None) -> Weights:
-    """Return coefficients of columns; `alpha` is chosen by folds where it is None.
-
-    Columns of one number in `groups` are on one scale, so that rare ones are drawn to 0.
-    """
+def weighed(held: HeldOut, alpha: float | None = None) -> Weights:
+    """Return coefficients of columns; `alpha` is chosen by folds where it is None."""
     lists = _lists(held)
     if not len(lists.truth):
         return Weights(np.eye(len(held.columns))[0], held.columns[0], np.inf)
-    spreads = lists.spreads()
-    mean = np.bincount(groups, spreads**2) / np.maximum(np.bincount(groups), 1)
-    scale = np.sqrt(mean)[groups]
+    scale = lists.spreads()
     lists = lists.scaled(scale)
     alpha = listwise_alpha(lists)[0] if alpha is None else alpha
     coef = listwise_coefficients(lists, alpha) / scale

@@ -15,10 +15,10 @@ import numpy as np
 
 from skout.dev import deal, stack
 
-from .annotated import AnnotatedSpectra
-from .columns import BondKinds, CandidateModels, candidate_columns, scale_groups
+from .columns import candidate_columns
 from .design import Design, few_a_group
 from .inputs import Library
+from .learning import learned_models
 from .ranking import HeldOut
 from .search import Pairs
 
@@ -106,10 +106,9 @@ def held_out(
     library: Library,
     design: Design,
     rows: np.ndarray,
-    X: AnnotatedSpectra,
     candidates: Candidates,
-    kinds: BondKinds | None,
     *,
+    fragments: bool,
     cv: int,
     n_validation: int,
     rng: np.random.Generator,
@@ -117,9 +116,9 @@ def held_out(
 ) -> tuple[np.ndarray, Pairs, HeldOut]:
     """Return held-out spectra, their candidates, and the columns of these.
 
-    `X` are the spectra to learn from, `rows` of the library. One spectrum of a molecule is held
-    out, or one of each molecule and laboratory; of a large laboratory no more than of others, as
-    far as these have as many.
+    `rows` of the library are learned from, with `fragments` or without. One spectrum of a molecule
+    is held out, or one of each molecule and laboratory; of a large laboratory no more than of
+    others, as far as these have as many.
     """
     chosen = np.flatnonzero(candidates.reaches())
     blocks = library.groups if library.laboratory is None else library.laboratory
@@ -133,20 +132,18 @@ def held_out(
         fold[test] = k
     order = np.argsort(fold, kind="stable")
     chosen, fold = chosen[order], fold[order]
-    columns = [np.empty((len(scale_groups(kinds)), 0))]
+    columns = []
     lists = [candidates.of(library.masses[i], library.molecule[i]) for i in chosen]
     for k in range(fold.max() + 1):
         held = chosen[fold == k]
         seen = np.isin(library.groups[rows], library.groups[held])
         if library.laboratory is not None:
             seen |= np.isin(library.laboratory[rows], library.laboratory[held])
-        train = np.flatnonzero(~seen)
-        molecule = library.molecule[rows[train]]
-        if len(np.unique(library.groups[rows[train]])) < 2:
+        train = rows[~seen]
+        if len(np.unique(library.groups[train])) < 2:
             raise ValueError("cv leaves fewer than two molecules to learn from: give more folds.")
-        ways = design.ways(X[train], candidates.bits[molecule], molecule)
+        models = learned_models(library, train, design, candidates.bits, fragments)
         pairs = Pairs.of([indices for indices, f in zip(lists, fold, strict=True) if f == k])
-        models = CandidateModels(*ways, kinds)
         columns.append(candidate_columns(models, library.ions.take(held), pairs, candidates))
         progress()
     pairs = Pairs.of(lists)

@@ -298,13 +298,13 @@ def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list
             else:
                 names.append(below if counts[below] == 1 else f"{question}: {below}")
         first, notes = names, [f"{file}: the first two lines are taken for the header"]
-    elif below := _below_header(records):
-        what = (
+    elif n_below := _below_header(records):
+        which = (
             "the line below the header has units, and is"
-            if below == 1
+            if n_below == 1
             else "lines below the header are"
         )
-        rows, notes = 1 + below, [f"{file}: {what} left out"]
+        rows, notes = 1 + n_below, [f"{file}: {which} left out"]
     widths = {len(record) for record in records[rows:]}
     if rows == 1 and widths == {len(first) + 1}:  # as R writes tables with names of rows
         has_names = any(record[-1].strip() for record in records[1:])

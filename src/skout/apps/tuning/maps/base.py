@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,6 +28,9 @@ Settings = TypeVar("Settings", bound="Map")
 # Costs are in seconds of a machine of two cores, fitted to trials of experiments/ours/tuned.py. The
 # plan of a search follows them and not the clock, so that the same seed makes the same choice
 # wherever it runs; where a machine is faster or slower, the search learns its pace.
+# How skewed targets are whose logarithms are fitted; what predicted logarithms may be above those
+# of training.
+_SKEWED, _ABOVE = 3.0, 0.2
 #: Operations of products of matrices in a second; seconds for a kernel value, beyond its product;
 #: for a row, a feature and a level of a tree; for anything at all.
 FLOPS, KERNEL_VALUE, SPLIT, CALL = 1.5e10, 4e-9, 4e-8, 0.02
@@ -61,6 +64,8 @@ class Map(ABC):
         How many rows it is fitted on, None for all.
     scaling : str
         What is done to columns first, see `skout.apps.tuning.ColumnScaler`.
+    of_logs : bool
+        Whether it predicts logarithms of those outputs that are skewed, see `LogTargets`.
     """
 
     name: ClassVar[str] = ""
@@ -74,6 +79,7 @@ class Map(ABC):
 
     rows: int | None = None
     scaling: str = "none"
+    of_logs: bool = field(default=False, kw_only=True)
 
     def __init_subclass__(cls) -> None:
         cls.family = cls.family or cls.name
@@ -154,12 +160,15 @@ class Map(ABC):
     def settings(self) -> dict[str, Any]:
         """Return the settings by name, that of the map first."""
         shown = [field.name for field in fields(self) if field.repr]
+        shown = [name for name in shown if name != "of_logs" or self.of_logs]
         return {"map": self.name, **{name: getattr(self, name) for name in shown}}
 
     def estimator(self, regressor: Regressor, has_gaps: bool = False) -> Regressor:
         """Return what was built, with all that it needs for inputs and targets as they come."""
         if has_gaps and not self.takes_gaps:
             regressor = ByOutput(regressor)
+        if self.of_logs:
+            regressor = LogTargets(regressor)
         if self.scaling == "none":
             return regressor
         return Pipeline([("scale", ColumnScaler(self.scaling)), ("map", regressor)])
@@ -171,6 +180,15 @@ class Map(ABC):
         has changed then.
         """
         sample = sample.with_rows(self.rows)
+        if self.of_logs:
+            logs = LogTargets(None).scaled(sample.T)
+            for settings, F in self._predictions(replace(sample, T=logs.logs(sample.T), fewer={})):
+                yield settings, logs.amounts(F).astype(np.float32)
+        else:
+            yield from self._predictions(sample)
+
+    def _predictions(self, sample: Sample) -> Path:
+        """Yield what `predictions` does, of outputs as they are to be fitted."""
         outputs = sample.outputs()
         if len(outputs) == 1 or self.takes_gaps:
             yield from self._of_folds(sample)
@@ -197,6 +215,59 @@ class Map(ABC):
 def other_scalings(settings: Settings, scalings: Iterable[str]) -> Iterator[Settings]:
     """Yield settings with each of the scalings that they have not."""
     return (replace(settings, scaling=other) for other in scalings if other != settings.scaling)
+
+
+def are_skewed(T: np.ndarray) -> np.ndarray:
+    """Return which columns of T (n, p) have a long tail above: whose logarithms may be fitted.
+
+    The largest twentieth begins more than `_SKEWED` times as far from the median as the smallest
+    twentieth ends.
+    """
+    low, middle, high = np.nanquantile(T, (0.05, 0.5, 0.95), axis=0)
+    return (high - middle) > _SKEWED * np.maximum(middle - low, 1e-9 * np.abs(high))
+
+
+class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor of logarithms, log(1 + (t - min) / c), of those targets that are skewed.
+
+    c is the median of the positive t - min. Predictions are at most a little larger than what
+    training had.
+    """
+
+    def __init__(self, regressor: Regressor) -> None:
+        self.regressor = regressor
+
+    def scaled(self, targets: np.ndarray) -> Self:
+        """Learn the scales of targets (n, p), and return itself."""
+        self.skewed_ = are_skewed(targets)
+        self.low_ = np.nanmin(targets, axis=0)
+        self.scale_ = np.ones(len(self.low_))
+        for j in np.flatnonzero(self.skewed_):
+            above = targets[:, j] - self.low_[j]
+            self.scale_[j] = np.median(above[above > 0.0])
+        self.top_ = np.where(self.skewed_, np.nanmax(self.logs(targets), axis=0) + _ABOVE, np.inf)
+        return self
+
+    def logs(self, targets: np.ndarray) -> np.ndarray:
+        """Return targets with the logarithms of those that are skewed."""
+        shares = np.maximum(targets - self.low_, 0.0) / self.scale_
+        return np.where(self.skewed_, np.log1p(shares), targets)
+
+    def amounts(self, logs: np.ndarray) -> np.ndarray:
+        """Return the targets of which these are the logarithms."""
+        inside = np.where(self.skewed_, np.clip(logs, 0.0, self.top_), 0.0)
+        return np.where(self.skewed_, np.expm1(inside) * self.scale_ + self.low_, logs)
+
+    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LogTargets:
+        """Fit the regressor on logarithms."""
+        targets = np.reshape(np.asarray(y), (len(y), -1))
+        logs = self.scaled(targets).logs(targets)
+        self.regressor_ = clone(self.regressor).fit(X, logs, **weighed(sample_weight))
+        return self
+
+    def predict(self, X: Inputs) -> np.ndarray:
+        """Return the predicted targets, shape (n, p)."""
+        return self.amounts(np.reshape(self.regressor_.predict(X), (-1, len(self.low_))))
 
 
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
