@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
-from .._numerics.typing import Array, Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Array, Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
@@ -38,7 +38,7 @@ DecoderLike: TypeAlias = "Decoder | str | None"
 _MOST_OUTPUTS = 100_000
 
 
-def as_decoder(spec: DecoderLike | Estimator) -> Any:
+def as_decoder(spec: DecoderLike) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -158,7 +158,7 @@ def plain_outputs(Y: Objects | None, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
-    Y = column_of(numpy_of(Y))
+    Y = column_of(numpy_of(Y))  # type: ignore[arg-type]
     if not hasattr(Y, "to_numpy"):
         return Y
     if not hasattr(Y, "columns"):
@@ -335,7 +335,8 @@ class Distinct(Reduction[Any]):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def __call__(self, rows: Matrix, numbers: np.ndarray) -> dict[Any, int]:
+    def __call__(self, rows: KernelRows, *beside: np.ndarray) -> dict[Any, int]:
+        (numbers,) = beside
         return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
 
     def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
@@ -354,7 +355,7 @@ class Distinct(Reduction[Any]):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def keys_of(rows: Matrix, numbers: np.ndarray) -> Sequence[Hashable]:
+def keys_of(rows: KernelRows, numbers: np.ndarray) -> Sequence[Hashable]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
