@@ -18,10 +18,8 @@ The protocol, fixed before any model was fitted:
   their ranks; a molecule that is not among its candidates has rank infinity. Random order, and the
   order by the prior alone, which sees no spectrum, stand beside.
 - Choices are made on the library, in folds of its laboratories. The nine are scored by the models
-  of the tables in the record and by no others: three times in all, twice by the models of an
-  earlier version ("first score", "second score"), and once by the present one ("score"). After
-  that, confidence and sets with the prior were calibrated on molecules on lists, and matrices
-  rounded to half precision; the nine were not scored again.
+  of the tables in the record and by no others: four times in all, three times by the models of
+  earlier versions ("first score" to "third score"), and once by the present one ("score").
 """
 
 from __future__ import annotations

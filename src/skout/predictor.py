@@ -49,6 +49,7 @@ from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
 from .decoding.base import (
+    Decoder,
     DecoderLike,
     FittedOutputs,
     able,
@@ -456,8 +457,8 @@ class StructuredPredictor(ObjectPredictor):
 
     def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
-        decoded: Objects = decode(self.decoder_, F, candidates)
-        return decoded
+        objects: Objects = decode(self.decoder_, F, candidates)
+        return objects
 
     def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
@@ -496,10 +497,8 @@ def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     params = {name: value for name, value in params.items() if value is not None}
     if not params or not isinstance(spec, str | None):
         return spec
-    decoder = as_decoder(spec)
-    known = {name: value for name, value in params.items() if hasattr(decoder, name)}
-    changed: DecoderLike = decoder.set_params(**known)
-    return changed
+    decoder: Decoder = as_decoder(spec)
+    return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
 
 
 def iokr(

@@ -1,4 +1,4 @@
-"""The span of a sketch: its coordinates z(x) = C W k(landmarks, x), and the sums that fits need.
+"""The span of a sketch: coordinates z(x) = C W k(landmarks, x) (2.73), and the sums fits need.
 
 `span_of` draws the landmarks, `Engine` computes with encoded rows, and `KernelBasis` is the
 estimator over it, for inputs and outputs alike.

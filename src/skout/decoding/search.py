@@ -16,7 +16,7 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.typing import DeviceLike, Floats, Ints, Tensor
+from .._numerics.typing import Floats, Ints, Tensor, TorchDevice
 from ..rows import block_rows
 from ..rows.device import named_device, torch_device
 
@@ -218,7 +218,9 @@ def floor_of(queries: Floats, best: Floats, gap: float) -> Floats:
 # On a GPU -----------------------------------------------------------------------------------------
 
 
-def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: DeviceLike) -> Found:
+def device_top_k(
+    queries: np.ndarray, embedding: np.ndarray, k: int, device: TorchDevice | str
+) -> Found:
     """Return the k largest inner products of each query, ties to the lower index, on a device.
 
     Scores are float64, as on the host; the embedding streams through the device.

@@ -108,9 +108,9 @@ def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
     sets = isinstance(candidates, CandidateSets)
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
     objects: Any = candidates
-    candidates = source(objects).load()  # files need not be where the workers are
-    decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
-    return light, task(_embed, broadcast(candidates), light), candidates
+    objects = source(objects).load()  # files need not be where the workers are
+    decoder.embed(take(objects, slice(0, 1)))  # what is wrong with them is found now
+    return light, task(_embed, broadcast(objects), light), objects
 
 
 def _refuse_sets(are_sets: bool) -> None:

@@ -57,8 +57,8 @@ def as_source(X: Objects, module: nn.Module, device: torch.device) -> BatchSourc
 
 def call(module: nn.Module, batch: Batch) -> Tensor:
     """Return what a module makes of a batch; dicts are keyword arguments."""
-    values: Tensor = module(**batch) if isinstance(batch, dict) else module(batch)
-    return values
+    out: Tensor = module(**batch) if isinstance(batch, dict) else module(batch)
+    return out
 
 
 def _are_strings(X: Objects) -> bool:
@@ -89,9 +89,9 @@ class _Array(BatchSource):
         if sparse.issparse(self._rows):
             rows = self._rows[index.numpy()].toarray().astype(np.float32, copy=False)
             return torch.from_numpy(rows).to(self._device)
-        is_there = self._rows.device == on_device.device
-        batch: Tensor = self._rows[on_device if is_there else index.to(self._rows.device)]
-        return batch if is_there else batch.to(self._device)
+        there = on_device if self._rows.device == on_device.device else index.to(self._rows.device)
+        out: Tensor = self._rows[there].to(self._device)
+        return out
 
 
 def _takes_integers(module: nn.Module) -> bool:

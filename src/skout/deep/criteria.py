@@ -66,7 +66,7 @@ class KernelLoss(BatchLoss):
 
     def __init__(self, loss: Loss | str = "squared") -> None:
         super().__init__()
-        self.loss: Loss = as_loss(loss)
+        self.loss = as_loss(loss)
         if not isinstance(self.loss, RadialLoss):
             allowed = [kind.__name__ for kind in LOSSES.values() if issubclass(kind, RadialLoss)]
             raise TypeError(
@@ -80,8 +80,8 @@ class KernelLoss(BatchLoss):
         squared = squared if residual is None else squared + residual
         distance: Any = squared.clamp_min(_TINY).sqrt()  # a loss is typed as one of arrays
         values: Any = self.loss._h(distance)
-        result: Tensor = values
-        return result
+        out: Tensor = values
+        return out
 
 
 def _check_tensors(loss: RadialLoss) -> None:
@@ -126,8 +126,8 @@ class ListwiseLoss(BatchLoss):
 
     def outputs(self, coordinates: Tensor) -> Tensor:
         """Return g of the coordinates of outputs."""
-        values: Tensor = coordinates + self.leave(self.enter(coordinates).relu())
-        return values
+        out: Tensor = coordinates + self.leave(self.enter(coordinates).relu())
+        return out
 
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
         outputs, norms = target, _norms(target, residual)

@@ -181,7 +181,7 @@ class MLP(Described):
     ) -> None:
         super().__init__()
         options: Config = {"dropout": dropout, "activation": activation, "layer_norm": layer_norm}
-        self.config: Config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
+        self.config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
         self.layers = dense_layers(**self.config)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -191,8 +191,8 @@ class MLP(Described):
                 "MLP takes a batch of vectors, shape (b, d). "
                 f"Got shape {tuple(x.shape)} instead; flatten other arrays first."
             )
-        outputs: Tensor = self.layers(x)
-        return outputs
+        out: Tensor = self.layers(x)
+        return out
 
 
 class CharTransformer(Described):
@@ -317,8 +317,8 @@ class CharTransformer(Described):
         x = self.dropout(self.embedding(input_ids) + self.positions[:length])
         for layer in self.layers:
             x = layer(x, src_key_padding_mask=~mask)
-        outputs: Tensor = self.head(pool(self.norm(x), mask, self.pooling))
-        return outputs
+        out: Tensor = self.head(pool(self.norm(x), mask, self.pooling))
+        return out
 
 
 # Parts that the encoders share --------------------------------------------------------------------

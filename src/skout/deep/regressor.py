@@ -229,9 +229,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             verbose=self.verbose,
         )
         self.module_.eval()
-        self.history_: list[dict[str, float]] = trainer.history
+        self.history_ = trainer.history
         _warn_if_constant(trainer.history, criterion, data)
-        self.best_epoch_: int = trainer.best_epoch
+        self.best_epoch_ = trainer.best_epoch
         self.n_outputs_ = targets.shape[1]
         return self
 
@@ -502,8 +502,8 @@ class _Together(nn.Module):
         self.network, self.loss = network, loss
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
-        outputs: Tensor = self.network(*args, **kwargs)
-        return outputs
+        out: Tensor = self.network(*args, **kwargs)
+        return out
 
 
 def train_together(

@@ -112,7 +112,7 @@ class TextEncoder(Described):
         self.freeze = freeze
         self.encoder, self.tokenizer = _pretrained(model)
         _check_reach(max_length, self.encoder, self.tokenizer)
-        self.pad_id: int = _pad_id(self.tokenizer)
+        self.pad_id = _pad_id(self.tokenizer)
         self.encoder.requires_grad_(not freeze)
         self.dropout = nn.Dropout(dropout)
         width = self.encoder.config.hidden_size
@@ -153,8 +153,8 @@ class TextEncoder(Described):
         """Return the outputs of a batch, as `CharTransformer.forward` does."""
         encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask.long())
         pooled = pool(encoded.last_hidden_state, attention_mask.bool(), self.pooling)
-        outputs: Tensor = self.head(self.dropout(pooled))
-        return outputs
+        out: Tensor = self.head(self.dropout(pooled))
+        return out
 
 
 def _pretrained(model: ModelLike) -> tuple[Encoder, Tokenizer]:

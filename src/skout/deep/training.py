@@ -271,18 +271,18 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         with _autocast(self.device, self.training):
             prediction = call(self.runner, inputs)
-        loss = self.criterion(prediction, targets, residual, weights)
+        loss: Tensor = self.criterion(prediction, targets, residual, weights)
         if share is not None:
             loss = share * loss
-        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a GPU
+        scaled: Any = self.scaler.scale(loss)  # which scales nothing but for float16 on a GPU
+        scaled.backward()
         self.scaler.unscale_(self.optimizer)
         if self.training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.scheduler.step()
-        step: Tensor = loss.detach()
-        return step
+        return loss.detach()
 
     def _share(
         self, data: Batches, index: Tensor, on_device: Tensor
@@ -390,7 +390,7 @@ class Trainer:
 def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Return what a checkpoint has, if it is one."""
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        state: Any = torch.load(path, map_location=device, weights_only=True)
         missing = _STATE - state.keys() if isinstance(state, dict) else _STATE
         why = f"it has no {', '.join(sorted(missing))}" if missing else None
     except Exception as error:  # PyTorch has many for files that are not its own, with bad advice
@@ -400,4 +400,4 @@ def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
             f"checkpoint {str(path)!r} is not a checkpoint that can be read ({why}). "
             "Give another path, or delete the file to begin anew."
         )
-    return state
+    return dict(state)

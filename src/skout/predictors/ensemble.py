@@ -188,11 +188,10 @@ class Ensemble(RankingPredictor):
         for t, part in enumerate(parts):
             changed: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
             changed |= {name: f"{path}.{t}" for name, path in paths.items()}
-            rows, more = inputs, fit_params
-            objects: Any = Y
-            if part is not None:
-                more = params_of_rows(fit_params, part, n_rows(objects))
-                rows, objects = take(inputs, part), take(objects, part)
+            rows, objects, more = inputs, Y, fit_params
+            if part is not None and Y is not None:
+                rows, objects = take(inputs, part), take(Y, part)
+                more = params_of_rows(fit_params, part, n_rows(Y))
             models.append(clone(self.predictor).set_params(**changed).fit(rows, objects, **more))
         return self._ready(models, weights)
 

@@ -37,8 +37,8 @@ from skout.apps.spectra.identify.fragmentation import (
     FLOOR,
     LOST,
     SHIFTS,
+    FormulaPeaks,
     FragmentModel,
-    Peaks,
     Pieces,
     bond_classes,
     learned_weights,
@@ -359,7 +359,7 @@ def test_no_spectra(model, pool):
 
 def test_a_pool_of_more_kinds_of_fingerprints_serves_as_well(model, asked, pool):
     settings = {"kind": ["maccs", "morgan"], "n_bits": 512, "radius": 2}
-    many = Pool(pool._smiles)
+    many = Pool(list(pool._smiles))
     many.fingerprint_settings, many._bits = settings, fingerprints(pool._smiles, **settings)
     expected, found = model.identify(asked, pool), model.identify(asked, many)
     assert [one.hits for one in found] == [one.hits for one in expected]
@@ -853,11 +853,11 @@ def test_what_fit_refuses(asked):
 
 
 def test_fields_of_dicts_and_of_matchms_spectra_are_kept():
-    class Peaks:
+    class FormulaPeaks:
         mz, intensities = np.array([50.0]), np.array([1.0])
 
     class Spectrum:
-        peaks = Peaks()
+        peaks = FormulaPeaks()
         metadata = {"precursor_mz": 90.0, "adduct": "[M+H]+", "compound_name": "x"}  # noqa: RUF012
 
     table = spectra_table(
@@ -1034,7 +1034,7 @@ def test_a_fragment_is_as_probable_as_its_part_of_all_fragments():
         assert total[i] == pytest.approx(np.exp(u).sum())
     # a peak of the first: C2H5 of ethanol, which ethylamine has, too, but nobody asks for
     carbons, shift = np.flatnonzero(pieces.code == 2 * CODES["C"] % 2**64), LOST
-    peaks = Peaks(
+    peaks = FormulaPeaks(
         np.zeros(1, int),
         pieces.code[carbons],
         pieces.hydrogens[carbons],
@@ -1048,6 +1048,17 @@ def test_a_fragment_is_as_probable_as_its_part_of_all_fragments():
     assert model.scores(pieces, peaks, False, 3)[1] == pytest.approx(np.log1p(1 / 16 / FLOOR))
 
 
+def test_molecules_without_bonds_have_no_fragments():
+    bonds = [bonds_of(one) for one in parse_smiles(["C", "CCO", "O"])]
+    pieces = Pieces.of(bonds, ("CHH-|CHHH",))
+    assert set(pieces.molecule.tolist()) == {1}
+    assert len(Pieces.of(bonds[:1], ()).code) == 0
+    code = pieces.code[[0, 0]] - np.uint64(APART)  # of the second molecule
+    peaks = FormulaPeaks(np.array([0, 2]), code, np.array([5, 5]), np.ones(2), np.arange(2))
+    weights = np.zeros((2, pieces.features.shape[1], SHIFTS + 1))
+    assert_array_equal(FragmentModel((), weights).scores(pieces, peaks, False, 2), 0.0)
+
+
 def test_learned_weights_are_where_the_slope_is_zero():
     smiles = ["CC(=O)Oc1ccccc1", "COC(=O)c1ccccc1", "CCOC(=O)CN", "CCCCNC(=O)C"]
     bonds = [bonds_of(one) for one in parse_smiles(smiles)]
@@ -1055,7 +1066,9 @@ def test_learned_weights_are_where_the_slope_is_zero():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, len(pieces.code), 40)
     code = pieces.code[rows] - pieces.molecule[rows].astype(np.uint64) * np.uint64(APART)
-    peaks = Peaks(pieces.molecule[rows], code, pieces.hydrogens[rows], np.full(40, 0.1), rows % 4)
+    peaks = FormulaPeaks(
+        pieces.molecule[rows], code, pieces.hydrogens[rows], np.full(40, 0.1), rows % 4
+    )
     weights = learned_weights(pieces, peaks)
 
     def value(w):

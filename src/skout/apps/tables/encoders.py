@@ -200,10 +200,9 @@ class HashedText(BaseEstimator):
     def transform(self, cells: Cells) -> np.ndarray:
         """Return the coordinates."""
         rows = self.weights_.transform(self._counts(cells)[:, self.used_])
-        coordinates: np.ndarray = (
-            np.asarray(rows @ self.vectors_.T, dtype=np.float64) - self.mean_
-        ) / self.scale_
-        return coordinates
+        return np.asarray(
+            (np.asarray(rows @ self.vectors_.T, dtype=np.float64) - self.mean_) / self.scale_
+        )
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns; `column` may say what the n-grams are."""
@@ -356,15 +355,13 @@ def _descriptors(cells: Cells) -> list[dict[str, float]]:
     """Return the descriptors of each molecule by name, NaN where there is none."""
     from rdkit.Chem.Descriptors import CalcMolDescriptors, descList
 
-    describe: Any = CalcMolDescriptors  # RDKit gives it no types
-
     rows: dict[str | None, dict[str, float]] = {}
     nothing = dict.fromkeys([name for name, _ in descList], np.nan)
     for cell, molecule in zip(
         cells, parse_smiles([c or "" for c in cells], on_error="none"), strict=True
     ):
         if cell not in rows:
-            values = nothing if molecule is None else describe(molecule, np.nan)
+            values = nothing if molecule is None else CalcMolDescriptors(molecule, np.nan)  # type: ignore[no-untyped-call]
             rows[cell] = {name: _finite(value) for name, value in values.items()}
     return [rows[cell] for cell in cells]
 

@@ -65,8 +65,7 @@ class Confidence(NamedTuple):
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
-    softmax: np.ndarray = np.exp(logits - logsumexp(logits))
-    return softmax
+    return np.asarray(np.exp(logits - logsumexp(logits)))
 
 
 def _logit(p: float) -> float:
@@ -118,8 +117,7 @@ class Cuts(NamedTuple):
     def of(self, p: np.ndarray) -> np.ndarray:
         """Return which candidates of these probabilities are in the set; the best always is."""
         most = self.surprise[np.searchsorted(self.edges, len(p))] + _ROUNDING
-        values: np.ndarray = (-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max())
-        return values
+        return np.asarray((-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max()))
 
     @classmethod
     def fitted(cls, sizes: np.ndarray, surprises: np.ndarray, coverage: float) -> Cuts:

@@ -13,7 +13,7 @@ from skout.dev import Spectra, row_slices
 from skout.molecules import parse_smiles
 
 from .annotation import Annotation, annotate, is_negative
-from .fragmentation import FragmentModel, Peaks, Pieces, peak_weights
+from .fragmentation import FormulaPeaks, FragmentModel, Pieces, peak_weights
 from .fragments import bonds_of
 from .search import Pairs, pair_scores
 from .ways import BothWays
@@ -53,8 +53,8 @@ class Ions(NamedTuple):
         return annotate(*self._peaks(i), formula, str(self.adducts[i]))
 
     def _peaks(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        own = slice(self.spectra.indptr[i], self.spectra.indptr[i + 1])
-        return self.spectra.mz[own], self.spectra.intensity[own]
+        peaks = slice(self.spectra.indptr[i], self.spectra.indptr[i + 1])
+        return self.spectra.mz[peaks], self.spectra.intensity[peaks]
 
 
 class CandidateModels(NamedTuple):
@@ -128,20 +128,22 @@ def fragment_columns(
     )
     # peaks get formulas once for each spectrum and formula; those of one formula follow each other
     keys, which = np.unique(number[place] * len(ions.spectra) + query, return_inverse=True)
-    found = [(key % len(ions.spectra), formulas[key // len(ions.spectra)]) for key in keys]
-    annotations = [ions.annotation(int(i), str(formula)) for i, formula in found]
+    spectrum_formulas = [
+        (key % len(ions.spectra), formulas[key // len(ions.spectra)]) for key in keys
+    ]
+    annotations = [ions.annotation(int(i), str(formula)) for i, formula in spectrum_formulas]
     weights, negative = [ions.weights(i) for i in range(len(ions.spectra))], ions.negative
     out, order = np.zeros((len(PEAKS), len(index))), np.argsort(place, kind="stable")
     ends = np.searchsorted(place[order], np.arange(len(distinct) + 1))
     for block in row_slices(len(distinct), _AT_ONCE):
-        molecules = [bonds_of(one) for one in parse_smiles(texts[block])]
+        molecules = [bonds_of(molecule) for molecule in parse_smiles(texts[block])]
         pieces = Pieces.of(molecules, model.classes)
         for sign in (False, True):
-            some = order[ends[block.start] : ends[block.stop]]
-            some = some[negative[query[some]] == sign]
-            peaks = Peaks.joined(
-                (place[i] - block.start, annotations[which[i]], weights[query[i]]) for i in some
+            entries = order[ends[block.start] : ends[block.stop]]
+            entries = entries[negative[query[entries]] == sign]
+            peaks = FormulaPeaks.joined(
+                (place[i] - block.start, annotations[which[i]], weights[query[i]]) for i in entries
             )
-            shares = np.bincount(peaks.spectrum, peaks.weight, minlength=len(some))
-            out[:, some] = shares, model.scores(pieces, peaks, sign, len(some))
+            shares = np.bincount(peaks.spectrum, peaks.weight, minlength=len(entries))
+            out[:, entries] = shares, model.scores(pieces, peaks, sign, len(entries))
     return out

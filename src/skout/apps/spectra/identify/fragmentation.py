@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -29,7 +29,7 @@ LOST, _GAINED = 4, 3
 SHIFTS = LOST + 1 + _GAINED
 # Sizes of fragments that are told apart, as parts of the molecule.
 _SIZES = 10
-# At the start a broken bond makes a fragment less probable by a factor e, a hydrogen by a tenth.
+# At the start log P is less by 1 for a broken bond, and by so much for a hydrogen that moves.
 _FIRST = 0.1
 # Probability of a peak that no fragment explains; penalty on weights; steps that learn them.
 FLOOR, ALPHA, _STEPS = 1e-3, 1e-4, 60
@@ -37,8 +37,8 @@ FLOOR, ALPHA, _STEPS = 1e-3, 1e-4, 60
 APART = 0x9E3779B97F4A7C15
 
 
-class Peaks(NamedTuple):
-    """Peaks of several spectra that have a formula."""
+class FormulaPeaks(NamedTuple):
+    """FormulaPeaks of several spectra that have a formula."""
 
     molecule: np.ndarray  # the number of the molecule that may explain it
     code: np.ndarray  # of the formula without hydrogens
@@ -47,21 +47,21 @@ class Peaks(NamedTuple):
     spectrum: np.ndarray  # the number of the spectrum
 
     @classmethod
-    def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> Peaks:
+    def joined(cls, parts: Iterable[tuple[int, Annotation | None, np.ndarray]]) -> FormulaPeaks:
         """Return the peaks of spectra: the molecule of each, its annotation, weights of peaks."""
-        found: list[Any] = [(i, *part) for i, part in enumerate(parts) if part[1] is not None]
-        counts = [len(annotation.code) for _, _, annotation, _ in found]
-        molecules, spectra = ([one[j] for one in found] for j in (1, 0))
-        code, hydrogens, weight = (
-            np.concatenate([np.empty(0, kind), *values])
-            for kind, values in (
-                (np.uint64, (one[2].code for one in found)),
-                (np.int64, (one[2].hydrogens for one in found)),
-                (np.float64, (one[3][one[2].peak] for one in found)),
-            )
+        known = [
+            (i, molecule, annotation, weight[annotation.peak])
+            for i, (molecule, annotation, weight) in enumerate(parts)
+            if annotation is not None
+        ]
+        counts = [len(weight) for *_, weight in known]
+        return cls(
+            np.repeat(np.array([molecule for _, molecule, _, _ in known], np.intp), counts),
+            np.concatenate([np.empty(0, np.uint64), *(marks.code for _, _, marks, _ in known)]),
+            np.concatenate([np.empty(0, np.int64), *(marks.hydrogens for _, _, marks, _ in known)]),
+            np.concatenate([np.empty(0), *(weight for *_, weight in known)]),
+            np.repeat(np.array([i for i, *_ in known], np.intp), counts),
         )
-        number, spectrum = (np.repeat(np.array(x, np.intp), counts) for x in (molecules, spectra))
-        return cls(number, code, hydrogens, weight, spectrum)
 
 
 def peak_weights(mz: np.ndarray, intensity: np.ndarray) -> np.ndarray:
@@ -92,7 +92,8 @@ class Pieces:
             if fragments is None or (most is not None and len(fragments.code) > most):
                 continue
             fragments = fragments.of(np.flatnonzero(fragments.cuts > 0))
-            seen_from = np.array([[number.get(kind, 0) for kind in pair] for pair in bonds.kinds])
+            kinds = [number.get(kind, 0) for kind in chain.from_iterable(bonds.kinds)]
+            seen_from = np.array(kinds, dtype=np.int64).reshape(-1, 2)
             member = members(fragments.masks, len(bonds.code))
             first, second = member[:, bonds.ends[:, 0]], member[:, bonds.ends[:, 1]]
             rows, bond = np.nonzero(first != second)
@@ -114,7 +115,7 @@ class Pieces:
         order = np.argsort(code, kind="stable")
         return cls(features[order], code[order], hydrogens[order], molecule[order], len(molecules))
 
-    def explaining(self, peaks: Peaks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def explaining(self, peaks: FormulaPeaks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return all pairs of a peak and a fragment of its molecule that explains it.
 
         Numbers of peaks, of fragments, and hydrogens that the fragment gained, plus `LOST`.
@@ -130,8 +131,8 @@ class Pieces:
     def odds(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return exp(u) of fragments and shifts, (f, shifts), and their sums Z by molecule, (m,).
 
-        Z is 1 where a molecule has no fragments.
-        `weights` are those of what describes fragments, (d, shifts + 1): by shift, and for all.
+        Z is 1 where a molecule has no fragments. `weights` are those of what describes fragments,
+        (d, shifts + 1): by shift, and for all of these.
         """
         odds = np.exp(self.features @ (weights[:, :-1] + weights[:, -1:]))
         total = np.bincount(self.molecule, odds.sum(axis=1), minlength=self.size)
@@ -144,7 +145,7 @@ class FragmentModel(NamedTuple):
     classes: tuple[str, ...]  # of bonds, seen from one end
     weights: np.ndarray  # (2, d, shifts + 1): of positive ions, and of negative ones
 
-    def scores(self, pieces: Pieces, peaks: Peaks, negative: bool, n: int) -> np.ndarray:
+    def scores(self, pieces: Pieces, peaks: FormulaPeaks, negative: bool, n: int) -> np.ndarray:
         """Return how well molecules explain n spectra: sum of w log(1 + P / floor) over peaks."""
         odds, total = pieces.odds(self.weights[int(negative)])
         peak, piece, shift = pieces.explaining(peaks)
@@ -161,7 +162,7 @@ def bond_classes(molecules: Iterable[Bonds]) -> tuple[str, ...]:
     return tuple(map(str, classes[counts >= _FEWEST]))
 
 
-def learned_weights(pieces: Pieces, peaks: Peaks) -> np.ndarray:
+def learned_weights(pieces: Pieces, peaks: FormulaPeaks) -> np.ndarray:
     """Return the weights by which fragments explain peaks best, (d, shifts + 1)."""
     # maximize the mean over spectra of sum_p w_p log(floor + P_p), minus alpha / 2 ||weights||^2
     peak, piece, shift = pieces.explaining(peaks)
@@ -188,5 +189,5 @@ def learned_weights(pieces: Pieces, peaks: Peaks) -> np.ndarray:
     start[:, :-1] -= _FIRST * np.abs(np.arange(SHIFTS) - LOST)
     start[: -len(CUTS) * _SIZES, -1] = -1.0
     steps = {"maxiter": _STEPS}
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=steps)
-    return np.asarray(found.x.reshape(shape))
+    result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=steps)
+    return np.asarray(result.x.reshape(shape))

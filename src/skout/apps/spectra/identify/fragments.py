@@ -41,7 +41,7 @@ class Fragments(NamedTuple):
     masks: np.ndarray  # (k, words) uint64, the atoms of each
     code: np.ndarray  # (k,) that of the formula without hydrogen, see `formula_code`
     hydrogens: np.ndarray  # (k,)
-    cost: np.ndarray  # (k,) of the broken bonds, kJ/mol where these are energies
+    cost: np.ndarray  # (k,) the energies of the broken bonds, kJ/mol
     cuts: np.ndarray  # (k,) which of `CUTS`
 
     def of(self, rows: np.ndarray) -> Fragments:
@@ -82,16 +82,14 @@ def bonds_of(molecule: Any) -> Bonds:
     return Bonds(ends.reshape(-1, 2), energy, tuple(kinds), codes, hydrogens)
 
 
-def fragments_of(bonds: Bonds, cost: np.ndarray | None = None) -> Fragments | None:
+def fragments_of(bonds: Bonds) -> Fragments | None:
     """Return the fragments of a molecule; None where it has more than 128 atoms.
 
-    `cost` is that of breaking each bond, default its energy. Where there are too many fragments,
-    those of cheap cuts are kept.
+    Where there are too many, those of cheap cuts are kept.
     """
-    n = len(bonds.code)
+    n, cost = len(bonds.code), bonds.energy
     if n > _MOST_ATOMS:
         return None
-    cost = bonds.energy if cost is None else np.asarray(cost, dtype=np.float64)
     compiled = _compiled()
     if compiled is not None:
         atoms = (bonds.code, bonds.hydrogens)

@@ -442,10 +442,10 @@ def _fair(held: HeldOut, pairs: Pairs, candidates: Candidates, prior: np.ndarray
     measured = np.isin(candidates.keys(distinct), candidates.measured.keys)[place]
     in_pool, unnamed = candidates.is_from_pool(pairs.indices), prior == 0.0
     telling = 2 * measured[unnamed & in_pool].sum() > (unnamed & in_pool).sum()
-    fair = in_pool & ~unnamed if telling else in_pool
+    fair: np.ndarray = in_pool & ~unnamed if telling else in_pool
     truths = np.maximum.reduceat(held.right & fair, held.indptr[:-1])
-    values: np.ndarray = fair & held.each(truths)
-    return values
+    fair &= held.each(truths)
+    return fair
 
 
 def _of_lists(held: HeldOut, weights: Weights, fair: np.ndarray) -> CandidateRanking:

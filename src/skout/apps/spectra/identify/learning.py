@@ -10,7 +10,7 @@ from skout.molecules import parse_smiles
 
 from .columns import CandidateModels
 from .design import Design, few_a_group
-from .fragmentation import FragmentModel, Peaks, Pieces, bond_classes, learned_weights
+from .fragmentation import FormulaPeaks, FragmentModel, Pieces, bond_classes, learned_weights
 from .fragments import bonds_of
 from .inputs import Library
 
@@ -37,23 +37,22 @@ def learned_fragments(library: Library, rows: np.ndarray, seed: int) -> Fragment
     """Return a model of the fragments of molecules, by some of the spectra of each."""
     rng = np.random.default_rng(seed)
     distinct = np.unique(library.molecule[rows])
-    bonds = dict(zip(distinct, map(bonds_of, parse_smiles([library.smiles[i] for i in distinct])),
-                     strict=True))  # fmt: skip
+    molecules = parse_smiles([library.smiles[i] for i in distinct])
+    bonds = dict(zip(distinct, map(bonds_of, molecules), strict=True))
     classes = bond_classes(bonds.values())
     negative, weights = library.ions.negative[rows], []
     for sign in (False, True):
-        own = rows[negative == sign]
-        molecules = rng.permutation(np.unique(library.molecule[own]))[:_MOLECULES]
-        own = own[np.isin(library.molecule[own], molecules)]
-        own = own[few_a_group(library.molecule[own], _SPECTRA, rng)]
-        molecules, place = np.unique(library.molecule[own], return_inverse=True)
-        pieces = Pieces.of([bonds[i] for i in molecules], classes, _FRAGMENTS)
-        # those of one formula follow each other
-        order = np.argsort(library.formulas[molecules][place].astype(str), kind="stable")
-        peaks = Peaks.joined(
-            (place[i], library.ions.annotation(own[i], str(library.formulas[molecules[place[i]]])),
-             library.ions.weights(own[i]))
-            for i in order
-        )  # fmt: skip
+        chosen = rows[negative == sign]
+        drawn = rng.permutation(np.unique(library.molecule[chosen]))[:_MOLECULES]
+        chosen = chosen[np.isin(library.molecule[chosen], drawn)]
+        chosen = chosen[few_a_group(library.molecule[chosen], _SPECTRA, rng)]
+        numbers, place = np.unique(library.molecule[chosen], return_inverse=True)
+        ions = library.ions.take(chosen)
+        pieces = Pieces.of([bonds[i] for i in numbers], classes, _FRAGMENTS)
+        formulas = library.formulas[numbers][place].astype(str)
+        peaks = FormulaPeaks.joined(
+            (place[i], ions.annotation(i, str(formulas[i])), ions.weights(i))
+            for i in np.argsort(formulas, kind="stable")  # parts of a formula are computed once
+        )
         weights.append(learned_weights(pieces, peaks))
     return FragmentModel(classes, np.stack(weights))

@@ -14,8 +14,8 @@ from skout.molecules import fingerprints
 
 def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the bits of each fingerprint that settings of `skout.molecules.fingerprints` make."""
-    one_each = ({**settings, "kind": kind} for kind in _kinds(settings))
-    return tuple(fingerprints(["C"], **one).n_bits for one in one_each)
+    settings_each = ({**settings, "kind": kind} for kind in _kinds(settings))
+    return tuple(fingerprints(["C"], **each).n_bits for each in settings_each)
 
 
 def _kinds(settings: Mapping[str, Any]) -> list[str]:
@@ -72,7 +72,7 @@ class SideBySide(Kernel):
             raise ValueError(f"widths must sum to {rows.shape[1]}. Got {self.widths}.")
         return rows
 
-    def _split(self, rows: PackedBits) -> list[PackedBits]:
+    def _split(self, rows: PackedBits) -> list[Any]:
         if len(self.widths) == 1:
             return [rows]
         ends = np.cumsum([0, *self.widths])

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from skout.dev import new_map, replacing
+from skout.dev import new_map, ranges, replacing
 from skout.molecules import fingerprints
 
-from .segments import sealed, spans
+from .segments import sealed
 from .standard import entries
 
 #: Invalid SMILES that are shown.
@@ -180,8 +180,8 @@ def _write_texts(
     for here, part_lengths, text in _placed(paths, arrays, len(lengths), rows):
         wanted = here >= 0
         begins = np.cumsum(part_lengths) - part_lengths
-        source = spans(begins[wanted], part_lengths[wanted])
-        out[spans(starts[here[wanted]], part_lengths[wanted])] = text[source]
+        source = ranges(begins[wanted], part_lengths[wanted])
+        out[ranges(starts[here[wanted]], part_lengths[wanted])] = text[source]
     out.flush()
 
 

@@ -50,14 +50,6 @@ def segment_name(number: int) -> str:
     return f"segment-{number:04d}"
 
 
-def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return start, start + 1, ..., start + length - 1 for each start, concatenated."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    values: np.ndarray = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
-    return values
-
-
 class Texts:
     """Texts in one array of bytes, UTF-8: text i is text[starts[i]:starts[i + 1]]."""
 
@@ -212,8 +204,7 @@ class Segment:
     def keys(self, rows: np.ndarray) -> np.ndarray:
         """Return skeletons of InChIKeys, an array of str."""
         try:
-            values: np.ndarray = self.all_keys[rows].astype("U14").astype(object)
-            return values
+            return np.asarray(self.all_keys[rows].astype("U14"), dtype=object)
         except UnicodeDecodeError as error:
             raise self._damaged("key.npy has keys that are no text") from error
 

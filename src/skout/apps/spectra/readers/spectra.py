@@ -361,12 +361,11 @@ def write_mgf(path: Any, table: SpectraTable) -> Path:
     ...     read_mgf(path)["precursor_mz"]
     array([195.0877])
     """
-    path = as_path(path)
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+    place: Path = as_path(path)
+    with replacing(place) as temporary, open(temporary, "w", encoding="utf-8") as stream:
         for i in range(len(table)):
             stream.write(_as_mgf(table, i))
-    mgf: Path = path
-    return mgf
+    return place
 
 
 _MGF_NAMES = {

@@ -351,8 +351,7 @@ class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the predictions and the mean."""
-        predicted: np.ndarray = np.asarray(self.regressor_.predict(X)) + self.mean_
-        return predicted
+        return np.asarray(np.asarray(self.regressor_.predict(X)) + self.mean_)
 
 
 class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -394,8 +393,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the predictions of the ridge, shape (n, p)."""
-        predicted: np.ndarray = self.ridge_.predict(X)
-        return predicted
+        return np.asarray(self.ridge_.predict(X))
 
     def learned_kernel(
         self, X: Inputs, y: Any, sample_weight: np.ndarray | None, clock: Clock | None = None
