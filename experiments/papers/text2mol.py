@@ -60,9 +60,9 @@ NEGATIVES = 16384
 RATES = {"all-MiniLM-L6-v2": 3.0}  # a small encoder learns faster
 STAGES = {  # epochs, rows of a batch, learning rates of the encoder and of what is new
     "pretrain": (2, 512, 1e-4, 1e-3),
-    "dsokr": (8, 512, 5e-5, 5e-4),
-    "end-to-end": (3, 512, 2e-5, 5e-4),
-    "contrastive": (6, 512, 5e-5, 5e-4),
+    "dsokr": (14, 512, 5e-5, 5e-4),
+    "end-to-end": (4, 512, 5e-5, 5e-4),
+    "contrastive": (8, 512, 5e-5, 5e-4),
 }
 CURVES = {"dsokr": "DSOKR", "end-to-end": "then end to end", "contrastive": "contrastive",
           "regression": "regression"}  # fmt: skip
@@ -178,10 +178,16 @@ def end_to_end(first: Any, training: Any) -> Any:
 
 
 def features(model: Any, *parts: np.ndarray) -> list[np.ndarray]:
-    """Return what a trained map makes of vectors, about the mean of the last, of norm one."""
+    """Return what a trained map makes of vectors, about the mean of the last, of norm one.
+
+    What all outputs have in common is most of it, and tells nothing apart. Principal directions are
+    divided by a power of their variances, as those of Mol2vec are.
+    """
     mapped = [model.output_basis_.transform(rows) for rows in parts]
     centre = mapped[-1].mean(axis=0)
-    return [unit(rows - centre).astype(np.float32) for rows in mapped]
+    values, U = np.linalg.eigh(np.cov((mapped[-1] - centre).T))
+    scale = np.maximum(values, 1e-6 * values[-1]) ** -WHITE
+    return [unit((rows - centre) @ (U * scale)).astype(np.float32) for rows in mapped]
 
 
 def draw_of(task: Task, name: str, out: Path) -> None:
@@ -192,7 +198,7 @@ def draw_of(task: Task, name: str, out: Path) -> None:
     seed, share, is_read = int(number), float(portion), kind == "read"
     raw, raw_pool = vectors, pool = task.problem.vectors, task.problem.pool
     module, ending = task.module(), "" if is_read else "-unread"
-    some, others = task.captions(share), task.named(slice(task.n_names))
+    some, others = task.captions(share, n_forms=3), task.named(slice(task.n_names))
     texts, at = [*some[0], *others[0]], np.concatenate([some[1], others[1]])
     own = task.problem.molecule[at]
 

@@ -29,7 +29,7 @@ trial) # does all of it learn? a few epochs
     $text2mol pretrain $options --epochs 1 --runs read:0:1 2>&1 | log read
     ;;
 final)
-    $text2mol networks $options --runs unread:{0,1,2}:1 unread:{0,1,2}:0.25 unread:{0,1,2}:0.5 \
+    $text2mol networks $options --runs unread:0:1 unread:0:0.25 unread:0:0.5 unread:{1,2}:1 unread:{1,2}:0.25 \
         2>&1 | log unread &
     jobs=$!
     $text2mol pretrain $options --epochs 4 --runs read:0:1 read:0:0.25 read:0:0.5 2>&1 | log read0 &

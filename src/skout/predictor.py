@@ -49,6 +49,7 @@ from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool
 from .decoding.base import (
+    Decoder,
     DecoderLike,
     FittedOutputs,
     able,
@@ -400,7 +401,7 @@ class StructuredPredictor(ObjectPredictor):
     def _scorer(
         self,
         fitted: FittedOutputs,
-        decoder: DecoderLike,
+        decoder: Estimator,
         splits: Splits,
         held: list[Ints],
         candidates: Candidates,
@@ -456,7 +457,8 @@ class StructuredPredictor(ObjectPredictor):
 
     def predict(self, X: Objects, candidates: Candidates = None) -> Objects:
         F = self.predict_coordinates(X)
-        return decode(self.decoder_, F, candidates)
+        objects: Objects = decode(self.decoder_, F, candidates)
+        return objects
 
     def rank(self, X: Objects, candidates: Candidates = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
@@ -495,7 +497,7 @@ def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:
     params = {name: value for name, value in params.items() if value is not None}
     if not params or not isinstance(spec, str | None):
         return spec
-    decoder = as_decoder(spec)
+    decoder: Decoder = as_decoder(spec)
     return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
 
 

@@ -602,7 +602,7 @@ def test_a_single_output():
         ({"validation": -0.1}, ValueError, "validation"),
         ({"patience": 3}, ValueError, "patience needs rows that are held out"),
         ({"device": "abacus"}, ValueError, "device must be"),
-        ({"training": Training(0)}, ValueError, "max_epochs"),
+        ({"training": Training(-1)}, ValueError, "max_epochs"),
         ({"training": Training(lr=-1.0)}, ValueError, "lr"),
         ({"training": Training(schedule="sine")}, ValueError, "schedule"),
         ({"training": Training(optimizer="adagrad")}, ValueError, "optimizer"),

@@ -353,6 +353,35 @@ def test_an_encoder_goes_on_from_another(bert):
     assert_array_equal(after.tokenize(TEXTS)[0], before.tokenize(TEXTS)[0])
 
 
+def test_pairs_teach_an_encoder_that_dsokr_goes_on_with(folders):
+    """The chain of deep.md, in small: reading, mapped outputs, DSOKR, both sides, hubs."""
+    from skout import EndToEnd, correct_hubness, dsokr
+    from skout.deep import Training
+    from skout.sketches import SubSample
+
+    def settings(epochs):
+        return Training(epochs, 32, 2e-3, head_lr=1e-2, precision="bfloat16")
+
+    rng = np.random.default_rng(0)
+    words = np.array(WORDS)[rng.permuted(np.tile(np.arange(len(WORDS)), (120, 1)), axis=1)[:, :3]]
+    texts = [" ".join(row) for row in words]
+    table = dict(zip(WORDS, rng.standard_normal((len(WORDS), 6)), strict=True))
+    Y = np.array([sum(table[word] for word in row) for row in words])
+    base = functools.partial(TextEncoder, model=folders / "bert", max_length=32)
+    options = {"output_sketch": SubSample(40), "random_state": 0}
+    first = dsokr(base, "cosine", training=settings(0), **options)
+    reader = EndToEnd(first, hidden=8, negatives=64, training=settings(15)).fit(texts, Y)
+    losses = [row["train_loss"] for row in reader.regressor_.history_]
+    assert losses[-1] < 0.7 * losses[0]
+    Z = reader.output_basis_.transform(Y)
+    read = functools.partial(TextEncoder, model=reader.regressor_.module_, max_length=32)
+    model = dsokr(read, "cosine", training=settings(15), **options)
+    both = EndToEnd(model, hidden=8, negatives=64, training=settings(5)).fit(texts, Z - Z.mean(0))
+    pool = correct_hubness(both, texts, Z - Z.mean(0), cv="prefit", random_state=0)
+    ranks = both.truth_ranks(texts, Z - Z.mean(0), pool)
+    assert np.mean(1.0 / ranks) > 0.3  # of about 30 sets of words; by chance it is 0.13
+
+
 def test_what_is_new_beside_an_encoder_has_a_rate_of_its_own(bert):
     from skout.deep import NeuralRegressor, Training
 

@@ -44,10 +44,9 @@ def command_here(command, *, cwd, **_):
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        warnings.catch_warnings(),
+        warnings.catch_warnings(action="default"),  # they are lines of the command, not faults
         pytest.raises(SystemExit) as ended,
     ):
-        warnings.simplefilter("default")  # they are lines of the command, not faults
         main([str(word) for word in command[3:]])
     assert not ended.value.code, err.getvalue()
     return subprocess.CompletedProcess(command, 0, out.getvalue(), err.getvalue())

@@ -1,4 +1,4 @@
-"""The span of a sketch: its coordinates z(x) = C W k(landmarks, x), and the sums that fits need.
+"""The span of a sketch: coordinates z(x) = C W k(landmarks, x) (2.73), and the sums fits need.
 
 `span_of` draws the landmarks, `Engine` computes with encoded rows, and `KernelBasis` is the
 estimator over it, for inputs and outputs alike.
@@ -566,7 +566,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
                 raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
-    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:  # type: ignore[override]
+    def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
 
         Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
@@ -667,7 +667,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.engine_.coordinates(rows, out)
 
     def __getstate__(self) -> Any:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Matrix) -> np.ndarray:

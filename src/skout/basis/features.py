@@ -77,7 +77,7 @@ _LANDMARK_CHUNK = 4096
 
 
 class LandmarkFeatures:
-    """phi(x) = W k(landmarks, x), a block of rows at a time; n x m' is never held.
+    """phi(x) = W k(landmarks, x), a block of rows at a time (3.16); n x m' is never held.
 
     For a linear kernel phi(x) = k(W landmarks, x): the rows that W mixes are mixed once, not their
     kernel values for each x. Landmarks in tensors on a device make features of rows there.

@@ -204,7 +204,8 @@ class LossDecoder(CandidateDecoder):
 
     def _losses(self) -> Callable[[Any], np.ndarray]:
         """Return the function from candidates to D(c, y) of all known outputs, shape (b, m)."""
-        known, loss = self._known, self.loss
+        known: Any = self._known
+        loss = self.loss
         if isinstance(loss, str):
             known = _as_csr(known)
             return lambda candidates: f_beta_losses(candidates, known, self.beta)

@@ -19,26 +19,23 @@ from sklearn.utils.validation import check_array
 from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
-from .._numerics.typing import Array, Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Array, Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, limits, source
 from ..rows.encode import numbers_in
-from ..sketches import as_sketch, sketch_size
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
-#: A decoder, the name of one, or None: the best candidate.
-DecoderLike: TypeAlias = "Decoder | str | None"
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
 # process.
 _MOST_OUTPUTS = 100_000
 
 
-def as_decoder(spec: DecoderLike | Estimator) -> Any:
+def as_decoder(spec: DecoderLike) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
 
     Examples
@@ -135,6 +132,10 @@ class Decoder(ABC, PartsByName):
             )
 
 
+#: A decoder, the name of one, or None: the best candidate.
+DecoderLike: TypeAlias = Decoder | str | None
+
+
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
     """Return a decoder, or raise in the name of `by` where it has not all of these methods.
 
@@ -158,7 +159,7 @@ def plain_outputs(Y: Objects | None, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if isinstance(Y, np.ndarray):
         return Y
-    Y = column_of(numpy_of(Y))
+    Y = column_of(numpy_of(Y))  # type: ignore[arg-type]
     if not hasattr(Y, "to_numpy"):
         return Y
     if not hasattr(Y, "columns"):
@@ -298,7 +299,9 @@ def fit_outputs(
         targets = basis.indicators(rows, sparsely=sparsely)
     elif not lazy:
         targets = np.asarray(basis.training_coordinates(rows))
-    elif not is_here or _is_large(basis, len(rows)):
+    elif not is_here or (  # without a sketch, the basis itself holds as many numbers
+        basis.sketch is not None and 8 * len(rows) * basis.rank_ > limits().coordinates_bytes
+    ):
         empty = np.empty((0, basis.rank_), dtype=rows.precision)
         targets = rows.then(basis.engine_.projection, empty)
     else:
@@ -317,15 +320,6 @@ def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
     return fresh
 
 
-def _is_large(basis: KernelBasis, n: int) -> bool:
-    """Whether the coordinates of n outputs would take more memory than `memory_limits` allows."""
-    sketch = as_sketch(basis.sketch)
-    if sketch is None:  # which holds as many numbers by itself
-        return False
-    size = getattr(sketch, "size", None) or sketch_size(None, n)
-    return 8 * n * min(n, size) > limits().coordinates_bytes
-
-
 # Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------
 
 
@@ -335,7 +329,8 @@ class Distinct(Reduction[Any]):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def __call__(self, rows: Matrix, numbers: np.ndarray) -> dict[Any, int]:
+    def __call__(self, rows: KernelRows, *beside: np.ndarray) -> dict[Any, int]:
+        (numbers,) = beside
         return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
 
     def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
@@ -354,7 +349,7 @@ class Distinct(Reduction[Any]):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def keys_of(rows: Matrix, numbers: np.ndarray) -> Sequence[Hashable]:
+def keys_of(rows: KernelRows, numbers: np.ndarray) -> Sequence[Hashable]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:

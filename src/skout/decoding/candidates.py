@@ -223,7 +223,8 @@ class CandidateDecoder(Decoder):
 
     def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs as a pool, or raise if they were not kept."""
-        self.find_pool()
+        if self._outputs is not None:
+            self.find_pool()
         embedding: Any = getattr(self, "embedding_", ())
         if self._training is None and len(embedding):
             each = np.arange(len(embedding))
@@ -259,7 +260,8 @@ class CandidateDecoder(Decoder):
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
-        objects: Any = column_of(candidates)
+        objects: Any = candidates
+        objects = column_of(objects)
         if are_lists(objects, self.basis_.landmarks_):
             objects = CandidateSets.from_lists(objects)
         if isinstance(objects, CandidateSets):
@@ -343,7 +345,8 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
             return taken(pool.pool, chosen)
-        check_found(indices[:, 0])
+        if pool.index is not None:
+            check_found(indices[:, 0])
         return taken(pool.pool, indices[:, 0])
 
     def truth_ranks(

@@ -204,8 +204,8 @@ class _Program:
                 break
             # where nothing was taken, something must be
             row = sparse.csc_array([[1.0] * len(self.edge) + [0.0] * 2 * len(self.nodes)])
-            some = LinearConstraint(row, 1.0, np.inf)
-            constraints += [self._connection(piece) for piece in pieces] or [some]
+            at_least_one = LinearConstraint(row, 1.0, np.inf)
+            constraints += [self._connection(piece) for piece in pieces] or [at_least_one]
         # the best piece stands for all
         pieces.sort(key=lambda piece: self.cost[piece].sum())
         return next((path for path in map(self._path, pieces) if path is not None), None)

@@ -21,7 +21,6 @@ from .._numerics.typing import (
     Index,
     Ints,
     KernelRows,
-    Matrix,
     Objects,
     State,
 )
@@ -235,7 +234,7 @@ def _more(queries: np.ndarray) -> str:
 # Forms of candidates: objects or rows of numbers, one pool or a list for each query --------------
 
 
-def are_lists(candidates: Candidates, known: Matrix) -> bool:
+def are_lists(candidates: Candidates, known: KernelRows) -> bool:
     """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
     if not isinstance(candidates, list | tuple):
         candidates = _column_of_lists(candidates, known)
@@ -247,7 +246,7 @@ def are_lists(candidates: Candidates, known: Matrix) -> bool:
     return max(_list_depth(item) for item in candidates) >= depth
 
 
-def _column_of_lists(candidates: Any, known: Matrix) -> list[Any]:
+def _column_of_lists(candidates: Any, known: KernelRows) -> list[Any]:
     """Return a column whose cells are lists as a list of them; an empty one for anything else."""
     is_column = len(getattr(candidates, "shape", ())) == 1 and not isinstance(candidates, Rows)
     if not is_column or known.ndim == 2 or len(candidates) == 0:
@@ -272,7 +271,7 @@ def _is_vector(item: Objects) -> bool:
     return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
 
 
-def _list_depth(item: object) -> int:
+def _list_depth(item: Any) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
     if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
         return 2 if column_of(item) is item else 1
@@ -322,7 +321,7 @@ def _names(types: set[type] | None) -> str:
     return "objects of type " + ", ".join(sorted(kind.__name__ for kind in types))
 
 
-def comparable(A: Matrix, B: Matrix) -> tuple[Any, Any]:
+def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
     if A.ndim == 1 or (type(A) is type(B) and isinstance(A, Rows)):
         return A, B

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -87,7 +87,8 @@ class RankingDecoder(Decoder):
         self.kernel_ = kernel
         self.n_items_ = basis.landmarks_.shape[1]
         self._best_rank = _best_rank(Y)
-        self.directions_ = basis.combine(kernel.features(basis.landmarks_))
+        landmarks: Any = basis.landmarks_  # rankings, as the kernel takes them
+        self.directions_ = basis.combine(kernel.features(landmarks))
         return self
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:

@@ -218,7 +218,9 @@ def floor_of(queries: Floats, best: Floats, gap: float) -> Floats:
 # On a GPU -----------------------------------------------------------------------------------------
 
 
-def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: TorchDevice) -> Found:
+def device_top_k(
+    queries: np.ndarray, embedding: np.ndarray, k: int, device: TorchDevice | str
+) -> Found:
     """Return the k largest inner products of each query, ties to the lower index, on a device.
 
     Scores are float64, as on the host; the embedding streams through the device.

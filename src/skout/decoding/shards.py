@@ -20,7 +20,7 @@ from .._numerics.typing import Array, Candidates, DType, Estimator, Objects, Row
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
-from ..rows.tasks import Delayed, alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
+from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
 from .search import Found
@@ -89,7 +89,8 @@ def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
     """
     if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
         _refuse_sets(isinstance(candidates, CandidateSets))
-        here = None if candidates is None else source(candidates).load()
+        given: Any = candidates
+        here = None if given is None else source(given).load()
         return broadcast(decoder), broadcast(here), None
     light = broadcast(decoder.without_pool())
     if isinstance(candidates, EmbeddedPool):
@@ -106,9 +107,10 @@ def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
         candidates = decoder.embed(None).objects
     sets = isinstance(candidates, CandidateSets)
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
-    candidates = source(candidates).load()  # files need not be where the workers are
-    decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
-    return light, task(_embed, broadcast(candidates), light), candidates
+    objects: Any = candidates
+    objects = source(objects).load()  # files need not be where the workers are
+    decoder.embed(take(objects, slice(0, 1)))  # what is wrong with them is found now
+    return light, task(_embed, broadcast(objects), light), objects
 
 
 def _refuse_sets(are_sets: bool) -> None:
@@ -120,7 +122,7 @@ def _refuse_sets(are_sets: bool) -> None:
 
 
 def _lazily(
-    function: Callable[..., Array], F: Any, tail: tuple[int, ...], dtype: DType, *args: Delayed
+    function: Callable[..., Array], F: Any, tail: tuple[int, ...], dtype: DType, *args: object
 ) -> Any:
     """Return function(block, *args) of each block of a dask array, as a lazy dask array."""
     tasks = [task(function, block, *args) for block in F.to_delayed().ravel()]

@@ -111,9 +111,10 @@ class StringDecoder(Decoder):
         self._kind = bytes if isinstance(strings[0], bytes) else str
         self._container = Y.dtype.kind if isinstance(Y, np.ndarray) else None
         self.ngrams_ = [string_of(row, self._kind) for row in codes]
-        landmarks = _columns(basis.landmarks_, features)
+        bags: Any = basis.landmarks_  # Bags, as both kernels encode strings
+        landmarks = _columns(bags, features)
         if isinstance(basis.kernel_, Normalized):
-            norms = np.sqrt(kernel.diag(basis.landmarks_))
+            norms = np.sqrt(kernel.diag(bags))
             landmarks = sparse.diags_array(1.0 / np.where(norms > 0, norms, 1.0)) @ landmarks
         self.directions_ = basis.combine(landmarks.tocsr())
         number = {ngram: j for j, ngram in enumerate(self.ngrams_)}

@@ -57,7 +57,8 @@ def as_source(X: Objects, module: nn.Module, device: torch.device) -> BatchSourc
 
 def call(module: nn.Module, batch: Batch) -> Tensor:
     """Return what a module makes of a batch; dicts are keyword arguments."""
-    return module(**batch) if isinstance(batch, dict) else module(batch)
+    out: Tensor = module(**batch) if isinstance(batch, dict) else module(batch)
+    return out
 
 
 def _are_strings(X: Objects) -> bool:
@@ -73,7 +74,7 @@ class _Array(BatchSource):
 
     def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if sparse.issparse(X):
-            self._rows: Any = X.tocsr()  # type: ignore[union-attr]
+            self._rows: Any = X.tocsr()
         else:
             is_tensor = isinstance(X, Tensor)
             self._rows = _floats(X, module) if is_tensor else _tensor(X, _takes_integers(module))  # type: ignore[arg-type]
@@ -88,9 +89,9 @@ class _Array(BatchSource):
         if sparse.issparse(self._rows):
             rows = self._rows[index.numpy()].toarray().astype(np.float32, copy=False)
             return torch.from_numpy(rows).to(self._device)
-        if self._rows.device == on_device.device:
-            return self._rows[on_device]
-        return self._rows[index.to(self._rows.device)].to(self._device)
+        there = on_device if self._rows.device == on_device.device else index.to(self._rows.device)
+        out: Tensor = self._rows[there].to(self._device)
+        return out
 
 
 def _takes_integers(module: nn.Module) -> bool:

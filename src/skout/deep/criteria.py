@@ -80,7 +80,8 @@ class KernelLoss(BatchLoss):
         squared = squared if residual is None else squared + residual
         distance: Any = squared.clamp_min(_TINY).sqrt()  # a loss is typed as one of arrays
         values: Any = self.loss._h(distance)
-        return values
+        out: Tensor = values
+        return out
 
 
 def _check_tensors(loss: RadialLoss) -> None:
@@ -125,7 +126,8 @@ class ListwiseLoss(BatchLoss):
 
     def outputs(self, coordinates: Tensor) -> Tensor:
         """Return g of the coordinates of outputs."""
-        return coordinates + self.leave(self.enter(coordinates).relu())
+        out: Tensor = coordinates + self.leave(self.enter(coordinates).relu())
+        return out
 
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
         outputs, norms = target, _norms(target, residual)

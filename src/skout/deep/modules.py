@@ -191,7 +191,8 @@ class MLP(Described):
                 "MLP takes a batch of vectors, shape (b, d). "
                 f"Got shape {tuple(x.shape)} instead; flatten other arrays first."
             )
-        return self.layers(x)
+        out: Tensor = self.layers(x)
+        return out
 
 
 class CharTransformer(Described):
@@ -316,7 +317,8 @@ class CharTransformer(Described):
         x = self.dropout(self.embedding(input_ids) + self.positions[:length])
         for layer in self.layers:
             x = layer(x, src_key_padding_mask=~mask)
-        return self.head(pool(self.norm(x), mask, self.pooling))
+        out: Tensor = self.head(pool(self.norm(x), mask, self.pooling))
+        return out
 
 
 # Parts that the encoders share --------------------------------------------------------------------

@@ -502,7 +502,8 @@ class _Together(nn.Module):
         self.network, self.loss = network, loss
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
-        return self.network(*args, **kwargs)
+        out: Tensor = self.network(*args, **kwargs)
+        return out
 
 
 def train_together(

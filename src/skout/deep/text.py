@@ -153,7 +153,8 @@ class TextEncoder(Described):
         """Return the outputs of a batch, as `CharTransformer.forward` does."""
         encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask.long())
         pooled = pool(encoded.last_hidden_state, attention_mask.bool(), self.pooling)
-        return self.head(self.dropout(pooled))
+        out: Tensor = self.head(self.dropout(pooled))
+        return out
 
 
 def _pretrained(model: ModelLike) -> tuple[Encoder, Tokenizer]:

@@ -168,7 +168,7 @@ def predictions(
     module.eval()
     parts = []
     with _autocast(device, training):
-        for index in torch.arange(len(source)).split(_PREDICTED * int(training.batch_size)):
+        for index in torch.split(torch.arange(len(source)), _PREDICTED * int(training.batch_size)):
             inputs = source.batch(index, index.to(device))
             parts.append(call(module, inputs).float().cpu())
     return torch.cat(parts)
@@ -180,9 +180,11 @@ def _shuffled(
     """Return the batches of an epoch: rows at random, but with others of about their length."""
     order = torch.randperm(n, generator=generator)
     if lengths is None or n <= size:
-        return list(order.split(size))
-    chunks = [rows[lengths[rows].argsort(stable=True)] for rows in order.split(_SORTED * size)]
-    batches = [batch for chunk in chunks for batch in chunk.split(size)]
+        return list(torch.split(order, size))
+    chunks = [
+        rows[lengths[rows].argsort(stable=True)] for rows in torch.split(order, _SORTED * size)
+    ]
+    batches = [batch for chunk in chunks for batch in torch.split(chunk, size)]
     return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
 
@@ -245,7 +247,7 @@ class Trainer:
         generator = torch.Generator().manual_seed(self.seed + 7919 * self.epoch)
         batches = _shuffled(len(data), size, data.source.lengths, generator)
         order = torch.cat(batches).to(self.device)
-        parts = zip(batches, order.split([len(batch) for batch in batches]), strict=True)
+        parts = zip(batches, torch.split(order, [len(batch) for batch in batches]), strict=True)
         total = torch.zeros((), device=self.device)
         self.module.train()
         with self._random():
@@ -269,10 +271,11 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         with _autocast(self.device, self.training):
             prediction = call(self.runner, inputs)
-        loss = self.criterion(prediction, targets, residual, weights)
+        loss: Tensor = self.criterion(prediction, targets, residual, weights)
         if share is not None:
             loss = share * loss
-        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a GPU
+        scaled: Any = self.scaler.scale(loss)  # which scales nothing but for float16 on a GPU
+        scaled.backward()
         self.scaler.unscale_(self.optimizer)
         if self.training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
@@ -387,7 +390,7 @@ class Trainer:
 def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Return what a checkpoint has, if it is one."""
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        state: Any = torch.load(path, map_location=device, weights_only=True)
         missing = _STATE - state.keys() if isinstance(state, dict) else _STATE
         why = f"it has no {', '.join(sorted(missing))}" if missing else None
     except Exception as error:  # PyTorch has many for files that are not its own, with bad advice
@@ -397,4 +400,4 @@ def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
             f"checkpoint {str(path)!r} is not a checkpoint that can be read ({why}). "
             "Give another path, or delete the file to begin anew."
         )
-    return state
+    return dict(state)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
 from .._numerics.objects import Rows
-from .._numerics.typing import Candidates, Estimator, Matrix, Objects
+from .._numerics.typing import Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -233,9 +233,8 @@ class _FirstSeen(Reduction[Any]):
     """For each distinct row, as they appear, the first of its numbers in each split; else a large
     one."""
 
-    def __call__(
-        self, rows: Matrix, numbers: np.ndarray, seen: np.ndarray
-    ) -> dict[Any, np.ndarray]:
+    def __call__(self, rows: KernelRows, *beside: np.ndarray) -> dict[Any, np.ndarray]:
+        numbers, seen = beside
         places = np.where(seen, numbers[:, None], np.iinfo(np.int64).max)
         earliest: dict[Any, np.ndarray] = {}
         for key, place in zip(keys_of(rows, numbers), places, strict=True):

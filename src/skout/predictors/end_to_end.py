@@ -138,7 +138,8 @@ class EndToEnd(StructuredPredictor):
 
         model = self._checked()
         model.fit(X, Y, groups=groups, candidates=candidates, **fit_params)
-        inputs, outputs = check_pair(X, plain_outputs(Y))
+        rows: Any = X
+        inputs, outputs = check_pair(rows, plain_outputs(Y))
         objects, basis = outputs.load(), model.output_basis_
         regressor, weights = train_together(
             model.regressor_,

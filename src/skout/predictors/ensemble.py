@@ -182,15 +182,15 @@ class Ensemble(RankingPredictor):
             for name, path in params.items()
             if name.endswith("__checkpoint") and path is not None
         }
-        X = reread(X)
-        parts = self._parts(X, Y, rng) if self.split else [None] * self.n_members
+        inputs: Any = reread(X)
+        parts = self._parts(inputs, Y, rng) if self.split else [None] * self.n_members
         models = []
         for t, part in enumerate(parts):
             changed: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
             changed |= {name: f"{path}.{t}" for name, path in paths.items()}
-            rows, objects, more = X, Y, fit_params
-            if part is not None:
-                rows, objects = take(X, part), take(Y, part)
+            rows, objects, more = inputs, Y, fit_params
+            if part is not None and Y is not None:
+                rows, objects = take(inputs, part), take(Y, part)
                 more = params_of_rows(fit_params, part, n_rows(Y))
             models.append(clone(self.predictor).set_params(**changed).fit(rows, objects, **more))
         return self._ready(models, weights)

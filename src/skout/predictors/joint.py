@@ -10,6 +10,7 @@ so that a decoder of one basis searches both at once.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -193,12 +194,12 @@ class JointRegressor(PartsByName):
 
     def predict(self, X: Objects) -> Any:
         """Return the predictions, shape (n, p); for dask collections a dask array."""
-        parts = []
+        parts: list[Any] = []
         if np.isfinite(self.weight):
             parts.append(predicted(self.regressor, X))
         if self.weight > 0.0:
             Z = self.inputs.transform(plain_outputs(X, "X"))
-            parts.append(by_blocks(scaled, Z, self.weight, self.cosine))
+            parts.append(by_blocks(partial(scaled, weight=self.weight, cosine=self.cosine), Z))
         return parts[0] if len(parts) == 1 else by_blocks(_beside, *parts)
 
 

@@ -88,7 +88,8 @@ def check_columns(columns: Matrix, candidates: Candidates, n: int) -> np.ndarray
         s = len(candidates.indices)
         fits, wanted = values.ndim in (1, 2) and len(values) == s, f"({s},) or ({s}, d)"
     else:
-        c = n_rows(candidates)
+        pool: Any = candidates
+        c = n_rows(pool)
         fits = (values.ndim in (1, 2) and len(values) == c) or (
             values.ndim == 3 and values.shape[:2] == (n, c)
         )

@@ -459,9 +459,7 @@ class PenalizedRegressor(RegressorMixin):
             return []
         return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
-    def score(  # type: ignore[override]
-        self, X: Objects, y: Objects, sample_weight: Weights = None
-    ) -> float:
+    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
 
         Parameters

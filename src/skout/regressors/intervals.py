@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows, numpy_of
-from .._numerics.typing import Floats, Objects
+from .._numerics.typing import Estimator, Floats, Objects
 from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
@@ -47,7 +47,13 @@ class Calibration:
 
 
 def calibrated(
-    model: Any, X: Objects, y: Objects, is_vector: bool, *, cv: CV = None, scaled: bool = False
+    model: Estimator,
+    X: Objects,
+    y: Objects,
+    is_vector: bool,
+    *,
+    cv: CV = None,
+    scaled: bool = False,
 ) -> Calibration:
     """Return the errors of a model on rows that it, or those of the folds, have not seen.
 
@@ -85,7 +91,7 @@ def calibrated(
 
 
 def interval(
-    model: Any, calibration: Calibration | None, X: Objects, coverage: float, joint: bool
+    model: Estimator, calibration: Calibration | None, X: Objects, coverage: float, joint: bool
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals that hold the targets of X, each of shape (n, d)."""
     if calibration is None:
@@ -102,7 +108,7 @@ def interval(
     return F - radius * scale, F + radius * scale
 
 
-def _predicted(model: Any, X: Objects, scaled: bool) -> tuple[Floats, Any]:
+def _predicted(model: Estimator, X: Objects, scaled: bool) -> tuple[Floats, Any]:
     """Return predictions of shape (n, d), and the standard deviation of y where it is wanted."""
     if not scaled:
         F = np.asarray(numpy_of(model.predict(X)))
@@ -112,7 +118,7 @@ def _predicted(model: Any, X: Objects, scaled: bool) -> tuple[Floats, Any]:
     return F, np.sqrt(std**2 + model.noise_variance_)
 
 
-def _errors(model: Any, X: Objects, T: Floats, scaled: bool) -> Floats:
+def _errors(model: Estimator, X: Objects, T: Floats, scaled: bool) -> Floats:
     F, scale = _predicted(model, X, scaled)
     errors: Floats = np.abs(T - F) / scale
     return errors

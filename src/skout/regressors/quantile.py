@@ -246,9 +246,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self._at(X, ends, sort=True)
         return F[:, 0], F[:, 1]
 
-    def score(  # type: ignore[override]
-        self, X: Objects, y: Objects, sample_weight: Weights = None
-    ) -> float:
+    def score(self, X: Objects, y: Objects, sample_weight: Weights = None) -> float:
         """Return 1 - loss / loss of the best constants: 1 is perfect, 0 as good as constants.
 
         Parameters

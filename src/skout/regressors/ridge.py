@@ -713,7 +713,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return half, H
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state: dict[str, Any] = super().__getstate__()
         return {name: part for name, part in state.items() if name not in _COMPUTED}
 
     def __skout_state__(self) -> dict[str, Any]:

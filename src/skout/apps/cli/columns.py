@@ -172,7 +172,7 @@ class Outputs:
         cells = self.cells_of(part)
         read = self.kind.read_candidates if candidates else self.kind.read
         try:
-            objects = read(cells)
+            objects: Any = read(cells)
         except ValueError as error:
             i = next((i for i in range(len(cells)) if _fails(read, cells[i : i + 1])), 0)
             hint = " --skip-invalid leaves such candidates out." if candidates else ""
@@ -264,7 +264,8 @@ def known_kind(name: str, where: str = "kind") -> Kind:
     if KINDS.spelled(name) not in KINDS:
         for entry in entry_points(group="skout.kinds"):
             KINDS.setdefault(entry.name, entry.load()())
-    return resolve(name, KINDS, where)
+    kind: Kind = resolve(name, KINDS, where)
+    return kind
 
 
 def _fails(read: Callable[..., Any], cells: list[str] | np.ndarray) -> bool:

@@ -79,7 +79,7 @@ def _chosen(X: Any, n_columns: int) -> list[int]:
         spread = np.asarray(values.multiply(values).mean(axis=0)).ravel() - mean**2
     else:
         spread = np.nanvar(values, axis=0)
-    return np.sort(np.argsort(-spread, kind="stable")[:_COLUMNS]).tolist()
+    return sorted(map(int, np.argsort(-spread, kind="stable")[:_COLUMNS]))
 
 
 def _shuffled(X: Any, j: int, order: np.ndarray) -> Any:

@@ -6,7 +6,7 @@ import re
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from skout import KernelClassifier, KernelRidge, iokr
 from skout.decoding import DECODERS
@@ -48,9 +48,9 @@ class Settings:
     "p_sparsified:200,distribution=gaussian", "none".
     """
 
-    target: list | None = None  # columns or patterns, one for each target
+    target: list[str] | None = None  # columns or patterns, one for each target
     output: str | None = None
-    kind: dict | None = None  # what columns are, by their names
+    kind: dict[str, str] | None = None  # what columns are, by their names
     inputs: str | None = None
     drop: str | None = None
     input_kernel: str | None = None
@@ -76,6 +76,7 @@ class Settings:
         for setting in fields(self):
             value = getattr(self, setting.name)
             kind, *_ = get_args(setting.type) or (setting.type,)
+            kind = get_origin(kind) or kind
             if value is not None and kind is not Any and type(value) is not kind:
                 raise ValueError(
                     f"{_flag(setting.name)} must be of type {kind.__name__}. Got {value!r} instead."

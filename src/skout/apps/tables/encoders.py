@@ -200,7 +200,9 @@ class HashedText(BaseEstimator):
     def transform(self, cells: Cells) -> np.ndarray:
         """Return the coordinates."""
         rows = self.weights_.transform(self._counts(cells)[:, self.used_])
-        return (np.asarray(rows @ self.vectors_.T, dtype=np.float64) - self.mean_) / self.scale_
+        return np.asarray(
+            (np.asarray(rows @ self.vectors_.T, dtype=np.float64) - self.mean_) / self.scale_
+        )
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns; `column` may say what the n-grams are."""
@@ -359,7 +361,7 @@ def _descriptors(cells: Cells) -> list[dict[str, float]]:
         cells, parse_smiles([c or "" for c in cells], on_error="none"), strict=True
     ):
         if cell not in rows:
-            values = nothing if molecule is None else CalcMolDescriptors(molecule, np.nan)
+            values = nothing if molecule is None else CalcMolDescriptors(molecule, np.nan)  # type: ignore[no-untyped-call]
             rows[cell] = {name: _finite(value) for name, value in values.items()}
     return [rows[cell] for cell in cells]
 

@@ -98,11 +98,11 @@ def _plain(column: Any, name: str) -> np.ndarray:
     if is_categorical(column):  # numbers that are names
         return _texts(values.astype(object), name)
     if kind in "biuf":
-        return values.astype(np.float64)
+        return np.asarray(values.astype(np.float64))
     if kind == "c":
         raise TypeError(f"{name} has complex numbers: give their parts as columns.")
     if kind == "M":
-        return values.astype("datetime64[s]")
+        return np.asarray(values.astype("datetime64[s]"))
     if kind == "m":
         seconds = values.astype("timedelta64[s]").astype(np.float64)
         return np.where(np.isnat(values), np.nan, seconds)

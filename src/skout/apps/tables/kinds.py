@@ -350,10 +350,10 @@ def _number(
     is_long &= not any(unit <= low and high < 2.0 * unit for unit in _SECONDS)
     if counts or (all_differ and (is_long or (is_whole and may_be_id(name)))):
         return Look("id", "a value a row")
-    is_id = is_whole and len(values) >= _SOME_ROWS and _last_word(name) in _IDS
+    is_id = is_whole and len(values) >= _SOME_ROWS and _name_ending(name) in _IDS
     if is_id and len(different) >= _ID_SHARE * len(values):
         return Look("id", "by its name")
-    if is_id or (_last_word(name) not in _IDS and has_codes(name)):
+    if is_id or (_name_ending(name) not in _IDS and has_codes(name)):
         return Look("category" if len(different) <= one_hot else "categories")
     return Look("number", writing=writing)
 
@@ -414,7 +414,7 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         is_list = sign in _CLEAR or is_long
         least = _MET if are_elsewhere else _MET_OFTEN if is_list and not is_rare else math.inf
         if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
-            return sign + AND if sign != AND and _has_and(counts) else sign
+            return str(sign + AND if sign != AND and _has_and(counts) else sign)
     return ""
 
 
@@ -435,17 +435,17 @@ def is_row_number(name: str) -> bool:
 
 def may_be_id(name: str) -> bool:
     """Whether a column of this name may have the names of rows: customerId, row_id."""
-    return is_row_number(name) or _last_word(name) in {*_IDS, *_MAY_BE_IDS}
+    return is_row_number(name) or _name_ending(name) in {*_IDS, *_MAY_BE_IDS}
 
 
 def has_codes(name: str) -> bool:
     """Whether numbers in a column of this name are no amounts: ids, postal codes, versions."""
     words = {word.lower() for word in _NAME_WORDS(name)}
-    return is_row_number(name) or _last_word(name) in _IDS or bool(words & _CODES)
+    return is_row_number(name) or _name_ending(name) in _IDS or bool(words & _CODES)
 
 
-def _last_word(name: str) -> str:
-    """Return the last word of a name, "nr" of a German one such as Belegnr."""
+def _name_ending(name: str) -> str:
+    """Return what a name ends with, "nr" of a German one such as Belegnr."""
     word = (_NAME_WORDS(name) or [""])[-1].lower()
     return "nr" if word.endswith(("nr", "nummer")) else word
 

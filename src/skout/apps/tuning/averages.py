@@ -99,7 +99,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         for weight, member in zip(weights, self.members_, strict=True):
             F = np.asarray(member.predict(X), dtype=np.float64)
             total = total + weight * (F[:, None] if F.ndim == 1 else F)
-        return total
+        return np.asarray(total)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -200,7 +200,9 @@ class Chosen:
     @property
     def F(self) -> np.ndarray:
         """What the average predicts for the held-out rows, shape (n_held, p)."""
-        return sum(w * trial.F for w, trial in zip(self.weights, self.trials, strict=True))
+        return np.asarray(
+            sum(w * trial.F for w, trial in zip(self.weights, self.trials, strict=True))
+        )
 
 
 def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:

@@ -73,7 +73,7 @@ def with_class_weight(
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
-    return weights / weights.mean()
+    return np.asarray(weights / weights.mean())
 
 
 def observed_rows(Y: Any) -> np.ndarray:

@@ -452,7 +452,7 @@ class Tuned(PartsByName):
         return Checkpoint(
             self.checkpoint,
             data=digest(sample.X, sample.T),
-            sample_weight=digest(folds.row_weights),
+            sample_weight="" if folds.row_weights is None else digest(folds.row_weights),
             splits=digest(*(rows for split in folds.splits for rows in split)),
             random_state=self.random_state,
             kind=scoring.kind.name,
@@ -582,12 +582,13 @@ class Tuned(PartsByName):
             2 <f(x), z(c)> - k(c, c).
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
-        return self.searcher_.rank(F, candidates, k)
+        indices, scores = self.searcher_.rank(F, candidates, k)
+        return indices, scores
 
     @property
     def classes_(self) -> np.ndarray:
         """The classes, of outputs that are classes."""
-        return self.best_estimator_.output_basis_.classes_
+        return np.asarray(self.best_estimator_.output_basis_.classes_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -608,7 +609,7 @@ class Tuned(PartsByName):
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         estimates = self.best_estimator_.output_basis_.probabilities(F)
         calibration = getattr(self, "calibration_", None)  # files of before have none
-        return estimates if calibration is None else calibration.apply(estimates)
+        return np.asarray(estimates if calibration is None else calibration.apply(estimates))
 
     @available_if(_has_probabilities)
     def decision_function(self, X: Any) -> np.ndarray:
@@ -623,14 +624,15 @@ class Tuned(PartsByName):
         scores : ndarray of shape (n, n_classes), (n,) of two classes, or (n, n_labels)
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
-        return self.best_estimator_.output_basis_.scores(F)
+        return np.asarray(self.best_estimator_.output_basis_.scores(F))
 
     def _searcher(self) -> Any:
         """Return what ranks candidates by the output coordinates."""
         decoder = self.best_estimator_.decoder_
         if not hasattr(self, "candidates_") or callable(getattr(decoder, "embed", None)):
             return decoder
-        return CandidateDecoder().fit(self.best_estimator_.output_basis_, self.candidates_)
+        basis: Any = self.best_estimator_.output_basis_
+        return CandidateDecoder().fit(basis, self.candidates_)
 
     def score(self, X: Any, Y: Any, candidates: Any = None, sample_weight: Any = None) -> float:
         """Return how good predictions are, by the metric that chose the model.

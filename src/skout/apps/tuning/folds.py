@@ -67,7 +67,7 @@ class Folds:
         """The share of each part in all held-out rows, by what they count."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
         sizes = self._part_sums(weights)
-        return sizes / sizes.sum()
+        return np.asarray(sizes / sizes.sum())
 
     @property
     def n_parts(self) -> int:
@@ -114,7 +114,7 @@ class Folds:
     def part_means(self, values: np.ndarray) -> np.ndarray:
         """Return the means over parts of values of the held-out rows, shape (k, n_held)."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
-        return self._part_sums(values * weights) / self._part_sums(weights)
+        return np.asarray(self._part_sums(values * weights) / self._part_sums(weights))
 
     def error(self, scores: np.ndarray) -> float:
         """Return the standard error over blocks of rows of the mean of scores of parts."""
@@ -150,26 +150,24 @@ def make_folds(
     """
     if groups is not None and any(map(is_gap, np.asarray(groups).tolist())):
         raise ValueError("groups has rows without a label: give each one.")
-    numbers = np.arange(n)
+    numbers, by_label = np.arange(n), labels is not None
     if cv is not None or groups is not None:
         cv, is_dealt = (_FOLDS, True) if cv is None else (cv, isinstance(cv, Integral))
         if place is not None and not (is_dealt or hasattr(cv, "split")):
             numbers, groups = place, None  # splits that are passed number all rows of the user
-        by_label = labels is not None and groups is None and isinstance(cv, Integral)
-        y = labels if by_label else y
-        dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups, stratified=by_label)
+        of_labels = by_label and groups is None and isinstance(cv, Integral)
+        y = labels if of_labels else y
+        dealt = deal(cv, len(numbers), y, random_state=seed, groups=groups, stratified=of_labels)
     elif n < _MANY and n * width < _HEAVY:
         repeats = 1 if n >= _SOME or n_folds < _FOLDS else 2 if n >= _FEW else 3
-        how = {"stratified": labels is not None}
         dealt = [
             split
             for k in range(repeats)
-            for split in deal(n_folds, n, labels, random_state=seed + k, **how)
+            for split in deal(n_folds, n, labels, random_state=seed + k, stratified=by_label)
         ]
     else:  # one of many folds
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
-        how = {"stratified": labels is not None, "first": 1}
-        dealt = deal(n // held, n, labels, random_state=seed, **how)
+        dealt = deal(n // held, n, labels, random_state=seed, stratified=by_label, first=1)
     splits = [(np.sort(numbers[train]), numbers[held]) for train, held in dealt]
     splits = [(train[train >= 0], held[held >= 0]) for train, held in splits]
     if any(len(train) < 2 or len(held) == 0 for train, held in splits):

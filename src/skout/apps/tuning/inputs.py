@@ -94,7 +94,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
 
 
 def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if sparse.issparse(rows) else rows
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
 
 
 def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ def baselines_of(
         weights = sample.weights(train)
         if scoring.takes_probabilities:  # how often each class is
             return np.average(sample.T[train], axis=0, weights=weights)[None]
-        return basis.transform(scoring.kind.baseline(take(Y, train), weights))
+        return np.asarray(basis.transform(scoring.kind.baseline(take(Y, train), weights)))
 
     parts = [np.tile(constant(train), (len(held), 1)) for train, held in folds.splits]
     table = search.merit.metric(np.concatenate(parts).astype(np.float32))
@@ -114,6 +114,8 @@ def line(model: Any) -> str:
         parts.append(f"a forest {_number(metric, model.baselines_['forest'])}{rows}")
     constant = KINDS[model.kind_].baseline_name
     parts.append(f"{constant} {_number(metric, model.baselines_['constant'])}")
+    if model.best_settings_[0]["map"] == "constant":
+        parts[-1] += ", which is predicted, since no model did better"
     parts += [rows_line(model), cut_line(model)]
     parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
     parts.append("" if model.encoder_ is None else model.encoder_.summary())
@@ -212,11 +214,11 @@ def _plot(model: Any, trials: list[dict[str, Any]]) -> str:
     right = _WIDTH - 120
 
     def across(value: float) -> float:
-        return 40.0 + (right - 50.0) * (value - x.min()) / max(np.ptp(x), 1e-9)
+        return float(40.0 + (right - 50.0) * (value - x.min()) / max(np.ptp(x), 1e-9))
 
     def down(value: float) -> float:
         share = (np.clip(value, low, high) - low) / max(high - low, 1e-9)
-        return _HEIGHT - 30.0 - (_HEIGHT - 50.0) * share
+        return float(_HEIGHT - 30.0 - (_HEIGHT - 50.0) * share)
 
     def dot(left: float, top: float, name: str, text: str) -> str:
         color, title = colors[maps.index(name)], html.escape(text)

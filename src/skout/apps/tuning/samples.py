@@ -139,7 +139,7 @@ class Sample:
         if self.folds.row_weights is None:
             return None
         weights = self.folds.row_weights[rows]
-        return weights if weights.mean() > _LEAST_MEAN else weights / weights.mean()
+        return np.asarray(weights if weights.mean() > _LEAST_MEAN else weights / weights.mean())
 
     def outputs(self) -> list[tuple[slice | np.ndarray, Sample]]:
         """Return outputs that have the same rows, each time with a sample of these alone.

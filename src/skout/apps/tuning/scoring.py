@@ -131,7 +131,7 @@ class OutputScoring:
                 f"scoring={self.scoring!r} needs probabilities, which {self.kind.plural} do not "
                 "have: give another metric."
             )
-        return takes
+        return bool(takes)
 
     def check(self, Y: Objects) -> Objects:
         """Return outputs as the kind takes them, or raise for what they must not be."""
@@ -435,4 +435,6 @@ class Merit:
         errors = F - self.truth
         errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
         squares = np.einsum("ij,ij->i", errors, errors)
-        return self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)
+        return np.asarray(
+            self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)
+        )

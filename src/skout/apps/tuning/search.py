@@ -512,10 +512,10 @@ class ModelSearch:
     def _constant(self) -> Trial | None:
         """Return the trial of the mean, None where it has no score."""
         try:
-            cell, table, F = self._best_cell(ConstantMap())
+            [(cell, F)] = ConstantMap().path(self.sample)  # which takes gaps
+            return self._trial(cell, "baseline", ({}, 0.0, self.merit.metric(F), F))
         except ValueError:
             return None
-        return self._trial(cell, "baseline", ({}, 0.0, table, F))
 
     def _report(self, settings: Map, stage: str, score: float | None) -> None:
         """Call the callback with what is tried, or was."""
@@ -581,7 +581,7 @@ def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
     for i, (_, _, table, F) in enumerate(results.values()):
         arrays |= {f"table_{i}": table, f"F_{i}": F}
     records = [[key, more, seconds] for key, (more, seconds, _, _) in results.items()]
-    checkpoint.keep(len(records), records=json.dumps(records), **arrays)
+    checkpoint.keep(len(records), records=np.array(json.dumps(records)), **arrays)
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Result]:

@@ -226,7 +226,8 @@ class TunedTargets(PartsByName):
 
 
 def _kind(name: str, target: str) -> Kind:
-    return resolve(as_target(name), KINDS, f"kinds[{target!r}]")
+    kind: Kind = resolve(as_target(name), KINDS, f"kinds[{target!r}]")
+    return kind
 
 
 def _taken(rows: Any, numbers: np.ndarray) -> Any:

@@ -97,7 +97,7 @@ class Bar(Progress):
         )
         return done, total
 
-    def advance(self, done: int, total: Any) -> None:
+    def advance(self, done: int, total: object) -> None:
         self.inner.advance(done, total)
         self._bar.update(done - self._bar.n)
         if done == self._bar.total:

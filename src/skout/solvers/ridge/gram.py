@@ -2,7 +2,7 @@
 
 With C = diag(sqrt w) and P the projection that centers weighted rows,
 
-    (P C K C P + n alpha I) u = P C T,      c = C u,
+    (P C K C P + n alpha I) u = P C T,      c = C u,      f(x) = sum_i c_i k(x_i, x) + b      (2.32)
 
 is solved by a factor of K, on the host or a device, or by conjugate gradients over tiles of K,
 preconditioned by a sketch of the rows: tiles are kept in single precision as far as memory allows,

@@ -54,7 +54,7 @@ def _normal_equations(
 def ridge(
     moments: Moments, alpha: float, fit_intercept: bool = False, penalty: Floats | None = None
 ) -> Solution:
-    """Minimize mean 1/2 ||t - B'z - b||^2 + alpha/2 tr(B'PB): B = (Z'Z + n alpha P)^-1 Z'T.
+    """Minimize mean 1/2 ||t - B'z - b||^2 + alpha/2 tr(B'PB): B = (Z'Z + n alpha P)^-1 Z'T (4.10).
 
     The penalty P is the identity for coordinates z. In features that are not orthonormal it makes
     them so; then LinAlgError is raised where rounding hides that the matrix is positive definite.

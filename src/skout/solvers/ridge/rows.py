@@ -60,7 +60,8 @@ _MOST_NOISE, _MOST_ROUGH = 0.1, 512
 _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)  # of one number in float32
 # Relative residual of conjugate gradients where they stand for a direct solver, and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
-# What a round of them in float32 makes of the residual.
+# What a round of them in float32 makes of the residual: with 0.01, 40 outputs take two exact
+# products more (benchmarks/constants.py), and at 1e-6 rounding costs a step.
 _GAIN = 1e-4
 
 

@@ -103,7 +103,8 @@ def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> De
     plan = _QUICK if quick else Plan()
     train, test = load_halves(plan.n_train, plan.n_test, seed)
     rng = np.random.default_rng(seed)
-    inputs, outputs = (Gaussian(gamma="median").resolve(part, rng) for part in train[:2])
+    rule = Gaussian(gamma="median")
+    inputs, outputs = (Gaussian(rule.resolve(part, rng).gamma) for part in train[:2])
     methods = _methods(plan, inputs, outputs, seed)
     done = []
     with tqdm(total=len(methods), unit="method", disable=None if progress else True) as bar:
@@ -133,7 +134,11 @@ def load_halves(n_train: int, n_test: int, seed: int) -> tuple[Halves, Halves]:
     )
 
 
-def _methods(plan: Plan, inputs: Gaussian, outputs: Gaussian, seed: int) -> list[tuple]:
+# Name, words, model and settings.
+Method = tuple[str, str, StructuredPredictor, dict[str, Any]]
+
+
+def _methods(plan: Plan, inputs: Gaussian, outputs: Gaussian, seed: int) -> list[Method]:
     """Return name, words, model and settings of each method; they differ in sketches and map."""
     few_x, few_y = SubSample(plan.input_size), SubSample(plan.output_size)
     exact, sketched = (

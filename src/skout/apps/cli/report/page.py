@@ -292,8 +292,8 @@ def _importance(report: Report) -> str:
     ]
     of = "" if len(importance.losses) == importance.columns else f" of {importance.columns:,}"
     said = (
-        f"By how much the {_name(report.main)} of {importance.rows:,} test rows gets worse if a column "
-        f"is shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
+        f"By how much the {_name(report.main)} of {importance.rows:,} test rows gets worse if a "
+        f"column is shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
     )
     return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
 

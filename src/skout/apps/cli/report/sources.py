@@ -29,10 +29,8 @@ def learning_curve(subject: Subject) -> list[Point]:
         return []
     X, Y = subject.train
     saved, n = subject.saved, n_rows(Y)
-    base, encoder = (
-        getattr(saved.model, name, other)
-        for name, other in (("best_estimator_", saved.model), ("encoder_", None))
-    )
+    base: Any = getattr(saved.model, "best_estimator_", saved.model)
+    encoder = getattr(saved.model, "encoder_", None)
     rows, inputs = (data if encoder is None else encoder.transform(data) for data in (X, subject.X))
     order = np.random.default_rng(0).permutation(n)
     pool = getattr(subject.candidates, "objects", subject.candidates)

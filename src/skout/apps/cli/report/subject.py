@@ -64,77 +64,49 @@ def subjects_of_files(
     saved = open_model(model)
     if candidates is not None:
         saved.check_one_target("--candidates")
-    targets = saved.targets
-    record, about = _record(model)
-    records = record.get("targets") or [record]
-    return [
-        _subject(
-            target,
-            {**record, **target_record},
-            about,
-            model,
-            data,
-            candidates,
-            skip_invalid,
-            by,
-            train,
-        )
-        for target, target_record in zip(targets, records, strict=True)
-    ]
-
-
-def _subject(
-    saved: Saved,
-    record: dict[str, Any],
-    about: dict[str, Any],
-    model: Path,
-    data: Path,
-    candidates: Path | None,
-    skip_invalid: bool,
-    by: str | None,
-    train: Path | None,
-) -> Subject:
-    """Return what is reported on one target."""
-    table = opened(data)
-    inputs, outputs = saved.inputs, saved.outputs
-    columns = select(by, table.names, "--by") if by else []
-    rows = None if train is None else read_table(opened(train), inputs, outputs)
-    pool = saved.candidates(candidates, skip_invalid)
-    blocks, shown = [], []
-    groups: dict[str, list[str]] = {name: [] for name in columns}
-    for block in predicted_parts(saved, table, pool, columns):
-        blocks.append(block)
-        cells = outputs.cells_of(block.part)  # with labels that the model may not know
-        shown += outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(block.truth)
-        for name in columns:
-            groups[name] += block.part.texts[name]
-    kept = record.get("baseline") or (rows and outputs.baseline(rows[1]))
-    truth, predicted, proba = joined(blocks)
-    if outputs.kind.estimator_type == "regressor":
-        truth = outputs.kind.to_columns(truth)
-    return Subject(
-        saved=saved,
-        title=f"{model.name} on {data.name}",
-        facts=_facts_of_file(saved, record, about),
-        evaluation=saved.evaluation(truth, predicted, proba),
-        X=join_inputs([block.X for block in blocks]),
-        truth=truth,
-        predicted=predicted,
-        proba=proba,
-        shown=shown,
-        seconds=sum(block.seconds for block in blocks),
-        candidates=pool,
-        groups=groups,
-        baseline=outputs.baseline_output(kept),
-        validation=str(inside(record, "validation", "summary") or ""),
-        train=rows,
-        costs=_costs_of_file(model, record),
-    )
-
-
-def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     about = describe(model, parts=False)["about"]
-    return about["metadata"]["command_line"], about
+    record, subjects, table = about["metadata"]["command_line"], [], opened(data)
+    columns = select(by, table.names, "--by") if by else []
+    for target, target_record in zip(saved.targets, record.get("targets") or [record], strict=True):
+        facts = {**record, **target_record}
+        inputs, outputs = target.inputs, target.outputs
+        rows = None if train is None else read_table(opened(train), inputs, outputs)
+        pool = target.candidates(candidates, skip_invalid)
+        blocks, shown = [], []
+        groups: dict[str, list[str]] = {name: [] for name in columns}
+        for block in predicted_parts(target, table, pool, columns):
+            blocks.append(block)
+            cells = outputs.cells_of(block.part)  # with labels that the model may not know
+            shown += (
+                outputs.kind.split(cells) if outputs.is_text else outputs.kind.words(block.truth)
+            )
+            for name in columns:
+                groups[name] += block.part.texts[name]
+        kept = facts.get("baseline") or (rows and outputs.baseline(rows[1]))
+        truth, predicted, proba = joined(blocks)
+        if outputs.kind.estimator_type == "regressor":
+            truth = outputs.kind.to_columns(truth)
+        subjects.append(
+            Subject(
+                saved=target,
+                title=f"{model.name} on {data.name}",
+                facts=_facts_of_file(target, facts, about),
+                evaluation=target.evaluation(truth, predicted, proba),
+                X=join_inputs([block.X for block in blocks]),
+                truth=truth,
+                predicted=predicted,
+                proba=proba,
+                shown=shown,
+                seconds=sum(block.seconds for block in blocks),
+                candidates=pool,
+                groups=groups,
+                baseline=outputs.baseline_output(kept),
+                validation=str(inside(facts, "validation", "summary") or ""),
+                train=rows,
+                costs=_costs_of_file(model, facts),
+            )
+        )
+    return subjects
 
 
 def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) -> Facts:

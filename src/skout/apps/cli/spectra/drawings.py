@@ -80,7 +80,8 @@ def _round_values(low: float, high: float) -> np.ndarray:
     """Return about six round numbers between two."""
     step = 10.0 ** np.floor(np.log10((high - low) / 3))
     step *= next((k for k in (1, 2, 5) if (high - low) / (k * step) <= 7), 10)
-    return np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    values: np.ndarray = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    return values
 
 
 def _tick(low: float, high: float, value: float, base: float) -> str:

@@ -55,7 +55,8 @@ def load_pyarrow() -> ModuleType:
         import pyarrow.csv
         import pyarrow.feather
         import pyarrow.parquet
-    return pyarrow
+    loaded: ModuleType = pyarrow
+    return loaded
 
 
 @dataclass(frozen=True)
@@ -295,21 +296,21 @@ def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:
     if pa.types.is_temporal(cells.type):  # which would be counts of seconds
         return None
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     if not pa.types.is_string(cells.type):
         return None
     cells = pa.compute.utf8_trim_whitespace(cells)
     is_gap = pa.compute.is_in(pa.compute.utf8_lower(cells), value_set=pa.array(MISSING))
     with suppress(pa.ArrowInvalid):
         cells = pa.compute.if_else(is_gap, None, cells)
-        return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
     return None
 
 
 def as_texts(cells: pa.Array) -> list[str]:
     """Return cells as texts; a list of labels is one, too."""
     if cells.type == "string" and not cells.null_count:
-        return cells.to_pylist()
+        return [*cells.to_pylist()]
     return [
         "" if cell is None else ";".join(map(str, cell)) if isinstance(cell, list) else str(cell)
         for cell in cells.to_pylist()

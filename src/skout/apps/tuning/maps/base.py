@@ -224,7 +224,7 @@ def are_skewed(T: np.ndarray) -> np.ndarray:
     twentieth ends.
     """
     low, middle, high = np.nanquantile(T, (0.05, 0.5, 0.95), axis=0)
-    return (high - middle) > _SKEWED * np.maximum(middle - low, 1e-9 * np.abs(high))
+    return np.asarray((high - middle) > _SKEWED * np.maximum(middle - low, 1e-9 * np.abs(high)))
 
 
 class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):

@@ -138,4 +138,6 @@ class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return base + P(yes | x) gain of each column, shape (n, p)."""
-        return self.base_ + expit(X @ self.coef_ + self.intercept_)[:, self.which_] * self.gain_
+        return np.asarray(
+            self.base_ + expit(X @ self.coef_ + self.intercept_)[:, self.which_] * self.gain_
+        )

@@ -14,7 +14,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 
 from skout import KernelBasis, KernelRidge
 from skout.dev import FoldMoments, check_rng, n_rows, row_slices, single_thread, take
-from skout.kernels import Gaussian, Kernel, Laplacian, LearnedMetric, Linear, Matern, align_columns
+from skout.kernels import (
+    Gaussian,
+    Kernel,
+    Laplacian,
+    LearnedMetric,
+    Linear,
+    Mahalanobis,
+    Matern,
+    align_columns,
+)
 from skout.sketches import SubSample
 
 from ..clock import Clock
@@ -342,7 +351,7 @@ class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the predictions and the mean."""
-        return np.asarray(self.regressor_.predict(X)) + self.mean_
+        return np.asarray(np.asarray(self.regressor_.predict(X)) + self.mean_)
 
 
 class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -384,7 +393,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the predictions of the ridge, shape (n, p)."""
-        return self.ridge_.predict(X)
+        return np.asarray(self.ridge_.predict(X))
 
     def learned_kernel(
         self, X: Inputs, y: Any, sample_weight: np.ndarray | None, clock: Clock | None = None
@@ -412,7 +421,7 @@ def _timed(clock: Clock) -> type[LearnedMetric]:
     """Return the kernel whose metric is learned in rounds, each of which checks the clock first."""
 
     class TimedMetric(LearnedMetric):  # a class, since estimators clone their kernel
-        def in_metric(self, scale: Any) -> Kernel:
+        def in_metric(self, scale: Any) -> Mahalanobis:
             clock.check()
             return super().in_metric(scale)
 

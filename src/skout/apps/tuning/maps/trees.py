@@ -109,7 +109,7 @@ class _ForestMap(Map):
         levels = max(1.0, np.log2(n / self.min_samples_leaf))
         work = n * levels * (max(features, 1.0) * (0.3 + 0.02 * min(p, _PROJECTIONS)) + 2.0)
         leaves = 2e-9 * n * self.n_estimators * (p if p > _PROJECTIONS else 0)
-        return self.n_estimators * (_TREE + work * SPLIT * self._slow / 2) + leaves
+        return float(self.n_estimators * (_TREE + work * SPLIT * self._slow / 2) + leaves)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +316,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sizes = np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
         sums = self._leaves.T @ self._targets
         sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
-        return sums / sizes[:, None]
+        return np.asarray(sums / sizes[:, None])
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
@@ -385,7 +385,7 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Inputs) -> np.ndarray:
         """Return the targets that the predicted components stand for, shape (n, p)."""
         scores = np.column_stack([member.predict(X) for member in self.members_])
-        return scores @ self.components_.T + self.mean_
+        return np.asarray(scores @ self.components_.T + self.mean_)
 
 
 def principal_axes(
