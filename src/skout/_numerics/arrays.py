@@ -24,10 +24,10 @@ from .typing import (
     Array,
     ArrayLike,
     ArrayModule,
+    DeviceLike,
     DType,
     Index,
     Objects,
-    TorchDevice,
     VectorRows,
 )
 
@@ -243,7 +243,7 @@ def unpack_bits(octets: Array, count: int) -> Array:
     return first
 
 
-def tensor(array: VectorRows, device: TorchDevice | str) -> Array:
+def tensor(array: VectorRows, device: DeviceLike) -> Array:
     """Return an array or a CSR matrix as a dense tensor on a device."""
     import torch
 

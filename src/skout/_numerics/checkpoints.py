@@ -20,7 +20,7 @@ from scipy import sparse
 from .arrays import row_keys
 from .files import replacing, warn_unwritten
 from .objects import Rows
-from .typing import Array, Objects
+from .typing import ArrayLike, Objects
 
 # Seconds between two files; and those that writing one may take without the pause getting longer,
 # so that it takes a twentieth of the time at most.
@@ -34,7 +34,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], **facts: object) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         if not self.path.parent.is_dir() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
         self.facts: dict[str, str] = {}
@@ -56,7 +56,7 @@ class Checkpoint:
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def keep(self, done: int = 0, **numbers: Array) -> None:
+    def keep(self, done: int = 0, **numbers: ArrayLike) -> None:
         """Write the state, if the last file is old enough.
 
         The file is replaced as a whole, so that a crash leaves this one or the one before.

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .arrays import Taken, astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
-from .typing import Array, DType, Index, Ints, Objects, State, TorchDevice
+from .typing import Array, DeviceLike, DType, Index, Ints, Objects, State
 from .typing import Objects as UserObjects
 
 
@@ -180,7 +180,7 @@ class Joint(Rows):
         self.left: Any = left
         self.right: Any = right
         numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
-        self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
+        self.dtype: np.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
 
     def __len__(self) -> int:
         return n_rows(self.left)
@@ -307,7 +307,7 @@ def moved(rows: Taken, move: Callable[[Any], Any]) -> Taken:
     return same
 
 
-def to_device(rows: Taken, device: TorchDevice | str, dtype: DType | None = None) -> Taken:
+def to_device(rows: Taken, device: DeviceLike, dtype: DType | None = None) -> Taken:
     """Return encoded rows held in tensors on a device, for `Kernel.against` there.
 
     Parameters

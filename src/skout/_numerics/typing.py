@@ -137,6 +137,8 @@ State: TypeAlias = dict[str, Any]
 Table: TypeAlias = dict[str, Any]
 #: A device of PyTorch; where it may be None, that is the host.
 TorchDevice: TypeAlias = "torch.device"
+#: A device of PyTorch or its name; a text as a whole, so that it can be read without PyTorch.
+DeviceLike: TypeAlias = "torch.device | str"
 #: None, the name of a metric, a metric, or a scorer of scikit-learn.
 Scoring: TypeAlias = str | Callable[..., Any] | None
 #: A list or an array with one label per row, groups or strata; or None.

@@ -91,7 +91,7 @@ class Engine:
         self.whiten, self.spectrum = whiten, spectrum
         self.is_exact, self.is_single = is_exact, is_single
         self.n_jobs, self.device = n_jobs, device
-        self.n_effective = n_rows(landmarks) if n_effective is None else n_effective
+        self.n_effective: int = n_rows(landmarks) if n_effective is None else n_effective
         self.features = LandmarkFeatures(kernel, landmarks, weights)  # prepared once
         if components is not None:
             self.components = components
@@ -505,6 +505,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     (200, 20)
     """
 
+    landmarks_: Any  # rows, as the kernel encodes them
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
     # What files of earlier versions may not have: see `Engine`.
     _single = False

@@ -331,8 +331,8 @@ class Projection(RowMap):
         dtype: DTypeLike | None = None,
     ) -> None:
         self.features, self.matrix, self.offset = features, matrix, offset
-        self.dtype = None if dtype is None else np.dtype(dtype)
-        self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
+        self.dtype: np.dtype | None = None if dtype is None else np.dtype(dtype)
+        self.width: int = max(features.m, 0 if matrix is None else matrix.shape[1])
         self._then: Callable[[Array], Any] | None = None
         self._total: Any = None  # sum of results on a device, which is checked at the end
 
@@ -411,7 +411,7 @@ class Residual(RowMap):
 
     def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
         self.kernel, self.projection = features.kernel, Projection(features, components.T)
-        self.width = self.projection.width
+        self.width: int = self.projection.width
 
     def most_rows(self, n: int) -> int | None:
         return self.projection.most_rows(n)
@@ -592,7 +592,7 @@ class Whitening:
         ordered: bool = False,
     ) -> None:
         self.components, self.plan, self.ordered = components, plan, ordered
-        self.mean = None if mean is None else mean.astype(plan.dtype)
+        self.mean: np.ndarray | None = None if mean is None else mean.astype(plan.dtype)
 
     @functools.cached_property
     def _prepared(self) -> tuple[list[tuple[slice, Floats]], Floats, threading.local]:

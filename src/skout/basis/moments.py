@@ -547,15 +547,15 @@ class BlockMoments(Reduction[Any]):
         self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
         self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
         self.n_groups, self.origin = sample.n_groups, sample.origin
-        self.n_outputs = sample.targets.shape[1]
-        self.wide = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
+        self.n_outputs: int = sample.targets.shape[1]
+        self.wide: int = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
         self.in_place = self.dtype == sample.rows.precision and self.p == features.m
-        self.width = max(1, features.m * self.dtype.itemsize // 8)
+        self.width: int = max(1, features.m * self.dtype.itemsize // 8)
         rows, groups = sample.rows, sample.groups
         if groups is not None and rows.ndim == 2 and not (groups[1:] >= groups[:-1]).all():
             # one for each group, or as many as rows take no more memory than their features
             row_bytes = max(1, rows.shape[1] * rows.precision.itemsize)
-            self.pieces = max(1, min(self.n_groups, 8 * self.width // row_bytes))
+            self.pieces: int = max(1, min(self.n_groups, 8 * self.width // row_bytes))
 
     def most_rows(self, n: int) -> int | None:
         """Let two threads share a long pass that would be a single block."""

@@ -87,11 +87,11 @@ class Blend:
         n_jobs: int | None = None,
     ) -> None:
         used = np.flatnonzero(weights).tolist()
-        self.by_rank = combine == "rank"
-        self.weights = weights[used]
-        self.queries = [queries[t] for t in used]
-        self.embeddings = [pools.embeddings[t] for t in used]
-        self.pool = pools.pool
+        self.by_rank: bool = combine == "rank"
+        self.weights: np.ndarray = weights[used]
+        self.queries: list[np.ndarray] = [queries[t] for t in used]
+        self.embeddings: list[np.ndarray] = [pools.embeddings[t] for t in used]
+        self.pool: EmbeddedPool = pools.pool
         self.n_jobs = n_jobs
         self.fold = np.maximum if combine == "max" else np.add
         # of the scores; ranks have their weights applied later

@@ -69,8 +69,8 @@ class CandidateSets(PerQuery):
 
     def __init__(self, pool: Objects, indptr: ArrayLike, indices: ArrayLike) -> None:
         self.pool = pool
-        self.indptr = _integers(indptr, "indptr")
-        self.indices = _integers(indices, "indices")
+        self.indptr: Ints = _integers(indptr, "indptr")
+        self.indices: Ints = _integers(indices, "indices")
         ends = (self.indptr[0], self.indptr[-1]) if len(self.indptr) else (0, 0)
         if ends != (0, len(self.indices)) or np.any(np.diff(self.indptr) < 0):
             raise ValueError(

@@ -268,7 +268,7 @@ Resolved: TypeAlias = Callable[[], Kernel]
 class _Combination(Kernel):
     """Two kernels of the same objects, whose rows are joint where the two encode differently."""
 
-    parts = ("left", "right")
+    parts: tuple[str, ...] = ("left", "right")
 
     def __init__(self, left: KernelLike, right: KernelLike) -> None:
         self.left = left
@@ -383,7 +383,7 @@ class Product(_Combination):
 class Wrapper(Kernel):
     """A kernel made from one other kernel, on the same rows."""
 
-    parts = ("kernel",)
+    parts: tuple[str, ...] = ("kernel",)
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]

@@ -95,9 +95,9 @@ class PackedBits(ObjectRows):
         if np.any(beyond):
             raise ValueError(f"words must have no ones beyond n_bits={n_bits}. Got some instead.")
         self.words = np.ascontiguousarray(words)
-        self.n_bits = int(n_bits)
-        self.dtype = _precision(dtype)
-        self.sizes = _count_ones(self.words)
+        self.n_bits: int = int(n_bits)
+        self.dtype: np.dtype = _precision(dtype)
+        self.sizes: np.ndarray = _count_ones(self.words)
 
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> Self:
@@ -500,7 +500,7 @@ class GaussianTanimoto(_SetKernel, WithGamma):
     """
 
     _parts = staticmethod(_tanimoto)
-    gammas = ("median",)
+    gammas: tuple[str, ...] = ("median",)
 
     def __init__(self, gamma: float | str = 1.0) -> None:
         self.gamma = gamma

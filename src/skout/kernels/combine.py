@@ -85,7 +85,7 @@ class Images(ObjectRows):
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.dtype = float_dtype(rows) if arrays.is_float(rows) else np.dtype(object)
+        self.dtype: np.dtype = float_dtype(rows) if arrays.is_float(rows) else np.dtype(object)
 
     def __len__(self) -> int:
         return n_rows(self.rows)

@@ -173,7 +173,7 @@ def _pair_features(
 class _OverGraphs(GraphKernel):
     """A kernel that sums another one, its `base`, over graphs that are made of each graph."""
 
-    parts = ("base",)
+    parts: tuple[str, ...] = ("base",)
     base: Any
 
     @property
@@ -425,7 +425,7 @@ class AttributedPaths(Kernel):
     """
 
     compares = "graphs"
-    parts = ("kernel",)
+    parts: tuple[str, ...] = ("kernel",)
 
     def __init__(self, kernel: KernelLike = "gaussian") -> None:
         self.kernel = kernel

@@ -119,14 +119,14 @@ class SquaredDistances:
             # a number of both precisions, so that blocks of either subtract the same
             with np.errstate(over="ignore"):
                 rounded = arrays.cast(arrays.cast(center, np.float32), np.float64)
-            self.center = xp.where(xp.isfinite(rounded), rounded, center)
+            self.center: Array = xp.where(xp.isfinite(rounded), rounded, center)
             B = B - self.center
             self.norms = squared_norms(B)
-            self.right = arrays.empty((B.shape[1] + 2, len(B)), B, np.float64)
+            self.right: Array = arrays.empty((B.shape[1] + 2, len(B)), B, np.float64)
             self.right[:-2] = -2.0 * B.T
             self.right[-2] = 1.0
             self.right[-1] = self.norms
-        self.largest_norm = float(self.norms.max()) if len(self.norms) else 0.0
+        self.largest_norm: float = float(self.norms.max()) if len(self.norms) else 0.0
         if over:  # 32 eps bounds the error of the three terms; beyond 0.01, k(x, x) is not 1
             error = 32.0 * np.finfo(np.float64).eps * self.largest_norm * abs(factor)
             self.snap |= bool(error > 0.01)

@@ -239,9 +239,9 @@ class LabelFeatures(Coordinates):
         gram_values, gram_vectors = symmetric_eigen(gram)
         right = gram_vectors.T @ (self.sizes_[1:] * root**2).sum(axis=0)
         self.levels_ = gram_vectors @ (right / np.maximum(gram_values, 1e-9 * gram_values[0]))
-        self.has_empty_ = bool(np.any(sizes == 0))
+        self.has_empty_: bool = bool(np.any(sizes == 0))
         self.n_labels_ = labels.shape[1]
-        self.rank_ = kept.stop * self.n_labels_ + self.has_empty_
+        self.rank_: int = kept.stop * self.n_labels_ + self.has_empty_
         self.kernel_ = F1()
         self.landmarks_ = self.kernel_.encode(labels[:2].toarray())
         return self

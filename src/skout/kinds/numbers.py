@@ -217,7 +217,7 @@ class StandardTargets(Coordinates):
     def fit(self, Y: Objects, y: Objects | None = None) -> StandardTargets:
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
-        self.is_vector_ = np.asarray(Y).ndim == 1
+        self.is_vector_: bool = np.asarray(Y).ndim == 1
         empty = np.flatnonzero(np.isnan(values).all(axis=0))
         if len(values) and len(empty):
             raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
@@ -227,7 +227,7 @@ class StandardTargets(Coordinates):
         self.mean_, spread = np.ldexp(mean, power), np.ldexp(spread, power)
         tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
         self.scale_ = np.where(spread > tiny, spread, 1.0)
-        self.rank_ = values.shape[1]
+        self.rank_: int = values.shape[1]
         first = values[:2]
         self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(first), self.mean_, first)
         return self
@@ -268,7 +268,7 @@ class ClassCodes(Coordinates):
     def fit(self, Y: Objects, y: Objects | None = None) -> ClassCodes:
         """Find the classes of n labels."""
         self.classes_ = np.unique(np.asarray(Y))
-        self.rank_ = len(self.classes_)
+        self.rank_: int = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
         return self
 

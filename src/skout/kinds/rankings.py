@@ -141,7 +141,7 @@ class PairOrders(Coordinates):
         """Note the number of items, the columns of ranks of shape (n, d)."""
         self.kernel_ = Kendall()
         self.landmarks_ = self.kernel_.encode(Y[:2])
-        self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
+        self.rank_: int = self.kernel_.features(self.landmarks_).shape[1]
         return self
 
     def transform(self, Y: Objects) -> np.ndarray:

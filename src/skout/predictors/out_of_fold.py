@@ -117,7 +117,7 @@ class OutOfFold:
             check_is_fitted(last_of(self.predictor))
         self.Y = plain_outputs(self.Y)
         check_pair(self.X, self.Y)
-        self.n = n_rows(self.Y)
+        self.n: int = n_rows(self.Y)
         self.inputs, self.outputs = source(self.X), source(self.Y)
         self.pool: EmbeddedPool | None = None
         self.groups = checked_labels(self.groups, "groups", self.n)

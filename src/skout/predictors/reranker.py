@@ -197,7 +197,7 @@ class Reranker(RankingPredictor):
         self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
         self.references_, self._takes_columns = references, columns is not None
         self._name = uuid4().hex
-        self.importances_ = importances(lists, self._new_scores, rng)
+        self.importances_: np.ndarray = importances(lists, self._new_scores, rng)
         return self
 
     def _check(self) -> tuple[Feature, ...]:

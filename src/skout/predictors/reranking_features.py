@@ -49,7 +49,7 @@ class QueryResults:
         self.model, self.decoder = model, able(model.decoder_, *methods, by="Reranker")
         self.pool = self.decoder.embed(candidates)
         self.F = np.asarray(model.predict_coordinates(X))
-        self.n = len(self.F)
+        self.n: int = len(self.F)
 
     def listed(self, k: int) -> Lists:
         """Return the k best candidates of each query, or all if there are fewer."""

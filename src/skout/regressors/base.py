@@ -359,7 +359,7 @@ class KernelMachineBase(PartsByName):
         """Become what the solver returned: the only place that writes what a fit finds."""
         for name in _OPTIONAL:
             self.__dict__.pop(name, None)
-        self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
+        self.basis_: KernelBasis = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.__dict__["_matrix"] = fit.matrix

@@ -296,7 +296,7 @@ class GradientProducts(Reduction[Any]):
     ) -> None:
         self.kernel, self.landmarks, self.coef, self.diagonal = kernel, landmarks, coef, diagonal
         m, q = coef.shape
-        self.width = 3 * m + 3 * q * (landmarks.shape[1] + 1)
+        self.width: int = 3 * m + 3 * q * (landmarks.shape[1] + 1)
 
     @functools.cached_property
     def _gradients(self) -> Callable[[Array], Array]:

@@ -64,7 +64,7 @@ class WithStd(RowMap):
     """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations."""
 
     def __init__(self, mean: Projection, variances: list[Variance]) -> None:
-        self.mean = Projection(mean.features, mean.matrix, mean.offset, np.float64)
+        self.mean: Projection = Projection(mean.features, mean.matrix, mean.offset, np.float64)
         self.variances, self.width = variances, 2 * self.mean.width
 
     def most_rows(self, n: int) -> int | None:
@@ -231,8 +231,8 @@ class FitcMoments(Reduction[Moments]):
         origin: Floats | None,
     ) -> None:
         self.kernel, self.shift, self.origin = features.kernel, shift, origin
-        self.projection = Projection(features, components.T, dtype=np.float64)
-        self.width = 2 * self.projection.width
+        self.projection: Projection = Projection(features, components.T, dtype=np.float64)
+        self.width: int = 2 * self.projection.width
 
     def __call__(self, rows: Rows, *beside: Array) -> Moments:
         targets, weights = beside

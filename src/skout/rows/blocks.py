@@ -69,7 +69,7 @@ class Blocks:
                 f"Got {make!r} instead."
             )
         self.make = make
-        self.n = None if n is None else int(check_number(n, "n", low=1, integer=True))
+        self.n: int | None = None if n is None else int(check_number(n, "n", low=1, integer=True))
 
     @property
     def is_once(self) -> bool:

@@ -17,7 +17,17 @@ import numpy as np
 from .._numerics.arrays import is_tensor, n_rows, numpy_of, positions, row_slices, take, torch_dtype
 from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
-from .._numerics.typing import Array, DType, Index, Objects, Rows, Shape, Tensor, TorchDevice
+from .._numerics.typing import (
+    Array,
+    DeviceLike,
+    DType,
+    Index,
+    Objects,
+    Rows,
+    Shape,
+    Tensor,
+    TorchDevice,
+)
 from .local import Local, Memory, in_file
 from .source import Beside, Place, Progress, Reduction, RowMap, Source, Term, limits
 
@@ -87,8 +97,8 @@ class Device(Source):
         self.base = held
         self.is_tensor = is_tensor(base)
         self.device = held.device if device is None else device
-        self.name = name if self.is_tensor else held.name
-        self.like = numpy_of(held[:1]) if self.is_tensor else held.like
+        self.name: str = name if self.is_tensor else held.name
+        self.like: Array | Rows = numpy_of(held[:1]) if self.is_tensor else held.like
 
     def __len__(self) -> int:
         return n_rows(self.base)
@@ -294,7 +304,7 @@ def _pinned(tensor: Tensor) -> Tensor:
     return tensor.pin_memory()
 
 
-def _empty(shape: Shape, dtype: DType, device: TorchDevice | str) -> Any:
+def _empty(shape: Shape, dtype: DType, device: DeviceLike) -> Any:
     """Return a tensor for results, on a device or in the memory of the host."""
     import torch
 

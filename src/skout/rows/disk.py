@@ -39,7 +39,7 @@ class Disk(Local):
         held: Any = array
         self.array = held
         self.name = name
-        self.in_order = bool(getattr(array, "is_sequential", False))
+        self.in_order: bool = bool(getattr(array, "is_sequential", False))
         head = getattr(array, "head", None)
         self.like = _as_block(held[:1]) if head is None else head
 

@@ -123,7 +123,7 @@ class Memory(Local):
     def __init__(self, rows: Inputs, name: str = "X") -> None:
         held: Any = rows
         self.rows = self.like = held
-        self.is_array = isinstance(rows, np.ndarray)
+        self.is_array: bool = isinstance(rows, np.ndarray)
         self.name = name
 
     @classmethod
@@ -158,9 +158,9 @@ class _Over(Local):
 
     def __init__(self, base: Local) -> None:
         self.base = base
-        self.name = base.name
+        self.name: str = base.name
         self.reads_ahead, self.in_order = base.reads_ahead, base.in_order
-        self.rereadable = base.rereadable
+        self.rereadable: bool = base.rereadable
 
     def stamp(self) -> str:
         return self.base.stamp()
@@ -175,7 +175,7 @@ class Encoded(_Over):
     def __init__(self, base: Local, function: Callable[[Rows], Rows]) -> None:
         super().__init__(base)
         self.function = function
-        self.like = self._made(take(base.like, slice(0, 1)), slice(0, 1))
+        self.like: Rows = self._made(take(base.like, slice(0, 1)), slice(0, 1))
         if base.pool is not None:
             sample, weights = base.pool
             self.pool = Memory(function(sample.load()), self.name), weights

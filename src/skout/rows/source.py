@@ -45,7 +45,7 @@ class Place:
 
     def __init__(self, device: TorchDevice, dtype: np.dtype) -> None:
         self.device = device
-        self.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
+        self.dtype: np.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
 
     def moved(self, array: Array, dtype: DType | None = None) -> Array:
         """Return an array as a tensor on the device."""

@@ -108,7 +108,7 @@ def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
     return list(array.to_delayed().ravel()), array.chunks[0]
 
 
-def by_blocks(function: Callable[..., Array], *args: Delayed | Array) -> Delayed | Array:
+def by_blocks(function: Callable[..., Array], *args: object) -> Any:
     """Return the matrix function(*args), block by block of the arguments that lie on a cluster.
 
     The blocks of these must be those of the first; others are given to each call.

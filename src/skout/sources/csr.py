@@ -22,8 +22,8 @@ class DiskCSR:
         self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int
     ) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
-        self.shape = (len(indptr) - 1, n_columns)
-        self.dtype = data.dtype
+        self.shape: tuple[int, int] = (len(indptr) - 1, n_columns)
+        self.dtype: np.dtype = data.dtype
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -341,7 +341,7 @@ class TiledSystem:
         self.spread = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
         self.right = centered if fit_intercept else self.C * self.T
         self.stripes = list(row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE))
-        self.store = Store(0)
+        self.store: Store = Store(0)
         self._ready: dict[bool, tuple[list[Rows], list[LandmarkFeatures]]] = {}
 
     def _projected(self, V: Array) -> Array:

@@ -95,7 +95,7 @@ class OneFactor:
     name = "one factor of the landmarks"
 
     def __init__(self, make: Callable[[], Array], alpha: float, n: float, rows: int) -> None:
-        self.scale = rows / n
+        self.scale: float = rows / n
         self.L = definite_factor(make, 0.5 * rows * alpha)
 
     def __call__(self, r: Array) -> Array:

@@ -105,7 +105,7 @@ class _FeaturePass(Reduction[Any]):
 
     def __init__(self, features: LandmarkFeatures, store: Store, dtype: DTypeLike) -> None:
         self.features, self.store, self.width = features, store, features.m
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype = np.dtype(dtype)
         self.turn: int | None = None
         self._on_device: Any = None
 
@@ -236,7 +236,7 @@ class LandmarkSystem:
         self.options, self.fit_intercept = options, options.fit_intercept
         self.features, self.m = engine.features, engine.features.m
         self.budget: MemoryBudget = budget_for(self.rows, self.m)
-        self.store = Store(self.budget.kept())
+        self.store: Store = Store(self.budget.kept())
         self._chunk = max(256, min(_CHUNK_ROWS, _CHUNK_NUMBERS // self.m))
         self._copies: dict[Any, LandmarkFeatures] = {}
 

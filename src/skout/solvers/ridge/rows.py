@@ -100,9 +100,9 @@ class MaskedSystem(OutputSystems):
         return cls(design, on_device(T), on_device(W), fit_intercept, K, partly)
 
     def __post_init__(self) -> None:
-        self.shape = self.design.shape[1], self.T.shape[1]
-        self.n = self.W.sum(0)
-        self.t_sum = (self.W * self.T).sum(0)
+        self.shape: tuple[int, int] = self.design.shape[1], self.T.shape[1]
+        self.n: Array = self.W.sum(0)
+        self.t_sum: Array = (self.W * self.T).sum(0)
 
     def on_device(self, array: Floats) -> Array:
         return constant(array, self.T) if is_tensor(self.T) else array

@@ -451,12 +451,12 @@ class MemoryBudget:
         self.device, self.free, self.work, self.m = device, free, work, m
         share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
-        self.factors = next(
+        self.factors: int = next(
             (k for k, size in ((2, 2 * square), (1, square / 2)) if size + work <= share * free), 0
         )
-        self.holds_gram = self.factors == 2 and 3 * square + work <= share * free
+        self.holds_gram: bool = self.factors == 2 and 3 * square + work <= share * free
         held = {2: 2 * square, 1: square / 2, 0: 0.0}[self.factors]
-        self.factor_bytes = int(held + self.holds_gram * square)
+        self.factor_bytes: int = int(held + self.holds_gram * square)
 
     def require(self, needed: float, what: str, remedy: str) -> None:
         """Raise where there is too little memory for something, before the work begins."""

@@ -80,7 +80,8 @@ class SideBySide(Kernel):
             parts = zip(ends[:-1] // 64, self.widths, strict=True)
             return [PackedBits(rows.words[:, a : a - (-n // 64)], n, rows.dtype) for a, n in parts]
         bits = rows.unpack(bool)
-        return [Tanimoto().encode(bits[:, a:b]) for a, b in pairwise(ends)]
+        kernel: Any = Tanimoto()
+        return [kernel.encode(bits[:, a:b]) for a, b in pairwise(ends)]
 
     def against(self, B: Any) -> Callable[..., Any]:
         blocks = [Tanimoto().against(part) for part in self._split(B)]

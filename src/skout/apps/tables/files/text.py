@@ -291,12 +291,12 @@ def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list
     blanks = [j for j, name in enumerate(first) if not name]
     if len(blanks) > 1 and _is_below(second, blanks, records[2:]):
         counts, question, rows = Counter(second), "", 2
-        for name, below in zip(first, second, strict=False):
+        for name, under in zip(first, second, strict=False):
             question = name or question
-            if not below or (name and counts[below] > 1 and not _goes_on(first, len(names))):
+            if not under or (name and counts[under] > 1 and not _goes_on(first, len(names))):
                 names.append(question)
             else:
-                names.append(below if counts[below] == 1 else f"{question}: {below}")
+                names.append(under if counts[under] == 1 else f"{question}: {under}")
         first, notes = names, [f"{file}: the first two lines are taken for the header"]
     elif n_below := _below_header(records):
         which = (
