@@ -250,7 +250,7 @@ def frames_out(cls: Class) -> Class:
     return cls
 
 
-def set_output(self: Any, *, transform: str | None = None, predict: str | None = None) -> Any:
+def set_output(self: Estimator, *, transform: str | None = None, predict: str | None = None) -> Any:
     """Choose what predictions are returned as.
 
     Parameters
