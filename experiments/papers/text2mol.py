@@ -367,8 +367,8 @@ def evaluate(folder: Path, encoder: str) -> None:
 
 ORDER = """
 [Table 5.2](results.md) was made by these classes (`experiments/papers/text2mol.py`): the molecule
-of a caption among 33,010, mean and standard deviation over the draws. The best is: {best}. The hubs
-of a method are corrected where that is better on validation captions. All that are pre-trained
+of a caption among 33,010, mean and standard deviation over the draws. The best is: {best}. Hubness
+is corrected where that is better on validation captions. All that are pre-trained
 begin with one encoder that has read names; DSOKR and the regression then take that of the
 contrastive model of their draw.
 
@@ -382,7 +382,7 @@ def document(results: list[dict[str, Any]]) -> None:
     start = text.index("-->", text.index("<!-- text2mol")) + len("-->")
     table = order(results)
     words = ORDER.format(best=table[0][0])
-    head = ["method", "MRR", "Hits@1 %", "draws", "hubs corrected"]
+    head = ["method", "MRR", "Hits@1 %", "draws", "hubness corrected"]
     text = f"{text[:start]}\n{words}{markdown(head, table)}\n" + text[text.index("<!-- end -->") :]
     page.write_text(text, encoding="utf-8")
 
