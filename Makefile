@@ -141,7 +141,7 @@ format: $(READY) ### rewrite the files as lint wants them
 
 # One target for each script of benchmarks/: make bench-graphs BENCH_ARGS=--quick
 BENCH := bits machines outofcore ridge structured
-BENCH_MORE := bombs budget cluster cost graphs metric missing_targets serve
+BENCH_MORE := bombs budget cluster constants cost graphs metric missing_targets serve
 BENCH_GPU := deep gpu large_m machines_gpu
 bench: $(BENCH:%=bench-%) ### speed and memory, against scikit-learn and plain NumPy
 bench-all: $(BENCH_MORE:%=bench-%) ### the other benchmarks of a CPU (also: bench-NAME)

@@ -33,7 +33,7 @@ def test_formulas_use_nothing_of_the_library():
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
-    assert imported == {"__future__", "collections.abc", "numpy"}
+    assert imported == {"__future__", "collections.abc", "numpy", "numpy.typing", "typing"}
 
 
 @pytest.mark.parametrize("name", formulas.__all__)

@@ -274,7 +274,7 @@ def test_one_part_that_was_held_out_judges_the_last_fit(monkeypatch, sketch):
 def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
     X, y = steep(200)
     monkeypatch.setattr("skout.solvers.ridge.system._LEAST_LANDMARKS", 10)
-    monkeypatch.setattr("skout.solvers.ridge.system.cheaper", lambda costs: "cg")
+    monkeypatch.setattr("skout.solvers.ridge.system.cheaper", lambda *_: "cg")
     monkeypatch.setattr("skout.solvers.ridge.system._LEAST_ROWS", 0)
     learnt = LearnedMetric(rounds=1, width=1.0)
     for sketch in (None, SubSample(50)):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -219,15 +219,14 @@ class Joint(Rows):
 
 def stack(parts: Sequence[Taken]) -> Taken:
     """Return the rows of several data sets as one."""
-    all_rows: Any = parts
+    stacked: Any = parts
     if isinstance(parts[0], Rows):
-        all_rows = type(parts[0]).concatenate(all_rows)
+        stacked = type(parts[0]).concatenate(stacked)
     elif any(sparse.issparse(part) for part in parts):
-        all_rows = sparse.vstack(all_rows, format="csr")
+        stacked = sparse.vstack(stacked, format="csr")
     else:
-        all_rows = np.concatenate(all_rows)
-    one: Taken = all_rows
-    return one
+        stacked = np.concatenate(stacked)
+    return cast(Taken, stacked)
 
 
 def as_objects(objects: UserObjects) -> np.ndarray:

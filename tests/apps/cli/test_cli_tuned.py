@@ -123,7 +123,7 @@ def test_every_kind_is_that_of_python(name, table, call):
 
 
 def test_people_read_the_score_the_error_and_the_baseline(table, call):
-    words = ["--target", "y", "--inputs", "word", "--budget", "1 fits"]
+    words = ["--target", "y", "--inputs", "x*", "--budget", "1 fits"]
     code, out, err = call("fit", table, *words, "-o", table.parent / "m")
     assert (code, err) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in out.splitlines() if len(line.split()) > 1)
