@@ -427,8 +427,10 @@ class ModelSearch:
 
     def _kept(self) -> float:
         """Return the seconds that are kept for last fits, averages and what is not foreseen."""
+        # what did best on few rows only, and was not tried on more, is not waited for
+        most = max((trial.n_rows for trial in self.trials), default=np.inf)
         ranked = sorted(self.trials, key=lambda trial: -trial.merit)
-        best = {trial.settings.family: trial for trial in reversed(ranked)}
+        best = {trial.settings.family: trial for trial in reversed(ranked) if trial.n_rows == most}
         likely = sorted(best.values(), key=lambda trial: -trial.merit)[:_LIKELY_MEMBERS]
         # of few rows, members may be fitted on all of them at the end, if there is time
         whole = [(trial, replace(trial.settings, rows=None)) for trial in likely]
