@@ -331,6 +331,8 @@ CAPTION_METHODS = {
     "regression": "regression",
     "contrastive": "contrastive",
     "dsokr": "DSOKR",
+    "dsokr-gaussian": "DSOKR, Gaussian sketch",
+    "ensemble": "DSOKR x3",
     "end-to-end": "DSOKR",
 }
 
@@ -362,8 +364,16 @@ def text2mol(columns: Sequence[str]) -> None:
 def caption_name(method: str) -> str:
     """Return what a method of text to molecule is called."""
     base = method.removesuffix("-unread")
-    names = {"sisokr": "SISOKR on n-grams", "dsokr": "DSOKR", "contrastive": "contrastive",
-             "end-to-end": "DSOKR, then both sides trained"}  # fmt: skip
+    names = {
+        "sisokr": "SISOKR on n-grams",
+        "iokr": "IOKR on n-grams",
+        "dsokr": "DSOKR",
+        "dsokr-gaussian": "DSOKR, Gaussian sketch",
+        "end-to-end": "DSOKR, then both sides trained",
+        "ensemble": "DSOKR x3",
+        "ensemble-mixed": "DSOKR, both sketches x4",
+        "ensemble-end-to-end": "DSOKR, then both sides trained, x3",
+    }
     return names.get(base, base) + (", not pre-trained" if method != base else "")
 
 

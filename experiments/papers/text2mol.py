@@ -6,6 +6,7 @@
     python -m experiments.papers.text2mol pretrain  the encoder and the vectors, on pairs: a GPU
     python -m experiments.papers.text2mol networks --runs read:0:1 unread:0:1  a GPU
     python -m experiments.papers.text2mol evaluate  the record, of all runs
+    python -m experiments.papers.text2mol page  what the record says, into docs/deep.md
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
 and PCdes, on definitions of ChEBI, on IUPAC names, and on names from the packages chemicals 1.5.2
@@ -37,6 +38,7 @@ import argparse
 import functools
 import json
 import pickle
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -45,7 +47,15 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.pipeline import make_pipeline
 
-from experiments.common import HERE, clock, figure_path, mean_sd, print_table, write_record
+from experiments.common import (
+    HERE,
+    clock,
+    figure_path,
+    mean_sd,
+    print_table,
+    read_record,
+    write_record,
+)
 from experiments.papers.tables import caption_name, markdown, pair
 from experiments.papers.text2mol_data import CACHE, N_VAL, Problem, prepare, unit
 from experiments.papers.text2mol_pack import unpack
@@ -362,28 +372,37 @@ def evaluate(folder: Path, encoder: str) -> None:
     }  # fmt: skip
     write_record("text2mol", settings, results)
     draw(results)
-    document(results)
+    document(read_record("text2mol"))
 
 
-ORDER = """
-[Table 5.2](results.md) was made by these classes (`experiments/papers/text2mol.py`): the molecule
-of a caption among 33,010, mean and standard deviation over the draws. The best is: {best}. Hubness
-is corrected where that is better on validation captions. All that are pre-trained
-begin with one encoder that has read names; DSOKR and the regression then take that of the
-contrastive model of their draw.
+ORDER = """\
+[Table 5.2](results.md), the molecule of a caption among 33,010, {made} Its record is of {date}.
+Mean and standard deviation over the draws; hubness is corrected where that is better on
+validation captions. All that are pre-trained begin with one encoder that has read names."""
+CLASSES = "was made by these classes (`experiments/papers/text2mol.py`)."
+OWN_LOOP = """\
+was **not** made by these classes, but before them, by a training loop that is no longer in the
+repository (`experiments/text2mol_deep.py` at commit 9dbd9c4): it took the output basis, the
+text encoder and the batches from skout, and its networks correct a draft by n-grams. No run of
+these classes is recorded yet, since that needs a GPU. What that loop found is not the order of
+the thesis: a plain contrastive model with the same pre-training does as well as a DSOKR whose
+two sides go on being trained, and better than DSOKR, which is little better than regression on
+the vectors."""
 
-"""
 
-
-def document(results: list[dict[str, Any]]) -> None:
-    """Write the order that was found into docs/deep.md."""
+def document(record: dict[str, Any]) -> None:
+    """Write the order that was found, and what made it, into docs/deep.md."""
     page = HERE.parent / "docs" / "deep.md"
     text = page.read_text(encoding="utf-8")
     start = text.index("-->", text.index("<!-- text2mol")) + len("-->")
-    table = order(results)
-    words = ORDER.format(best=table[0][0])
+    table = order(record["results"])
+    made = CLASSES if "stages" in record["settings"] else OWN_LOOP
+    words = textwrap.fill(ORDER.format(made=made, date=record["date"]), 120)
     head = ["method", "MRR", "Hits@1 %", "draws", "hubness corrected"]
-    text = f"{text[:start]}\n{words}{markdown(head, table)}\n" + text[text.index("<!-- end -->") :]
+    text = (
+        f"{text[:start]}\n\n{words}\n\n{markdown(head, table)}\n"
+        + text[text.index("<!-- end -->") :]
+    )
     page.write_text(text, encoding="utf-8")
 
 
@@ -391,7 +410,7 @@ def order(results: list[dict[str, Any]]) -> list[list[str]]:
     """Return a row for each method, the best first, its scores being chosen by validation."""
     groups: dict[str, dict[str, list[Any]]] = {}
     for row in results:
-        if row["share"] == 1.0:
+        if row.get("share", 1.0) == 1.0:
             groups.setdefault(row["method"], {}).setdefault(row["scores"], []).append(row)
     found = []
     for method, kinds in groups.items():
@@ -446,7 +465,7 @@ def _tied(vectors: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "part", choices=("prepare", "vectors", "sisokr", "pretrain", "networks", "evaluate")
+        "part", choices=("prepare", "sisokr", "pretrain", "networks", "evaluate", "page")
     )
     parser.add_argument(
         "--names", type=Path, nargs="*", default=[],
@@ -472,6 +491,8 @@ def main() -> None:
         shallow(o.out)
     elif o.part == "evaluate":
         evaluate(o.out, o.encoder)
+    elif o.part == "page":
+        document(read_record("text2mol"))
     else:
         task = Task(o.encoder, o.rows)
         say("texts", len(task.problem.texts))
