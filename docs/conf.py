@@ -7,12 +7,15 @@ a menu has the versions of the site.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import skout
 
@@ -142,36 +145,55 @@ html_theme_options = {
 
 
 def collect_records(app) -> None:
-    """Write the table of the records: when each was run, and how far the library has gone since."""
-    later = changes_since()
+    """Write the table of the records: when each was run, and how much has changed since."""
     lines = ["| record | run on | commit | changes since |", "|---|---|---|---:|"]
     for path in sorted(HERE.parent.glob("*/records/*.json")):
         name, text = path.relative_to(HERE.parent).as_posix(), path.read_text(encoding="utf-8")
         dates = re.findall(r'"date": "([^"]+)"', text)  # a record of several runs has several
         days = " to ".join(dict.fromkeys((min(dates), max(dates))))
         commits = ", ".join(dict.fromkeys(re.findall(r'"commit": "([^"]+)"', text)))
-        lines.append(f"| `{name}` | {days} | {commits} | {later.get(name, '')} |")
+        lines.append(f"| `{name}` | {days} | {commits} | {changes_since(text)} |")
     write("records", lines)
 
 
-def changes_since() -> dict[str, int]:
-    """Return how many commits have changed the library since each record was written.
+def changes_since(text: str) -> str:
+    """Return how many commits have changed what a record measures, or else the library, since.
 
-    Nothing where that is not known: outside of a repository, or in a shallow clone.
+    They are counted from the commit that a run names, or else from the last one of its day. Nothing
+    where that is not known: outside of a repository, or in a shallow clone.
     """
+    runs, counts = list(runs_of(json.loads(text))), []
     try:
         if git("rev-parse", "--is-shallow-repository").strip() != "false":
-            return {}
-        log = git("log", "--format=%x00", "--name-only", "--", "src/skout", "*/records/*.json")
+            return ""
+        for run in runs:
+            start = commit_of(run)
+            files = run.get("measures", ["src/skout"])
+            counts.append(int(git("rev-list", "--count", f"{start}..HEAD", "--", *files)))
     except (OSError, subprocess.CalledProcessError):
-        return {}
-    found: dict[str, int] = {}
-    changes = 0
-    for names in (commit.split() for commit in log.split("\0")[1:]):  # from the newest one on
-        for name in names:
-            found.setdefault(name, changes)
-        changes += any(name.startswith("src/skout/") for name in names)
-    return found
+        return ""
+    known = all("measures" in run for run in runs)
+    return f"**{max(counts)}**" if known and max(counts) else str(max(counts))
+
+
+def runs_of(record: object) -> Iterator[dict[str, Any]]:
+    """Yield what has a date: a record, or the parts of one that was made in several runs."""
+    if isinstance(record, dict) and "date" in record:
+        yield record
+    if isinstance(record, dict):
+        record = list(record.get("parts", record).values())
+    for part in record if isinstance(record, list) else []:
+        yield from runs_of(part)
+
+
+def commit_of(run: dict[str, Any]) -> str:
+    """Return the commit that a run was made on, as far as that is known."""
+    named = run.get("commit", "").removesuffix("-dirty")
+    try:
+        git("merge-base", "--is-ancestor", named, "HEAD")
+    except subprocess.CalledProcessError:  # no commit, or one of another history
+        return git("rev-list", "-1", f"--before={run['date']}T23:59:59Z", "HEAD").strip()
+    return named
 
 
 def git(*arguments: str) -> str:

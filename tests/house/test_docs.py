@@ -5,6 +5,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import json
 import pkgutil
 import re
 import shutil
@@ -171,31 +172,53 @@ def run_git(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_records_say_when_they_were_run_and_what_changed_since(tmp_path, monkeypatch):
-    """Of four commits the third changes one of two records, and the others the library."""
+    """Of three commits the first two change one file, and the last another."""
     conf = script(DOCS / "conf.py")
     monkeypatch.setattr(conf, "HERE", tmp_path / "docs")
-    for folder in ("docs", "src/skout", "benchmarks/records"):
+    for folder in ("docs", "src/skout", "records/records"):
         (tmp_path / folder).mkdir(parents=True)
-    record = tmp_path / "benchmarks" / "records"
-    (record / "a.json").write_text('{"date": "2026-01-02", "commit": "abc1234"}')
-    (record / "b.json").write_text('[{"date": "2026-01-04"}, {"date": "2026-01-03"}]')
-    assert conf.changes_since() == {}, "outside of a repository nothing is known"
+    assert conf.changes_since('{"date": "2026-01-02"}') == "", "outside of a repository"
     run_git(tmp_path, "init", "-q")
-    for step in range(4):
-        if step == 2:
-            (record / "a.json").write_text('{"date": "2026-01-05", "commit": "abc1234"}')
-        else:
-            (tmp_path / "src" / "skout" / "part.py").write_text(f"step = {step}\n")
+    commits = []
+    for step, name in enumerate(["used.py", "used.py", "other.py"]):
+        (tmp_path / "src" / "skout" / name).write_text(f"step = {step}\n")
         run_git(tmp_path, "add", ".")
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-01-0{step + 1}T12:00:00Z")
         run_git(tmp_path, "commit", "-q", "-m", str(step))
+        commits.append(conf.git("rev-parse", "HEAD").strip())
+    runs = {
+        "clean": {
+            "date": "2026-01-05",
+            "commit": commits[0][:10],
+            "measures": ["src/skout/used.py"],
+        },
+        "fresh": {
+            "date": "2026-01-05",
+            "commit": commits[1][:10],
+            "measures": ["src/skout/used.py"],
+        },
+        "dirty": {"date": "2026-01-05", "commit": commits[0][:10] + "-dirty"},
+        "nameless": {"date": "2026-01-02"},
+    }
+    records = tmp_path / "records" / "records"
+    for name, run in runs.items():
+        (records / f"{name}.json").write_text(json.dumps(run, indent=1))
+    both = {"parts": {"a": runs["clean"], "b": runs["nameless"]}}
+    (records / "parts.json").write_text(json.dumps(both))
     conf.collect_records(None)
-    assert (tmp_path / "docs" / "generated" / "records.md").read_text().splitlines()[2:] == [
-        "| `benchmarks/records/a.json` | 2026-01-05 | abc1234 | 1 |",
-        "| `benchmarks/records/b.json` | 2026-01-03 to 2026-01-04 |  | 2 |",
-    ]
+    written = (tmp_path / "docs" / "generated" / "records.md").read_text().splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in written]
+    assert {row[0].split("/")[-1]: row[-1] for row in cells} == {
+        "clean.json`": "**1**",
+        "dirty.json`": "2",
+        "fresh.json`": "0",
+        "nameless.json`": "1",
+        "parts.json`": "1",
+    }
+    assert cells[-1][1] == "2026-01-02 to 2026-01-05"
     run_git(tmp_path, "clone", "-q", "--depth=1", tmp_path.as_uri(), "shallow")
     monkeypatch.setattr(conf, "HERE", tmp_path / "shallow" / "docs")
-    assert conf.changes_since() == {}, "a shallow clone has no history"
+    assert conf.changes_since(json.dumps(runs["clean"])) == "", "a shallow clone has no history"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("*/records/*.json")), ids=lambda path: path.stem)
