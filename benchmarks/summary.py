@@ -31,8 +31,8 @@ EVIDENCE_HEAD = """
 |---|---|---|
 """
 EVIDENCE_FOOT = """
-Near: within one standard error. `python -m` and the name on the right makes a number; this table is
-`python -m benchmarks.summary`.
+Near: within one standard error of the best. `python -m` with the module on the right makes the
+number; `python -m benchmarks.summary` writes this table.
 """
 LABELS_HEAD = """
 ## Label sets without a threshold

@@ -1,6 +1,6 @@
 """
-Complete digits with a network
-==============================
+Complete digits with a network (DSOKR)
+======================================
 
 From the upper half of a handwritten digit to its lower half, by a network that predicts
 coordinates of the output kernel (DSOKR). Some training outputs are wrong on purpose: a tenth of

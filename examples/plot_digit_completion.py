@@ -1,6 +1,6 @@
 """
-The lower half of a digit
-=========================
+Complete the lower half of a digit
+==================================
 
 Cover the lower half of a handwritten digit. What is below? An arch at the top may belong to a 2, a
 3, a 7 or a 9, and the mean of all four is a blur that nobody ever wrote. A structured predictor

@@ -1,6 +1,6 @@
 """
-Which ice cream parlor first?
-=============================
+Rankings: which ice cream parlor first?
+=======================================
 
 Six parlors sell ice cream in a town. Everyone ranks all six, by the walk from home and, the less
 money they have, by the price, and everyone is a little moody. From the rankings of some people we

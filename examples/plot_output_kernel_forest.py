@@ -1,6 +1,6 @@
 """
-Name that chord: any regressor serves
-=====================================
+Name a chord, with any regressor of scikit-learn
+================================================
 
 A chord is a set of notes. We hear a spectrum, in which each note brings its overtones, and want the
 name of the chord. The output kernel turns chords into coordinates; from spectra to coordinates is a

@@ -1,6 +1,6 @@
 """
-Postcodes in the rain
-=====================
+Prediction sets for blurred postcodes
+=====================================
 
 A letter bears a handwritten postcode, and it rained. Where the ink has run, one answer is a guess;
 a small set that holds the truth nine times in ten is a promise. ``ConformalSets`` makes the sets

@@ -1,6 +1,6 @@
 """
-Bands of quantiles that do not cross
-====================================
+Quantiles that do not cross
+===========================
 
 A mean says nothing about spread. Quantiles do: between the curves of level 0.05 and 0.95 lie nine
 tenths of the targets, wherever the noise is wide or narrow. ``JointQuantileRegressor`` learns all

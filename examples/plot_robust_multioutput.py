@@ -1,6 +1,6 @@
 """
-Many outputs, some rows corrupted
-=================================
+Several outputs, some rows corrupted
+====================================
 
 Ten stations along a river report a level at each time. Now and then a transmission fails and the
 whole report, all ten numbers, is garbage. Three things help: a loss of the norm of the residual,

@@ -1,6 +1,6 @@
 """
-Fragments differ, losses agree
-==============================
+How alike are two mass spectra?
+===============================
 
 A mass spectrometer breaks a molecule and weighs the pieces: the spectrum is a list of peaks, each a
 mass and an intensity. When are two spectra alike? Caffeine and theophylline differ by one CH2,

@@ -1,6 +1,6 @@
 """
-Words with a slip of the pen
-============================
+Correct misspelled words
+========================
 
 A reader mends *for_at* without thinking: it is *format*. Here a model learns to do the same. Inputs
 are words with a mistake, outputs are the words, and both are compared by the short pieces that they

@@ -1,6 +1,6 @@
 """
-A table with targets of three kinds
-===================================
+Films: a number, a set and a class from one table
+=================================================
 
 600 films, as somebody wrote them down: "94 min" in a column of numbers, "59,005" votes, gaps, and
 genres in one cell with commas between them. We predict the rating, the genres and the age limit of

@@ -1,6 +1,6 @@
 """
-Prices in a table that was scraped
-==================================
+Furniture: prices from a scraped table
+======================================
 
 Furniture, scraped from a shop: an unnamed column that numbers the rows, an id, "No old price" where
 another row has "SR 1,145", and gaps in half of the measures. The file goes in as it is; what was

@@ -1,6 +1,6 @@
 """
-A survey: which pies are on the table
-=====================================
+A survey: which pies does a family eat?
+=======================================
 
 500 answers to a survey on Thanksgiving, one column for each pie: "Apple" where somebody ticked it,
 nothing else where not. To predict them together is to predict a set, which one pattern of names

@@ -1,6 +1,6 @@
 """
-What theory promises of sketches, and what happens
-==================================================
+How large a sketch? Theory and practice
+=======================================
 
 The papers prove that sketches of a certain size lose little. Four of their statements can be
 tried on data: when a sketch keeps a kernel matrix (definition 3.4), which sizes the theorems

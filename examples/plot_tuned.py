@@ -1,6 +1,6 @@
 """
-From a table to a model that chose itself
-=========================================
+A bakery: the best model for a CSV file
+=======================================
 
 A bakery has written down for 500 days what each day was like and which of its products were gone
 by noon. What will be gone tomorrow is a set of products, not a number. ``Tuned`` takes the table,
