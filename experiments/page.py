@@ -91,7 +91,7 @@ def word(row: Row) -> str:
     """Return the verdict of a row with its remark."""
     verdict = "ours, not counted" if row.verdict == "ours" else row.verdict
     verdict = f"**{verdict}**" if verdict == "short" else verdict
-    remark = row.remark or ("the reason is not known" if row.verdict == "short" else "")
+    remark = row.remark or ("untested" if row.verdict == "short" else "")
     return f"{verdict}: {remark}" if remark else verdict
 
 
