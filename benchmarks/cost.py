@@ -362,8 +362,7 @@ on a GPU. The preconditioner is the one that makes the whole cheapest:
 | preconditioner | setup | steps to 1e-3 |
 |---|---|---:|
 | the direct system of 4 m or 2 m sampled rows | (4 + 1/3) c m^3 or (2 + 1/3) c m^3 | 12 or 20 |
-| two factors of the landmarks, as Falkon has | c m^3 | 30 |
-| one factor of the landmarks, single precision | m^3 / 3 | 35 |
+| one factor of the landmarks, single precision | c m^3 / 3 | 35 |
 | a second sketch, where m x m numbers have no room | 2 m r^2 | 60 |
 
 `solver="auto"` takes "cg" where it promises to be 1.5 times cheaper (on a GPU 1.25 times); "direct"

@@ -120,16 +120,3 @@ def add_gram(out: Array, F: Array) -> None:
     total: Any = out
     for block in _blocks(len(total)):
         total[block, : block.stop].addmm_(F[:, block].T, F[:, : block.stop])
-
-
-def gram_of_triangle(triangle: Triangle) -> Array:
-    """Return the lower triangle of L'L; what is above the diagonal is undefined."""
-    L = triangle.L
-    if not is_tensor(L):
-        kind = "d" if L.dtype == np.float64 else "s"
-        gram: Array = getattr(lapack, f"{kind}lauum")(L.T, lower=0)[0].T
-        return gram
-    out = namespace(L).empty_like(L)
-    for block in _blocks(len(L)):
-        out[block, : block.stop] = L[block.start :, block].T @ L[block.start :, : block.stop]
-    return out

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._numerics.arrays import cast, is_tensor, namespace, times
-from ..._numerics.factors import Triangle, cholesky, gram_of_triangle
+from ..._numerics.factors import Triangle, cholesky
 from ..._numerics.typing import Array
 
 # What is added to a diagonal, relative to it: first the rounding of single precision.
@@ -48,31 +48,6 @@ def _add_diagonal(A: Array, value: float) -> None:
     diagonal += value
 
 
-class TwoFactors:
-    """Falkon's: A is about n L (L'L / m + alpha I) L' with K = L L', so M = n L G G' L'.
-
-    `make` returns K, to be overwritten, and `rows` is how many rows it stands for: m, or n where a
-    sketch mixes all rows.
-    """
-
-    name = "two factors of the landmarks"
-
-    def __init__(self, make: Callable[[], Array], alpha: float, n: float, rows: int) -> None:
-        self.n, self.L = n, definite_factor(make)
-        gram = gram_of_triangle(self.L)
-        gram /= rows
-        largest = float(namespace(gram).diagonal(gram).max())
-        _add_diagonal(gram, alpha + len(gram) * np.finfo(np.float64).eps * largest)
-        factor = cholesky(gram)
-        assert factor is not None  # a product of a triangle with itself, and a shift
-        self.G = factor
-
-    def __call__(self, r: Array) -> Array:
-        """Return M^-1 r."""
-        inner = self.G.solve_transposed(self.G.solve(self.L.solve(r)))
-        return self.L.solve_transposed(inner) / self.n
-
-
 class SampledRows:
     """The system of some of the rows, (n / s) F_s'F_s + n alpha K: the direct solution on them.
 
@@ -90,7 +65,11 @@ class SampledRows:
 
 
 class OneFactor:
-    """A is about (n / m) K (K + m alpha I), so M = (n / m) (K + m alpha / 2 I)^2: half the work."""
+    """One factor: A is about (n / m) K (K + m alpha I), so M = (n / m) (K + m alpha / 2 I)^2.
+
+    `make` returns K, to be overwritten, and `rows` is how many rows it stands for: m, or n where a
+    sketch mixes all rows.
+    """
 
     name = "one factor of the landmarks"
 

@@ -44,7 +44,7 @@ from ...rows import Place, Reduction
 from ..cg import CGState, Run, largest_of, refined
 from ..folds import AlphaSearch, ChosenAlpha
 from .moments import MomentSystem, Solution
-from .preconditioners import OneFactor, SampledRows, Sketched, TwoFactors, definite_factor
+from .preconditioners import OneFactor, SampledRows, Sketched, definite_factor
 from .system import (
     Decision,
     Fit,
@@ -332,8 +332,6 @@ class LandmarkSystem:
         if self.kind.startswith("sampled"):
             size = int(self.kind.split()[1]) * self.m
             return SampledRows(lambda: self._of_sample(alpha, size))
-        if self.kind == "two":
-            return TwoFactors(self.gram, alpha, n, rows)
         if self.kind == "one":
             return OneFactor(lambda: self.gram(np.float32), alpha, n, rows)
         # a second sketch, of landmarks in equal steps

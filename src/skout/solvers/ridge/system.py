@@ -53,7 +53,7 @@ _DOUBLE = {False: 2.0, True: 1.0}
 # Passes in double precision: the right side, and two checks of the residual.
 _CHECKS = 3
 # Steps until the default tolerance by kind of preconditioner; of an exact fit.
-_STEPS = {"sampled 4": 12, "sampled 2": 20, "two": 30, "one": 35, "sketch": 60}
+_STEPS = {"sampled 4": 12, "sampled 2": 20, "one": 35, "sketch": 60}
 _EXACT_STEPS = 40
 # Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
 # On a GPU they may promise less, and with fewer landmarks, since sums of products take more time
@@ -352,9 +352,10 @@ def preconditioner_costs(
 ) -> dict[str, float]:
     """Return setup and steps by kind of preconditioner, of those that there is memory for.
 
-    Setup: m^3 of two factors, m^3 / 3 of one in single precision, (s + m / 3) m^2 of s = 2 m or 4 m
-    sampled rows. `factors` is how many m x m matrices there is memory for: 2, 1 in single
-    precision, or 0, where a second sketch must do.
+    Setup: m^3 / 3 of one factor in single precision, (s + m / 3) m^2 of s = 2 m or 4 m sampled
+    rows. The two factors of Falkon, m^3 and 30 steps, would never cost least. `factors` is how many
+    m x m matrices there is memory for: 2, 1 in single precision, or 0, where a second sketch must
+    do.
     """
     double, cube = _DOUBLE[on_device], float(m) ** 3
     value = kept * _KEPT[on_device] + (1.0 - kept) * (2.0 * d + _VALUE[on_device])
@@ -362,11 +363,10 @@ def preconditioner_costs(
     setup = {
         "sampled 4": double * (4 + 1 / 3) * cube,
         "sampled 2": double * (2 + 1 / 3) * cube,
-        "two": double * cube,
         "one": cube / 3 if on_device else 2 * cube / 3,
         "sketch": 2.0 * m * min(m, 4000) ** 2,
     }
-    names = {2: ("sampled 4", "sampled 2", "two", "one"), 1: ("one",), 0: ("sketch",)}[factors]
+    names = {2: ("sampled 4", "sampled 2", "one"), 1: ("one",), 0: ("sketch",)}[factors]
     return {name: setup[name] + _STEPS[name] * a_pass for name in names}
 
 
