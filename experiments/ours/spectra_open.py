@@ -56,6 +56,8 @@ N_HELD, FEWEST, MOST, SHARE = 9, 20, 350, 0.9
 PPM = 10.0
 # Penalty of the rankings of steps: that which folds choose for the model with all columns.
 ALPHA = 1e-3
+# Contests count spectra with one candidate, which is always first, too.
+SINGLE = "single candidates counted"
 
 
 class Protocol:
@@ -301,6 +303,8 @@ def score(protocol: Protocol, n_queries: int | None) -> None:
             ranking = CandidateRanking.restored(model.rankings_[by][key])
             some = test.columns[: len(ranking.coef)]
             rows.append({"model": name, **measured(test, some, ranking, model)})
+            with_single = summary(ranks_of(test, ranking.coef @ some, fewest=1))
+            rows.append({"model": f"{name}, {SINGLE}", **with_single})
             fair = test.of(listed)
             few = fair.columns[: len(ranking.coef)]
             rows.append(
@@ -312,15 +316,17 @@ def score(protocol: Protocol, n_queries: int | None) -> None:
         for name, some in (("random order", test), ("random order, on lists", test.of(listed))):
             sizes = np.diff(some.indptr)
             rows.append({"model": name, **rounded(random_order(sizes[sizes > 1]))})
+        all_sizes = np.diff(test.indptr)
+        rows.append({"model": f"random order, {SINGLE}", **rounded(random_order(all_sizes))})
         print_table(rows, list(rows[0]))
         found[by] = rows
     extend("score", found)
 
 
-def ranks_of(test: HeldOut, scores: np.ndarray) -> np.ndarray:
-    """Return the ranks of truths among several candidates."""
+def ranks_of(test: HeldOut, scores: np.ndarray, fewest: int = 2) -> np.ndarray:
+    """Return the ranks of truths among at least so many candidates."""
     pairs = zip(test.split(scores), test.split(test.right), strict=True)
-    return np.array([truth_rank(own, right) for own, right in pairs if len(own) > 1])
+    return np.array([truth_rank(own, right) for own, right in pairs if len(own) >= fewest])
 
 
 def measured(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skout.decoding import CandidateSets
-from skout.dev import Spectra, row_slices
+from skout.dev import Spectra, map_blocks, row_slices
 from skout.molecules import parse_smiles
 
 from .annotation import Annotation, annotate, is_negative
@@ -135,9 +135,11 @@ def fragment_columns(
     weights, negative = [ions.weights(i) for i in range(len(ions.spectra))], ions.negative
     out, order = np.zeros((len(PEAKS), len(index))), np.argsort(place, kind="stable")
     ends = np.searchsorted(place[order], np.arange(len(distinct) + 1))
-    for block in row_slices(len(distinct), _AT_ONCE):
+
+    def scored(block: slice) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         molecules = [bonds_of(molecule) for molecule in parse_smiles(texts[block])]
         pieces = Pieces.of(molecules, model.classes)
+        parts = []
         for sign in (False, True):
             entries = order[ends[block.start] : ends[block.stop]]
             entries = entries[negative[query[entries]] == sign]
@@ -145,5 +147,10 @@ def fragment_columns(
                 (place[i] - block.start, annotations[which[i]], weights[query[i]]) for i in entries
             )
             shares = np.bincount(peaks.spectrum, peaks.weight, minlength=len(entries))
-            out[:, entries] = shares, model.scores(pieces, peaks, sign, len(entries))
+            parts.append((entries, shares, model.scores(pieces, peaks, sign, len(entries))))
+        return parts
+
+    for parts in map_blocks(scored, row_slices(len(distinct), _AT_ONCE)):
+        for entries, shares, scores in parts:
+            out[:, entries] = shares, scores
     return out
