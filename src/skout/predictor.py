@@ -341,10 +341,6 @@ class StructuredPredictor(ObjectPredictor):
             at prediction. Default the outputs of the training rows of the fold.
         **fit_params
             Of the regressor's fit, e.g. sample_weight; with metadata routing, those it requests.
-
-        Returns
-        -------
-        self : StructuredPredictor
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit

@@ -164,10 +164,6 @@ class PartsByName(BaseEstimator):
         ----------
         **params
             A part that is given by name is replaced by the object with these parameters.
-
-        Returns
-        -------
-        self : estimator
         """
         nested = {name: params.pop(name) for name in list(params) if "__" in name}
         super().set_params(**params)  # a new part first, then what is inside it
@@ -261,10 +257,6 @@ def set_output(self: Estimator, *, transform: str | None = None, predict: str | 
         Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
         data frames. Columns have the names that the targets had in `fit`, and those of pandas
         the index of X. None leaves it as it is.
-
-    Returns
-    -------
-    self : estimator
     """
     wanted = {"transform": transform, "predict": predict}
     for name, value in wanted.items():

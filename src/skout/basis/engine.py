@@ -541,10 +541,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
             sketch touches travel here.
         y : ignored
-
-        Returns
-        -------
-        self : KernelBasis
         """
         self._fitted_on(X)
         return self

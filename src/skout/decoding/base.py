@@ -73,10 +73,6 @@ class Decoder(ABC, PartsByName):
             The training outputs.
         coordinates : ndarray of shape (n, p), optional
             Those of Y, where they are known.
-
-        Returns
-        -------
-        self : Decoder
         """
 
     @abstractmethod

@@ -133,10 +133,6 @@ class CandidateDecoder(Decoder):
             Those of Y, where they are known.
         rows : encoded rows, optional
             Y as the kernel of the basis encodes it, where that is known.
-
-        Returns
-        -------
-        self : decoder
         """
         if self.index is not None:
             as_index(self.index)

@@ -151,10 +151,6 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2; matters for losses other than the squared one.
-
-        Returns
-        -------
-        self : NeuralRegressor
         """
         return self._fit(X, y, sample_weight, residual)
 

@@ -171,10 +171,6 @@ class ConformalSets(Calibrated):
             promised, less a term that is small with few folds, and coverage is about what one
             gets. Learned scores come from the other folds, whose models have seen this one: for
             them there is no proof.
-
-        Returns
-        -------
-        self : ConformalSets
         """
         names = self._names()
         n = checked_length(X, Y)

@@ -129,10 +129,6 @@ class EndToEnd(StructuredPredictor):
         groups, candidates, **fit_params
             As in `StructuredPredictor.fit`, for DSOKR; of fit_params a sample_weight also counts
             in the second training.
-
-        Returns
-        -------
-        self : EndToEnd
         """
         from ..deep.regressor import train_together  # PyTorch is imported here, not with skout
 

@@ -152,10 +152,6 @@ class Ensemble(RankingPredictor):
             None if X are `Blocks`, which have them.
         **fit_params
             Passed to the fit of each member.
-
-        Returns
-        -------
-        self : Ensemble
         """
         _check_predictor(self.predictor, "predictor")
         weights = self._checked_weights()
@@ -255,10 +251,6 @@ class Ensemble(RankingPredictor):
             Strategies to choose from; default the one in use.
         n_steps : int, default 10
             Members to add: weights are multiples of at least 1/n_steps.
-
-        Returns
-        -------
-        self : Ensemble
             With new `weights_`, `combine_` and `validation_score_`.
         """
         check_is_fitted(self, "members_")

@@ -160,10 +160,6 @@ class Reranker(RankingPredictor):
             (s,) or (s, d).
         **fit_params
             Passed to the predictor's fit, e.g. sample_weight, which weighs queries here too.
-
-        Returns
-        -------
-        self : Reranker
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit

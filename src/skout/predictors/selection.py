@@ -182,10 +182,6 @@ class ConformalSelection(Calibrated):
             are surest of together, and the median of their log odds is compared with those of all
             out-of-fold answers that were wrong; a model that has another answer counts as least
             sure. It costs a fit, and at prediction a search, for each fold.
-
-        Returns
-        -------
-        self : ConformalSelection
         """
         check_level(self.share, "share")
         n = checked_length(X, Y)

@@ -145,10 +145,6 @@ class TwoWay(StructuredPredictor):
         **fit_params
             Passed to both models' fit, e.g. sample_weight; with scikit-learn's metadata routing,
             those that the backward model requests.
-
-        Returns
-        -------
-        self : TwoWay
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).backward.fit

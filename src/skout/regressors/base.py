@@ -434,10 +434,6 @@ class PenalizedRegressor(RegressorMixin):
             As in `fit`.
         scorer : Scorer
             See `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : estimator
         """
         return self._fit(X, y, sample_weight, scorer=scorer, **options)
 

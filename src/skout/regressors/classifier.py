@@ -129,10 +129,6 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : array of shape (n,)
             Labels.
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self : KernelClassifier
         """
         loss = as_loss(self.loss)
         if not isinstance(loss, MarginLoss):

@@ -102,10 +102,6 @@ class InducedMachine(KernelMachine):
         sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2 >= 0 of each output, `KernelBasis.residual`; None is 0.
-
-        Returns
-        -------
-        self : InducedMachine
         """
         return self._fit(X, y, sample_weight, residual=residual)
 

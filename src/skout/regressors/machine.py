@@ -158,10 +158,6 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
             None if X are `Blocks`, which have it. It is held in memory. NaN is missing: outputs
             that have the same rows are fitted together, on these rows.
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self : KernelMachine
         """
         return self._fit(X, y, sample_weight)
 

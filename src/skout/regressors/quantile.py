@@ -144,10 +144,6 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         y : array of shape (n,)
             Rows where it is NaN are left out.
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self : JointQuantileRegressor
         """
         levels, shares = _quadrature() if self._takes_all() else (self.quantiles, 1.0)
         levels = check_quantiles(levels)

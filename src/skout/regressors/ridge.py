@@ -285,10 +285,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             on; default X.
         groups : array of shape (n,), optional
             Rows of a group are never divided between the training and the test part of a split.
-
-        Returns
-        -------
-        self : KernelRidge
         """
         return self._fit(X, y, sample_weight, landmarks, groups=groups)
 
@@ -502,10 +498,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         landmarks : array, CSR matrix or objects, optional
             Rows that the sketch is drawn from, at the first call; default its X. Widths such as
             gamma="scale" are resolved on them too.
-
-        Returns
-        -------
-        self : KernelRidge
         """
         kept, earlier = getattr(self, "_kept", None), None
         no_moments = kept is not None and kept.moments is None and kept.folds is None
@@ -636,10 +628,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             Whether intervals are wide where the standard deviation is large: errors then count in
             units of sqrt(std^2 + ``noise_variance_``), that of a new y. Else all have the same
             width, or nearly.
-
-        Returns
-        -------
-        self : estimator
         """
         check_is_fitted(self)
         self.calibration_: Calibration = calibrated(
