@@ -201,10 +201,6 @@ class ObjectPredictor(PartsByName):
             sets), R2 of vectors and curves, and of other objects the share of exact matches. Names
             are "mean_reciprocal_rank", those of `skout.kinds.metrics`, and "kernel", the similarity
             by the output kernel, to report but not to tune it.
-
-        Returns
-        -------
-        score : float
         """
         check_is_fitted(self)
         candidates = self._embedded(candidates)
@@ -470,10 +466,6 @@ class StructuredPredictor(ObjectPredictor):
         path : path, optional
             A .npy file for the coordinates of more candidates than memory holds. It is searched
             block by block, and must stay as long as the pool is used.
-
-        Returns
-        -------
-        pool : EmbeddedPool
         """
         check_is_fitted(self)
         embed: Callable[..., EmbeddedPool] = able(self.decoder_, "embed", by="embed").embed
@@ -547,10 +539,6 @@ def iokr(
     solver, verbose, checkpoint
         See `KernelRidge`.
 
-    Returns
-    -------
-    predictor : StructuredPredictor
-
     Examples
     --------
     >>> import numpy as np
@@ -615,10 +603,6 @@ def sisokr(
     device, checkpoint
         As in `iokr`.
 
-    Returns
-    -------
-    predictor : StructuredPredictor
-
     Examples
     --------
     >>> import numpy as np
@@ -678,10 +662,6 @@ def dsokr(
     device : str, optional
         "cuda" trains, embeds and searches on a GPU, but for output kernels that do not run there;
         "auto" is a GPU if there is one. None is where the data are.
-
-    Returns
-    -------
-    predictor : StructuredPredictor
 
     Examples
     --------

@@ -146,10 +146,6 @@ class PartsByName(BaseEstimator):
         Parameters
         ----------
         deep : bool, default True
-
-        Returns
-        -------
-        params : dict
         """
         params = super().get_params(deep)
         if deep:

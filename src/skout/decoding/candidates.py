@@ -243,10 +243,6 @@ class CandidateDecoder(Decoder):
         candidates : objects, CandidateSets or list of lists
         path : path, optional
             A .npy file to write the embedding to, which is then a memory map of it.
-
-        Returns
-        -------
-        pool : EmbeddedPool
         """
         check_is_fitted(self)
         if path is not None:

@@ -288,10 +288,6 @@ def read_graphs(objects: Objects) -> Graphs:
         Labels are strings or integers, of one kind for all graphs. An edge that is given twice, or
         in both directions, is one edge. A self loop makes a node its own neighbor.
 
-    Returns
-    -------
-    graphs : Graphs
-
     Examples
     --------
     >>> from skout.kernels import read_graphs

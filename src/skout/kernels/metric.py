@@ -284,10 +284,6 @@ def align_columns(
     n_samples : int, default 500
     random_state : None, int or Generator
 
-    Returns
-    -------
-    kernel : Kernel
-
     Examples
     --------
     >>> import numpy as np

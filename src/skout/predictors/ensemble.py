@@ -126,10 +126,6 @@ class Ensemble(RankingPredictor):
         models : sequence of fitted StructuredPredictor
         combine : "mean", "max" or "rank", default "mean"
         weights : sequence of floats, optional
-
-        Returns
-        -------
-        ensemble : Ensemble
         """
         if not isinstance(models, Iterable):
             raise TypeError(f"models must be a list of predictors. Got {models!r} instead.")

@@ -227,10 +227,6 @@ class ConformalSelection(Calibrated):
         groups : sequence of n labels, optional
             Rows of one label count as one row together. If `calibrate` had none, each row counted
             as a group there.
-
-        Returns
-        -------
-        answers : Answers
         """
         check_level(fdr, "fdr")
         self._check_calibrated()

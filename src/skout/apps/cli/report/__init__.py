@@ -50,10 +50,6 @@ def model_report(
     path : path, optional
         Where to write the page, too.
 
-    Returns
-    -------
-    page : str
-
     Examples
     --------
     >>> import numpy as np
