@@ -24,7 +24,7 @@ from skout.apps.cli.demo.page import first_of_each  # noqa: E402
 from skout.apps.cli.demo.run import Halves, load_halves, same_digit  # noqa: E402
 
 METHODS = ["IOKR", "SIOKR", "ISOKR", "SISOKR", "FOREST"]
-N_SHOWN = 20  # two of each digit
+N_SHOWN = 10  # one of each digit
 N_TRAIN, N_TEST = 400, 150  # of --quick
 
 
@@ -140,7 +140,7 @@ def test_page_marks_wrong_completions(quick, run):
 
 def test_page_shows_the_pixels(quick, run):
     elements = Elements(quick[1].read_text(encoding="utf-8")).found
-    sources = [attrs["src"] for tag, attrs in elements if tag == "img"][2:]
+    sources = [attrs["src"] for tag, attrs in elements if tag == "img"]
     truth = pixels_of(sources[1])[..., :3]
     first = first_of_each(run.test.digit)[0]
     whole = np.concatenate([run.test.upper[first], run.test.lower[first]]).reshape(8, 8)

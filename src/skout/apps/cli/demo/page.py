@@ -19,7 +19,7 @@ from .run import DemoRun, table
 # Colours, in [0, 1].
 _PAPER, _INK = np.array([248, 249, 251]) / 255, np.array([38, 44, 56]) / 255
 _RIGHT, _WRONG = np.array([29, 92, 200]) / 255, np.array([222, 84, 20]) / 255
-_PER_DIGIT = 2  # test digits of each class that are shown
+_IN_PICTURE, _ON_PAGE = 2, 1  # test digits of each class that are shown
 _PARAMETERS = {
     "regressor__kernel__gamma": "input gamma",
     "regressor__alpha": "alpha",
@@ -37,14 +37,13 @@ def load_matplotlib() -> Any:
     return matplotlib
 
 
-def first_of_each(digit: np.ndarray) -> np.ndarray:
-    """Return the positions of the first examples of each class, class by class."""
-    return np.concatenate([np.flatnonzero(digit == d)[:_PER_DIGIT] for d in np.unique(digit)])
+def first_of_each(digit: np.ndarray, n: int = _ON_PAGE) -> np.ndarray:
+    """Return the positions of the first n examples of each class, class by class."""
+    return np.concatenate([np.flatnonzero(digit == d)[:n] for d in np.unique(digit)])
 
 
-def _tiles(run: DemoRun) -> tuple[list[str], np.ndarray]:
-    """Return what is shown of each digit, by name, and the colours: (names, digits, 8, 8, 3)."""
-    shown = first_of_each(run.test.digit)
+def _tiles(run: DemoRun, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Return what is shown of these digits, by name, and the colours: (names, digits, 8, 8, 3)."""
     upper, lower = run.test.upper[shown], run.test.lower[shown]
     rows = [_coloured(upper, 0.0 * lower, _INK), _coloured(upper, lower, _INK)]
     for method in run.methods:
@@ -63,7 +62,7 @@ def _coloured(upper: np.ndarray, lower: np.ndarray, colour: np.ndarray) -> np.nd
 def write_picture(run: DemoRun, path: str | Path) -> Path:
     """Write one PNG file of all completions: a row for each method, a column for each digit."""
     matplotlib = load_matplotlib()
-    names, tiles = _tiles(run)
+    names, tiles = _tiles(run, first_of_each(run.test.digit, _IN_PICTURE))
     canvas = np.pad(tiles, [(0, 0), (0, 0), (0, 1), (0, 1), (0, 0)], constant_values=1.0)
     n_rows, n_columns, side, *_ = canvas.shape
     canvas = canvas.swapaxes(1, 2).reshape(n_rows * side, n_columns * side, 3)
@@ -85,7 +84,8 @@ def write_picture(run: DemoRun, path: str | Path) -> Path:
 
 def write_page(run: DemoRun, path: str | Path) -> Path:
     """Write the self-contained page of a finished demo."""
-    _, tiles = _tiles(run)
+    shown = first_of_each(run.test.digit)
+    _, tiles = _tiles(run, shown)
     sisokr = 2 + [m.name for m in run.methods].index("SISOKR")
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     text = template.substitute(
@@ -93,9 +93,7 @@ def write_page(run: DemoRun, path: str | Path) -> Path:
         object_in=_image(tiles[0, 0], "the upper half of a digit"),
         object_out=_image(tiles[sisokr, 0], "the digit with the predicted lower half"),
         grid_head="".join(f"<th scope=col>{m.name}</th>" for m in run.methods),
-        grid="\n".join(
-            _grid_row(run, i, tiles[:, at]) for at, i in enumerate(first_of_each(run.test.digit))
-        ),
+        grid="\n".join(_grid_row(run, i, tiles[:, at]) for at, i in enumerate(shown)),
         table_head="".join(f"<th scope=col>{name}</th>" for name in ["method", *table(run)[0]]),
         table="\n".join(_table_rows(run)),
         chosen="\n".join(_chosen(m.name, m.chosen) for m in run.methods),

@@ -200,12 +200,12 @@ def _timed(function: Any, repeats: int) -> tuple[Any, float]:
 
 # A column of the table: how it is called, the figure in it and how that is written.
 _COLUMNS = (
-    ("kernel loss", "kernel_loss", "{:.4f}"),
+    ("kernel loss", "kernel_loss", "{:.3f}"),
     ("pixel error", "pixel_error", "{:.4f}"),
     ("right digit", "right_digit", "{:.1%}"),
-    ("fit s", "fit_seconds", "{:.3f}"),
-    ("predict s", "predict_seconds", "{:.3f}"),
-    ("model MB", "megabytes", "{:.2f}"),
+    ("fit s", "fit_seconds", "{:.3g}"),
+    ("predict s", "predict_seconds", "{:.3g}"),
+    ("model MB", "megabytes", "{:.3g}"),
 )
 
 
