@@ -148,62 +148,36 @@ def test_expected_labels_of_a_combination_are_the_combination(kernel):
     Y = np.vstack([Y, Y[:5]])  # with copies
     basis = KernelBasis(kernel).fit(Y)
     weights = np.random.default_rng(2).standard_normal((7, len(Y)))
-    decoder = LabelSetDecoder("hamming").fit(basis, Y)
+    decoder = LabelSetDecoder().fit(basis, Y)
     found = decoder.label_scores(weights @ basis.transform(Y))
     expected = np.array([sum(w * y for w, y in zip(row, Y, strict=True)) for row in weights])
     assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.2, -0.1])
-def test_hamming_with_the_linear_kernel_is_a_threshold(threshold):
-    Y = label_rows(30, 5)
-    basis = KernelBasis(Linear()).fit(Y)
-    V = np.random.default_rng(0).uniform(-0.5, 1.5, (20, 5))
-    decoder = LabelSetDecoder("hamming", threshold=threshold).fit(basis, Y)
-    assert basis.rank_ == 5
-    assert_array_equal(decoder.decode(basis.transform(V)), threshold < V)
-
-
-def test_hamming_has_the_least_expected_loss_of_all_label_sets():
-    Y = np.unique(label_rows(12, 5), axis=0)
-    basis = KernelBasis(Tanimoto()).fit(Y)
-    weights = np.random.default_rng(0).dirichlet(np.ones(len(Y)), 9)
-    found = LabelSetDecoder("hamming").fit(basis, Y).decode(weights @ basis.transform(Y))
-    C = oracle.label_sets(5, 5)
-    for row, chosen in zip(weights, found, strict=True):
-        loss = [sum(w * np.sum(c != y) for w, y in zip(row, Y, strict=True)) for c in C]
-        own = sum(w * np.sum(chosen != y) for w, y in zip(row, Y, strict=True))
-        assert own <= min(loss) + 1e-9
-
-
-@pytest.mark.parametrize("utility", ["f1", "hamming"])
-def test_coordinates_given_to_fit_are_used(utility, monkeypatch):
+def test_coordinates_given_to_fit_are_used(monkeypatch):
     Y = label_rows(12, 5)
     basis = KernelBasis(Tanimoto()).fit(Y)
     T = basis.transform(Y)
-    plain = LabelSetDecoder(utility).fit(basis, Y)
+    plain = LabelSetDecoder().fit(basis, Y)
     monkeypatch.setattr(basis, "transform", lambda rows: pytest.fail("transformed again"))
-    given_T = LabelSetDecoder(utility).fit(basis, Y, T)
+    given_T = LabelSetDecoder().fit(basis, Y, T)
     F = weights_of(5, 12) @ T
     assert_array_equal(given_T.decode(F), plain.decode(F))
-    assert_array_equal(
-        LabelSetDecoder(utility).fit(basis, Y, 2.0 * T).label_map_, plain.label_map_ / 2
-    )
+    assert_array_equal(LabelSetDecoder().fit(basis, Y, 2.0 * T).label_map_, plain.label_map_ / 2)
 
 
 # Containers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("utility", ["f1", "hamming"])
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-def test_the_form_of_the_outputs_is_kept(form, dtype, utility):
+def test_the_form_of_the_outputs_is_kept(form, dtype):
     Y = label_rows(20, 5)
     dense = KernelBasis(F1()).fit(Y)
     F = weights_of(6, 20) @ dense.transform(Y)
-    expected = LabelSetDecoder(utility, max_size=3).fit(dense, Y).decode(F)
+    expected = LabelSetDecoder(max_size=3).fit(dense, Y).decode(F)
     given_Y = form(Y.astype(dtype))
-    decoder = LabelSetDecoder(utility, max_size=3).fit(KernelBasis(F1()).fit(given_Y), given_Y)
+    decoder = LabelSetDecoder(max_size=3).fit(KernelBasis(F1()).fit(given_Y), given_Y)
     for rows in (F, F[:0]):
         found = decoder.decode(rows)
         assert found.dtype == dtype
@@ -228,15 +202,8 @@ def test_data_frames_and_lists_of_labels():
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        (
-            {"utility": "F1"},
-            ValueError,
-            "utility must be one of 'f1', 'hamming'. Got 'F1' instead.",
-        ),
         ({"max_size": 0}, ValueError, "max_size must be an integer >= 1. Got 0"),
         ({"max_size": 2.0}, TypeError, "max_size must be an integer >= 1. Got 2.0"),
-        ({"threshold": "half"}, TypeError, "threshold must be a finite number .* Got 'half'"),
-        ({"threshold": np.nan}, ValueError, "threshold must be a finite number .* Got nan"),
     ],
 )
 def test_bad_parameters_are_named(params, error, message):
@@ -326,22 +293,12 @@ def test_the_predictor_says_what_label_sets_cannot_do():
         model.embed(Y)
 
 
-def test_grid_search_over_the_utility():
+def test_grid_search_over_the_size():
     X, Y = multilabel_problem(120)
     model = iokr(Gaussian(1.0), "f1", alpha=1e-2).set_params(decoder=LabelSetDecoder())
-    grid = {"decoder__utility": ["hamming", "f1"], "decoder__max_size": [1, None]}
-    search = GridSearchCV(model, grid, cv=3).fit(X, Y)
-    scores = dict(
-        zip(
-            [(p["decoder__utility"], p["decoder__max_size"]) for p in search.cv_results_["params"]],
-            search.cv_results_["mean_test_score"],
-            strict=True,
-        )
-    )
-    assert search.best_params_ == {"decoder__utility": "f1", "decoder__max_size": None}
-    assert scores["hamming", 1] == scores["hamming", None]  # has no use for the size
-    assert scores["f1", 1] < scores["f1", None]
-    assert search.best_estimator_.decoder_.utility == "f1"
+    search = GridSearchCV(model, {"decoder__max_size": [1, None]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"decoder__max_size": None}
+    assert search.best_estimator_.decoder_.max_size is None
 
 
 # Faults that were mended -------------------------------------------------------------------------

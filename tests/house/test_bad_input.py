@@ -705,9 +705,7 @@ for name, make, wrong in [
             given=value,
         )
 for name, kernel, Y, make, wrong in [
-    ("utility", "tanimoto", SETS, lambda v: LabelSetDecoder(utility=v), ["x", None]),
     ("max_size", "tanimoto", SETS, lambda v: LabelSetDecoder(max_size=v), [0, "a"]),
-    ("threshold", "tanimoto", SETS, lambda v: LabelSetDecoder("hamming", threshold=v), ["a"]),
     ("max_exact", "kendall", RANKS, lambda v: RankingDecoder(max_exact=v), [-1, "a"]),
     ("ends", NGram(2), WORDS, lambda v: StringDecoder(ends=v), ["x", 3]),
     ("known", NGram(2), WORDS, lambda v: StringDecoder(known=v), ["a"]),

@@ -327,4 +327,4 @@ def test_cross_validation_of_parts():
     assert result["test_score"].min() > 0.8
     assert all(isinstance(e.decoder_, LabelSetDecoder) for e in result["estimator"])
     names = set(model.get_params())
-    assert {"regressor__alpha", "output_basis__kernel", "decoder__utility"} <= names
+    assert {"regressor__alpha", "output_basis__kernel", "decoder__max_size"} <= names

@@ -18,7 +18,7 @@ from .._numerics.arrays import row_slices
 from .._numerics.linalg import low_rank, positive_solver
 from .._numerics.threads import map_blocks
 from .._numerics.typing import Array, Candidates, Floats, Objects
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels import F1
 from ..rows import block_rows
@@ -30,22 +30,17 @@ _READ_OUT_PENALTY = 1e-9
 
 
 class LabelSetDecoder(Decoder):
-    """Find the label set of greatest expected utility, without candidates.
+    """Find the label set of greatest expected F1, without candidates.
 
-    "f1": E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = ``E[2 Y_j / (|c| + |Y|) | x]``,
+    E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = ``E[2 Y_j / (|c| + |Y|) | x]``,
     so that for each size the best set has the labels of greatest w_j: exact over all sets of at
     most `max_size` labels. With the F1 kernel this is arg max of 2 <f(x), z(c)> - k(c, c).
 
-    "hamming": the labels with E[Y_j | x] above `threshold`.
-
     Parameters
     ----------
-    utility : "f1" or "hamming", default "f1"
     max_size : int, optional
-        Largest label set to look for; default the size of the largest training output. Used by
-        "f1": larger sets may have a greater expected F1, and are not found.
-    threshold : float, default 0.5
-        Used by "hamming", whose expected loss 0.5 makes least; less than that finds more labels.
+        Largest label set to look for; default the size of the largest training output.
+        Larger sets may have a greater expected F1, and are not found.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
 
@@ -58,8 +53,8 @@ class LabelSetDecoder(Decoder):
     -----
     Label sets are rows of 0 and 1 in an array or a CSR matrix, shape (n, L).
 
-    B comes from the landmarks where g is in the space of the kernel by its formula (F1 kernel and
-    utility), else from least squares of g(y) on z(y) over the training outputs.
+    B comes from the landmarks where g is in the space of the kernel by its formula (F1 kernel),
+    else from least squares of g(y) on z(y) over the training outputs.
 
     Examples
     --------
@@ -75,21 +70,11 @@ class LabelSetDecoder(Decoder):
 
     label_map_: Floats
 
-    def __init__(
-        self,
-        utility: str = "f1",
-        max_size: int | None = None,
-        threshold: float = 0.5,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.utility = utility
+    def __init__(self, max_size: int | None = None, n_jobs: int | None = None) -> None:
         self.max_size = max_size
-        self.threshold = threshold
         self.n_jobs = n_jobs
 
     def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
-        check_choice(self.utility, "utility", ("f1", "hamming"))
-        check_number(self.threshold, "threshold", low=-np.inf)
         if self.max_size is not None:
             check_number(self.max_size, "max_size", low=1, integer=True)
         labels = label_matrix(Y)
@@ -100,10 +85,9 @@ class LabelSetDecoder(Decoder):
         T = basis.transform(Y) if coordinates is None else coordinates
         read_out = _least_squares(np.asarray(T, dtype=np.float64))
         self.label_map_ = read_out(labels)
-        if self.utility == "f1":
-            if isinstance(basis.kernel_, F1):
-                labels, read_out = label_matrix(basis.landmarks_), basis.combine
-            self._f1_maps(labels, read_out, largest)
+        if isinstance(basis.kernel_, F1):
+            labels, read_out = label_matrix(basis.landmarks_), basis.combine
+        self._f1_maps(labels, read_out, largest)
         return self
 
     def _f1_maps(
@@ -134,19 +118,15 @@ class LabelSetDecoder(Decoder):
         check_is_fitted(self)
         self._refuse(candidates)
         n_labels = self.label_map_.shape[1]
-        copies = sum(self._mixing.shape) if self.utility == "f1" else 1
+        copies = sum(self._mixing.shape)
         blocks = row_slices(len(F), block_rows(len(F), 8 * n_labels * copies))
-        choose = self._best_f1 if self.utility == "f1" else self._above
-        chosen = list(map_blocks(lambda block: choose(F[block]), blocks, n_jobs=self.n_jobs))
+        chosen = list(map_blocks(lambda b: self._best_f1(F[b]), blocks, n_jobs=self.n_jobs))
         if self._is_sparse:
             parts = [sparse.csr_matrix(part, dtype=self._dtype) for part in chosen]
             empty = sparse.csr_matrix((0, n_labels), dtype=self._dtype)
             stacked: Objects = sparse.vstack([*parts, empty], format="csr")
             return stacked
         return np.concatenate([*chosen, np.empty((0, n_labels), dtype=bool)]).astype(self._dtype)
-
-    def _above(self, F: np.ndarray) -> np.ndarray:
-        return self.label_scores(F) > self.threshold
 
     def _best_f1(self, F: np.ndarray) -> np.ndarray:
         """Compare the best set of each size, and the empty one; ties go to the smaller set."""
