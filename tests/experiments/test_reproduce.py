@@ -30,7 +30,7 @@ def test_every_table_and_figure_has_one_config():
 
 
 def test_configs_name_what_exists():
-    from experiments.common import FIGURES, record_path
+    from experiments.common import FIGURES
     from experiments.papers.entries import CONFIGS
 
     for config in CONFIGS:
@@ -231,3 +231,30 @@ def test_messages_are_read_from_their_records(tmp_path):
     assert "+0.050 beside the squared loss" in row.ours
     assert "a Gram matrix of 80 GB or, of distinct molecules, 20 GB; this" in rows[-1].ours
     assert {row.verdict, *(row.verdict for row in rows)} == {"ours"}
+
+
+def test_the_seconds_of_the_ten_commands_are_those_of_the_record(tmp_path):
+    from experiments import timed
+    from experiments.common import kept_in
+
+    known = timed.commands()
+    assert len(known) == 10
+    row = {"command": known[3], "seconds": 12.4, "cpu_seconds": 6.0, "load": 3.5}
+    (tmp_path / "ten_commands.json").write_text(json.dumps({"results": [row]}))
+    with kept_in(tmp_path):
+        text = timed.page()
+    assert f"`{known[3]}` | 12 s, 6 s, 3.5 |" in text
+    assert text.count(" s, ") == 1
+
+
+def test_each_message_has_its_picture(tmp_path):
+    from experiments import pictures
+    from experiments.common import FIGURES
+
+    page = (ROOT / "docs" / "ten_commands.md").read_text(encoding="utf-8")
+    for show in pictures.FIGURES:
+        assert f"figures/message_{show.__name__}.png" in page
+        assert (FIGURES / f"message_{show.__name__}.png").is_file()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "figure_path", tmp_path.joinpath)
+        assert pictures.draw(pictures.robust).stat().st_size > 1000
