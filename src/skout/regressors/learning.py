@@ -41,8 +41,8 @@ _MATRIX = 1000
 _PATIENCE = 2
 # So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
 _EXACT, _LANDMARKS = 3000, 1000
-# The mean of so many targets is subtracted from all of them, where they are not in memory.
-_ORIGIN_ROWS = 8192
+# Of targets that are not in memory, so many show whether some are missing.
+_LOOKED = 8192
 _MISSING = (
     "y has missing values, and a metric is learned from whole rows: learn it from those, and give "
     "the kernel of that fit, its `kernel_`, to this one."
@@ -62,15 +62,17 @@ class MetricRounds:
 
 
 def learned_kernel(
-    given: Kernel, sample: TrainingSample, alphas: list[float], options: RidgeOptions
-) -> tuple[Mahalanobis, MetricRounds]:
+    kernel: Kernel, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+) -> tuple[Kernel, MetricRounds | None]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
-    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
+    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved. A kernel
+    that learns nothing is returned as it is.
     """
-    kernel: Any = given  # a `LearnedMetric`
+    if not isinstance(kernel, LearnedMetric):
+        return kernel, None
     kernel.check()
-    if np.isnan(np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))).any():
+    if np.isnan(np.asarray(sample.targets.first_rows(_LOOKED))).any():
         raise ValueError(_MISSING)
     seed, n, index = int(check_rng(options.random_state).integers(2**32)), len(sample.rows), None
     if n > kernel.max_rows and sample.rows.pool is None:  # of rows that come in order only, all
@@ -82,8 +84,7 @@ def learned_kernel(
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
         sample = TrainingSample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
-        near = np.asarray(sample.targets.first_rows(_ORIGIN_ROWS))
-        sample = replace(sample, origin=near.mean(axis=0, dtype=np.float64))
+        sample = replace(sample, origin=sample.rough_mean())
     learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
         in_metric, metric = learning.chosen()

@@ -297,16 +297,13 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas, checkpoint = self._check(landmarks, X), None
-        if self.checkpoint is not None:
-            checkpoint = open_checkpoint(X, self.get_params(deep=False))
+        alphas = self._check(landmarks, X)
+        checkpoint = self.checkpoint and open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
-        kernel, metric = as_kernel(self.kernel), None
-        sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
-        options = self._options(kernel, sample, checkpoint, has_missing=sample.has_missing)
-        if kernel.learns:
-            kernel, metric = learned_kernel(kernel, sample, alphas, options)
+        sample = self._read(X, y, sample_weight)  # checked and encoded once
+        options = self._options(sample, checkpoint)
+        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
         problem = RidgeProblem(span, sample, options, search)
@@ -314,10 +311,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
             fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
-        if options.needs_moments:
-            fit = with_fitc_weights(fit, sample, options)
+        fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
-        if checkpoint is not None:
+        if checkpoint:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
             sample.warn_of_far_mean(self.projection_, self.n_jobs, far_from=_FAR)
@@ -346,7 +342,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _read(
         self,
-        kernel: Kernel,
         X: Inputs,
         y: Objects | None,
         weights: Weights,
@@ -355,6 +350,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         reset: bool = True,
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
+        kernel = as_kernel(self.kernel)
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
             X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
@@ -379,16 +375,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return replace(sample, origin=sample.rough_mean())
 
     def _options(
-        self,
-        kernel: Kernel,
-        sample: TrainingSample,
-        checkpoint: RidgeCheckpoint | None = None,
-        *,
-        has_missing: bool = False,
-        once: bool = False,
+        self, sample: TrainingSample, checkpoint: RidgeCheckpoint | None, *, once: bool = False
     ) -> RidgeOptions:
         """Return what solvers read of the parameters, or raise where these cannot be combined."""
-        M, needs_moments = self.task_matrix, self.variance == "fitc" and self.sketch is not None
+        M, has_missing = self.task_matrix, not once and sample.has_missing
+        needs_moments = self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
         if needs_moments:
@@ -399,8 +390,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return RidgeOptions(
             self.fit_intercept, self.solver, self.tol, self.max_iter,
             None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
-            self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing, kernel.learns,
-            needs_moments,
+            self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
+            as_kernel(self.kernel).learns, needs_moments,
         )  # fmt: skip
 
     def _search(
@@ -524,16 +515,14 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
-        alphas, metric, given = check_alphas(self.alpha), None, as_kernel(self.kernel)
+        alphas, metric = check_alphas(self.alpha), None
         report = {} if rows is None else self.solver_report_
         for X, y, *more in parts:
             is_first, weights = rows is None, next(iter(more), None)
-            sample = self._read(given, X, y, weights, adds=True, reset=is_first)
-            options = self._options(given, sample, once=True)
+            sample = self._read(X, y, weights, adds=True, reset=is_first)
+            options = self._options(sample, None, once=True)
             if rows is None:
-                kernel = given
-                if given.learns:
-                    kernel, metric = learned_kernel(given, sample, alphas, options)
+                kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
                 engine = self._span(kernel, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)

@@ -207,7 +207,12 @@ _FITC_REASONS = {
 
 
 def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -> Fit:
-    """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays."""
+    """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays.
+
+    Where the options want no moments, it is the fit as it was.
+    """
+    if not options.needs_moments:
+        return fit
     engine, total = fit.engine, fit.moments
     refuse_fitc(missing=isinstance(total, MaskedMoments))
     assert engine is not None
