@@ -66,16 +66,15 @@ _OPTIONAL = ("metric_results_", "cv_results_")
 class MachineFit:
     """A fitted machine f(x) = A' Theta' z(x) + b, and its certificate."""
 
-    kernel: Kernel  # as it was given
     engine: Engine
     chosen: ChosenAlpha
-    metric: MetricRounds | None
     coef: Floats  # of the coordinates, A included, (p, d)
     matrix: Floats  # the same of the features, (m, d)
     intercept: Floats  # (d,)
     n_iter: int  # Newton steps
     objective: float  # the minimum that was reached
     duality_gap: float  # a bound on its relative distance to the least
+    metric: MetricRounds | None = None  # how the metric of the kernel was learned
 
     def of_outputs(self, columns: slice, scale: Floats | float = 1.0) -> MachineFit:
         """Return the fit of some outputs, divided by a scale."""
@@ -93,10 +92,9 @@ class _MachinePath:
 
     parts: list[OutputPart]
     splits: Splits
-    n_outputs: int
     tol: float
     max_iter: int
-    hidden: int = 0
+    hidden: int
 
     splits_in_threads = False
 
@@ -118,14 +116,14 @@ class _MachinePath:
 
     def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
         """Return what each alpha predicts for some rows: shape (n_alphas, h, d)."""
-        train, _ = self.splits[split]
-        F = np.full((len(alphas), len(held), self.n_outputs), np.nan)  # of outputs without a row
+        (train, _), d = self.splits[split], self.parts[0].whole.Y.shape[1]
+        F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
         for part in self.parts:
             fitted, scored = part.problem(train), part.problem(held, rated=False)
             if fitted is not None and scored is not None:
                 path = self._path(fitted, scored, alphas)
                 F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
-        return F[:, :, : self.n_outputs - self.hidden]
+        return F[:, :, : d - self.hidden]
 
     def _path(
         self, fitted: ConvexProblem, held: ConvexProblem, alphas: Sequence[float]
@@ -191,8 +189,11 @@ class KernelMachineBase(PartsByName):
             warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
-    def _targets(self, y: Objects, rows: Source, *, missing: bool = False) -> Floats:
-        """Check what was given to fit as y, and hold it here: the solver needs all of it."""
+    def _sample(
+        self, X: Inputs, y: Objects | None, sample_weight: Weights, *, missing: bool = False
+    ) -> TrainingSample:
+        """Read what was given to fit, with numbers as y, all of which the solver holds."""
+        rows, y, weights = self._read(X, y, sample_weight)
         targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
@@ -200,13 +201,12 @@ class KernelMachineBase(PartsByName):
                 f"y holds numbers of at most {largest:.3g}, whose squares underflow. "
                 "Scale the targets."
             )
-        return targets
+        self._is_vector = targets.ndim == 1
+        return TrainingSample(rows, Memory(targets.reshape(len(targets), -1), "y"), weights)
 
     def _learn(
         self,
-        rows: Source,
-        Y: Floats,
-        weights: Floats | None,
+        sample: TrainingSample,
         loss: Loss,
         task_matrix: Floats | None = None,
         *,
@@ -219,34 +219,25 @@ class KernelMachineBase(PartsByName):
         `labels`, where there are any, stratify the folds; so many of the last outputs are `hidden`
         from a scorer.
         """
-        alphas, (n, d) = check_alphas(self.alpha, strict=True), Y.shape
+        alphas, (n, d) = check_alphas(self.alpha, strict=True), sample.targets.shape
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
-        rows.check_device_memory(8 * _COLUMNS * Y.size, held)
-        kernel = given = as_kernel(self.kernel)
-        metric = None
-        if given.learns:
-            sample = TrainingSample(rows, Memory(Y, "y"), weights)
-            options = RidgeOptions(
-                self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
-                verbose=self.verbose,
-            )  # fmt: skip
-            kernel, metric = learned_kernel(given, sample, alphas, options)
-        engine = self._engine(kernel, rows, weights)
-        problem = self._problem(engine, rows, Y, weights, loss, alphas[0], task_matrix)
-        splits: Splits = [] if scorer is None else scorer.splits
-        if scorer is None and len(alphas) > 1:
-            shares, stratified = numpy_of(problem.weights), labels is not None
-            splits = deal(self.cv, n, labels, shares, self.random_state, stratified=stratified)
-        parts = parts_of(problem, Y)
-        chosen = ChosenAlpha(max(alphas))
-        if splits:
-            path = _MachinePath(parts, splits, d, self.tol, self.max_iter, hidden)
-            chosen = choose(path, AlphaSearch(alphas, splits, scorer), verbose=self.verbose)
-        return self._solved(given, engine, parts, rows, d, chosen, metric)
+        sample.rows.check_device_memory(8 * _COLUMNS * n * d, held)
+        options = RidgeOptions(
+            self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )  # fmt: skip
+        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
+        engine = self._engine(kernel, sample)  # of landmarks, or of all distinct rows
+        parts = self._parts(engine, sample, loss, task_matrix)
+        search = self._search(alphas, sample, labels, scorer)
+        path = _MachinePath(parts, search.splits, self.tol, self.max_iter, hidden)
+        chosen = choose(path, search, verbose=self.verbose)
+        return replace(self._solved(engine, parts, sample.rows, chosen), metric=metric)
 
-    def _engine(self, kernel: Kernel, rows: Source, weights: Floats | None) -> Engine:
+    def _engine(self, kernel: Kernel, sample: TrainingSample) -> Engine:
         """Return the span of the rows of positive weight, as if there were no others."""
+        rows, weights = sample.rows, sample.weights
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
@@ -254,39 +245,45 @@ class KernelMachineBase(PartsByName):
         span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
         return span.engine()
 
-    def _problem(
-        self,
-        engine: Engine,
-        rows: Source,
-        targets: Floats,
-        weights: Floats | None,
-        loss: Loss,
-        alpha: float,
-        task_matrix: Floats | None,
-    ) -> ConvexProblem:
-        """Return the problem in coordinates, where the solver will run: a device perhaps."""
+    def _parts(
+        self, engine: Engine, sample: TrainingSample, loss: Loss, task_matrix: Floats | None
+    ) -> list[OutputPart]:
+        """Return the problem in coordinates, where the solver will run: a device perhaps.
+
+        It has a part for outputs that have the same rows: one, where none is missing.
+        """
+        rows, weights, targets = sample.rows, sample.weights, sample.targets.load()
         Y = targets.astype(np.float64, copy=False)
         Y = np.nan_to_num(Y) if np.isnan(Y).any() else Y  # missing ones have no weight
         Y = rows.device_array(Y)
         check_runs(loss, Y)
         shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else rows.device_array(square_root(task_matrix))
-        design = coordinates_of(engine, rows, dtype=None)
-        return ConvexProblem(
-            design, Y, rows.device_array(shares), loss, alpha, root, self.fit_intercept
+        Z, most = coordinates_of(engine, rows, dtype=None), max(check_alphas(self.alpha))
+        problem = ConvexProblem(
+            Z, Y, rows.device_array(shares), loss, most, root, self.fit_intercept
         )
+        return parts_of(problem, targets)
+
+    def _search(
+        self,
+        alphas: list[float],
+        sample: TrainingSample,
+        labels: np.ndarray | None,
+        scorer: Scorer | None,
+    ) -> AlphaSearch:
+        """Return which alphas to choose from, and on which splits."""
+        if scorer is not None or len(alphas) == 1:
+            return AlphaSearch(alphas, () if scorer is None else scorer.splits, scorer)
+        n, weights, stratified = len(sample.rows), sample.weights, labels is not None
+        splits = deal(self.cv, n, labels, weights, self.random_state, stratified=stratified)
+        return AlphaSearch(alphas, splits)
 
     def _solved(
-        self,
-        kernel: Kernel,
-        engine: Engine,
-        parts: list[OutputPart],
-        rows: Source,
-        d: int,
-        chosen: ChosenAlpha,
-        metric: MetricRounds | None,
+        self, engine: Engine, parts: list[OutputPart], rows: Source, chosen: ChosenAlpha
     ) -> MachineFit:
         """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
+        d = parts[0].whole.Y.shape[1]
         coef, matrix = np.empty((engine.rank, d)), np.empty((engine.features.m, d))
         intercept, n_iter, objective, gap = np.empty(d), 0, 0.0, 0.0
         for part in parts:
@@ -318,9 +315,7 @@ class KernelMachineBase(PartsByName):
                     f"relative duality gap of {predicted.gap:.1e}, above tol={self.tol:g}: "
                     f"alpha={chosen.alpha:g} is too small for this kernel. Raise alpha or tol."
                 )
-        return MachineFit(
-            kernel, engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap
-        )
+        return MachineFit(engine, chosen, coef, matrix, intercept, n_iter, objective, gap)
 
     def _warn(self, message: str) -> None:
         warn_user(f"{type(self).__name__}{message}", ConvergenceWarning)
@@ -359,7 +354,7 @@ class KernelMachineBase(PartsByName):
         """Become what the solver returned: the only place that writes what a fit finds."""
         for name in _OPTIONAL:
             self.__dict__.pop(name, None)
-        self.basis_: KernelBasis = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
+        self.basis_: KernelBasis = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.__dict__["_matrix"] = fit.matrix

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
+from ..basis.moments import TrainingSample
 from ..kernels.base import KernelLike
 from ..losses import Logistic, LossLike, MarginLoss, as_loss
-from ..rows import Blocks, beside
+from ..rows import Blocks, Memory, beside
 from ..rows.encode import named
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas
@@ -146,7 +147,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             signs = np.where(codes == 1, 1.0, -1.0)[:, None]
         else:
             signs = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        self._take(self._learn(rows, signs, weights, loss, labels=self.classes_[codes]))
+        sample = TrainingSample(rows, Memory(signs, "y"), weights)
+        self._take(self._learn(sample, loss, labels=self.classes_[codes]))
         return self
 
     def _class_weights(self, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

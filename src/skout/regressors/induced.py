@@ -10,6 +10,7 @@ the norm on the targets [z(y), sqrt(residual)] with a last prediction that is al
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from .._numerics.arrays import namespace, row_dots, sqrt
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.typing import Array, Inputs, Objects, Weights
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
-from ..rows import Blocks
+from ..rows import Blocks, Memory
 from ..solvers.folds import Scorer
 from .machine import KernelMachine
 from .tasks import check_task_matrix
@@ -119,20 +120,17 @@ class InducedMachine(KernelMachine):
                 "loss must be one of the norm: squared, huber, epsilon_insensitive or "
                 f"squared_epsilon_insensitive. Got {loss!r} instead."
             )
-        rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows)
-        self._is_vector = y.ndim == 1
-        Y = y.reshape(len(y), -1)
-        residual = _check_residual(residual, len(Y))
-        d = Y.shape[1]
-        M = None if self.task_matrix is None else check_task_matrix(self.task_matrix, d)
+        sample = self._sample(X, y, sample_weight)
+        n, d = sample.targets.shape
+        residual, M = _check_residual(residual, n), check_task_matrix(self.task_matrix, d)
         if residual is None:
-            self._take(self._learn(rows, Y, weights, loss, M, scorer=scorer))
+            self._take(self._learn(sample, loss, M, scorer=scorer))
             return self
-        targets = np.column_stack([Y.astype(np.float64), np.sqrt(residual)])
+        Y = sample.targets.load().astype(np.float64)
+        sample = replace(sample, targets=Memory(np.column_stack([Y, np.sqrt(residual)]), "y"))
         shown = np.zeros((d + 1, d + 1))
         shown[:d, :d] = np.eye(d) if M is None else M
-        fit = self._learn(rows, targets, weights, _Induced(loss), shown, scorer=scorer, hidden=1)
+        fit = self._learn(sample, _Induced(loss), shown, scorer=scorer, hidden=1)
         self._take(fit.of_outputs(slice(0, d)))
         return self
 

@@ -11,10 +11,9 @@ from sklearn.base import MultiOutputMixin
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.typing import Inputs, Objects, RandomState, Weights
 from ..basis.features import Projection
-from ..basis.moments import TrainingSample
 from ..kernels.base import KernelLike
 from ..losses import LossLike, MarginLoss, RadialLoss, as_loss
-from ..rows import Blocks, Memory, Source
+from ..rows import Blocks, Source
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas, Scorer
 from .base import KernelMachineBase, PenalizedRegressor
@@ -167,22 +166,18 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
-        rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows, missing=True)
-        self._is_vector = y.ndim == 1
-        Y, M = y.reshape(len(y), -1), self.task_matrix
-        if M is not None and np.isnan(Y).any():
+        sample = self._sample(X, y, sample_weight, missing=True)  # checked and encoded once
+        if self.task_matrix is not None and sample.has_missing:
             raise ValueError(
                 "y has missing values, and task_matrix relates outputs that have the same rows: "
                 "use KernelRidge(task_matrix=...), which takes both, or leave one out."
             )
-        M = None if M is None else check_task_matrix(M, Y.shape[1])
-        fit = self._learn(rows, Y, weights, loss, M, scorer=scorer)
+        M = check_task_matrix(self.task_matrix, sample.targets.shape[1])
+        fit = self._learn(sample, loss, M, scorer=scorer)  # span, problem, alpha, solution
         self._take(fit)
         # quantiles are not near the mean, and coordinates of outputs, a Source, not far from zero
         if not self.fit_intercept and isinstance(loss, RadialLoss) and not isinstance(X, Source):
             projection = Projection(fit.engine.features, fit.matrix, fit.intercept)
-            sample = TrainingSample(rows, Memory(Y, "y"), weights)
             sample.warn_of_far_mean(projection, self.n_jobs, far_from=_FAR)
         return self
 

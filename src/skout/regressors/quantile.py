@@ -14,11 +14,11 @@ from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
 from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
 from .._numerics.validation import check_number
-from ..basis.moments import check_outputs_observed
+from ..basis.moments import TrainingSample, check_outputs_observed
 from ..kernels.base import KernelLike
 from ..losses import Pinball
 from ..metrics import pinball_loss
-from ..rows import Blocks
+from ..rows import Blocks, Memory
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase
@@ -148,21 +148,22 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels, shares = _quadrature() if self._takes_all() else (self.quantiles, 1.0)
         levels = check_quantiles(levels)
         check_number(self.gamma_quantiles, "gamma_quantiles")
-        rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows, missing=True)
-        if y.ndim > 1 and y.shape[1] > 1:
+        sample = self._sample(X, y, sample_weight, missing=True)
+        Y = np.asarray(sample.targets.load())
+        if Y.shape[1] > 1:
             raise ValueError(
-                f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
+                f"y must be one target, shape (n,). Got shape {Y.shape} instead: fit one model for "
                 "each target."
             )
-        y, weights = _without_missing(column_or_1d(y, warn=True), weights)
+        y = column_or_1d(Y[:, 0] if self._is_vector else Y, warn=True)
+        y, weights = _without_missing(y, sample.weights)
         self.quantiles_, self._shares = levels, shares
         self._is_vector = np.ndim(self.quantiles) == 0 and not self._takes_all()
         # s pinball(f, y) = pinball(s f, s y): shares of levels are scales of outputs
         scale = np.broadcast_to(shares, len(levels))
         M = quantile_task_matrix(levels, self.gamma_quantiles) * np.outer(scale, scale)
-        Y = y.reshape(-1, 1) * scale
-        fit = self._learn(rows, Y, weights, Pinball(levels), M if len(levels) > 1 else None)
+        sample = TrainingSample(sample.rows, Memory(y.reshape(-1, 1) * scale, "y"), weights)
+        fit = self._learn(sample, Pinball(levels), M if len(levels) > 1 else None)
         self._take(fit.of_outputs(slice(None), scale))
         return self
 

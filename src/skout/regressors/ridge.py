@@ -298,7 +298,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         scorer: Scorer | None = None,
     ) -> KernelRidge:
         alphas = self._check(landmarks, X)
-        checkpoint = self.checkpoint and open_checkpoint(X, self.get_params(deep=False))
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
         sample = self._read(X, y, sample_weight)  # checked and encoded once
@@ -313,7 +315,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
         fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
-        if checkpoint:
+        if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
             sample.warn_of_far_mean(self.projection_, self.n_jobs, far_from=_FAR)
