@@ -10,6 +10,7 @@ from skout.apps.tuning import MAPS, LogTargets, Sample
 from skout.apps.tuning.clock import Clock
 from skout.apps.tuning.folds import make_folds
 from skout.apps.tuning.maps.base import are_skewed
+from skout.kinds import KINDS
 from skout.persistence.onnx import to_onnx
 
 RNG = np.random.default_rng(0)
@@ -62,6 +63,39 @@ def test_the_mean_is_chosen_where_nothing_does_better(tmp_path):
     assert "no model did better" in model.summary()
     skout.save(model, tmp_path / "m.skout")
     assert_allclose(skout.load(tmp_path / "m.skout").predict(noise[:2]), y.mean())
+
+
+def _noise(kind, n, rng):
+    """Outputs of which some are more frequent than others, whatever the inputs are."""
+    if kind == "numbers":
+        return rng.standard_normal(n)
+    if kind == "classes":
+        return np.minimum(rng.exponential(4.0, n), 20.0).astype(int)
+    if kind == "label_sets":
+        return (rng.random((n, 6)) < [0.9, 0.1, 0.05, 0.05, 0.02, 0.02]).astype(int)
+    utility = rng.standard_normal((n, 4)) + [0.0, 0.8, 1.6, 2.4]
+    return np.argsort(np.argsort(utility, axis=1), axis=1)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "label_sets", "rankings"])
+def test_of_noise_nothing_is_learned(kind):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2150, 5)), _noise(kind, 2150, rng)
+    model = Tuned(kind, budget="8 fits", random_state=0).fit(X[:150], Y[:150])
+    trivial = np.repeat(KINDS[kind].baseline(Y[:150]), 2000, axis=0).reshape(Y[150:].shape)
+    measures = KINDS[kind].evaluate(Y[150:], trivial)
+    # 150 rows tell two answers apart that differ by more
+    assert model.score(X[150:], Y[150:]) >= measures[KINDS[kind].metric] - 0.01
+
+
+def test_chances_are_learned_where_one_class_is_always_the_likelier():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    y = (rng.random(600) < 0.35 / (1.0 + np.exp(-4.0 * X[:, 0]))).astype(int)
+    model = Tuned("classes", budget="6 fits", random_state=0).fit(X, y)
+    assert model.score_ >= model.baselines_["constant"]
+    chances = model.predict_proba(X)[:, 1]
+    assert chances[X[:, 0] > 1.0].mean() > 3.0 * chances[X[:, 0] < -1.0].mean()
 
 
 def test_seconds_before_a_fit_count():

@@ -18,12 +18,14 @@ from sklearn.pipeline import Pipeline
 from skout.dev import check_rng, take
 
 from .data import some_rows
+from .folds import Folds
 from .maps import Map
 from .scoring import Merit, column_scores
 from .search import ModelSearch, Trial
 
-# Standard errors by which one member must be better than an average to be preferred.
-_CLEARLY = 1.0
+# Standard errors by which one member must be better than an average to be preferred, and anything
+# than a constant prediction; and by which the metric must be better where coordinates are not.
+_CLEARLY, _SURELY = 1.0, 2.0
 # Share of the time that is left on the clock for last fits, and of the budget if none is left.
 _USED, _LEAST = 0.8, 0.1
 # Seconds for averages by a metric that is slow, where the budget has no seconds.
@@ -220,11 +222,9 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
         if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
             honest, counted = averaged, most
     constant = search.constant
-    if constant is not None:  # nothing is learned where nothing does better
-        merits = constant.table[1][search.decoders.index(constant.decoder)]
-        if (cross_fitted(members, counted, 1) - merits) @ folds.weights <= 0.0:
-            score, error = constant.score, constant.error
-            return Chosen([constant], np.ones(1), constant.decoder, score, error, 0)
+    if constant is not None and not _is_better(search, members, counted, constant):
+        score, error = constant.score, constant.error
+        return Chosen([constant], np.ones(1), constant.decoder, score, error, 0)
     choice = choose(members, np.arange(folds.n_parts), counted)
     weights = np.tile(np.array(choice.counts)[:, None], (1, members.F[0].shape[1]))
     if counted > 1 and by_column and weights.shape[1] > 1:
@@ -242,6 +242,26 @@ def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
         folds.error(honest),
         int(most < planned or len(finalists) < len(search.finalists())),
     )
+
+
+def _is_better(search: ModelSearch, members: Members, most: int, constant: Trial) -> bool:
+    """Whether the choice does better than the constant prediction, beyond noise.
+
+    It does where neither the metric nor the fit of coordinates loses, and one of them gains more
+    than a standard error; or where the metric gains two of them.
+    """
+    folds, at = members.merit.folds, search.decoders.index(constant.decoder)
+    scores, merits = (
+        cross_fitted(members, most, which) - constant.table[which][at] for which in (0, 1)
+    )
+    gains = [_gain(folds, parts) for parts in (scores, merits - scores)]
+    return gains[0] > _SURELY or (min(gains) >= 0.0 and max(gains) > _CLEARLY)
+
+
+def _gain(folds: Folds, differences: np.ndarray) -> float:
+    """Return the mean difference of parts in standard errors; inf where it has none."""
+    mean, error = float(differences @ folds.weights), folds.error(differences)
+    return mean / error if error > 0.0 else float(np.copysign(np.inf, mean)) if mean else 0.0
 
 
 def _steps(search: ModelSearch) -> tuple[int, int]:
