@@ -283,6 +283,10 @@ class StructuredPredictor(ObjectPredictor):
     __metadata_request__fit: ClassVar = {"groups": False, "candidates": False}
     _by_name: ClassVar[dict[str, Any]] = {"output_basis": as_basis, "decoder": as_decoder}
 
+    decoder_: Any
+    output_basis_: Any
+    regressor_: Any
+
     def __init__(
         self,
         regressor: Regressor | Estimator,

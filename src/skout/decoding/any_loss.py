@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import match, n_rows, row_slices, take, unique
-from .._numerics.typing import ArrayLike, Estimator, Objects, PathLike, Rows
+from .._numerics.typing import ArrayLike, Estimator, Floats, Objects, PathLike, Rows
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
@@ -164,7 +164,7 @@ class LossDecoder(CandidateDecoder):
         kept = getattr(self, "pool_", None)
         if self._training is None and kept is not None and n_rows(kept) > 0:
             pool = self._embedded(kept, kept, slice(None))
-            self.embedding_ = pool.embedding
+            self.embedding_: Floats = pool.embedding
             self._training = replace(self._indexed(pool), counts=self._counts)
         return super()._own_pool()
 

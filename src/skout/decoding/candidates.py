@@ -103,6 +103,8 @@ class CandidateDecoder(Decoder):
     takes_rows = True
     _by_name: ClassVar[dict[str, Any]] = {"index": as_index}
 
+    pool_: Objects
+
     def __init__(
         self,
         index: Estimator | str | None = None,
@@ -158,7 +160,9 @@ class CandidateDecoder(Decoder):
     def _hold(self, rows: EncodedRows, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
         embedding = np.empty((n_rows(rows), self.basis_.rank_ + 1))
-        self.embedding_ = self._fill(embedding, Memory(rows), lambda: self.pool_, coordinates)
+        self.embedding_: np.ndarray = self._fill(
+            embedding, Memory(rows), lambda: self.pool_, coordinates
+        )
         if self.index is not None:
             self._own_pool()  # builds the index now, not for the first query
 

@@ -93,9 +93,9 @@ class Blend:
         self.embeddings: list[np.ndarray] = [pools.embeddings[t] for t in used]
         self.pool: EmbeddedPool = pools.pool
         self.n_jobs = n_jobs
-        self.fold = np.maximum if combine == "max" else np.add
+        self.fold: np.ufunc = np.maximum if combine == "max" else np.add
         # of the scores; ranks have their weights applied later
-        self.scales = self.weights if combine == "mean" else np.ones(len(used))
+        self.scales: np.ndarray = self.weights if combine == "mean" else np.ones(len(used))
 
     def best(self, k: int) -> Found:
         """Return the k best candidates of each query: positions and scores, best first."""

@@ -63,6 +63,9 @@ class GradientDecoder(Decoder):
     array([[ 0.25, -0.5 ]])
     """
 
+    high_: Floats
+    low_: Floats
+
     def __init__(
         self, n_starts: int = 3, max_iter: int = 100, reach: float = 0.5, n_jobs: int | None = None
     ) -> None:
@@ -90,7 +93,9 @@ class GradientDecoder(Decoder):
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         margin = self.reach * (high - low)
         self.low_, self.high_ = low - margin, high + margin
-        self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
+        self.start_: CandidateDecoder = CandidateDecoder(n_jobs=self.n_jobs).fit(
+            basis, Y, coordinates
+        )
         return self
 
     def decode(self, F: Floats, candidates: Candidates = None) -> Floats:

@@ -85,10 +85,10 @@ class RankingDecoder(Decoder):
                 'instead, for which use decoder="candidates".'
             )
         self.kernel_ = kernel
-        self.n_items_ = basis.landmarks_.shape[1]
+        self.n_items_: int = basis.landmarks_.shape[1]
         self._best_rank = _best_rank(Y)
         landmarks: Any = basis.landmarks_  # rankings, as the kernel takes them
-        self.directions_ = basis.combine(kernel.features(landmarks))
+        self.directions_: Array = basis.combine(kernel.features(landmarks))
         return self
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:

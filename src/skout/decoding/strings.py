@@ -110,7 +110,7 @@ class StringDecoder(Decoder):
         self.basis_ = basis
         self._kind = bytes if isinstance(strings[0], bytes) else str
         self._container = Y.dtype.kind if isinstance(Y, np.ndarray) else None
-        self.ngrams_ = [string_of(row, self._kind) for row in codes]
+        self.ngrams_: list[str | bytes] = [string_of(row, self._kind) for row in codes]
         bags: Any = basis.landmarks_  # Bags, as both kernels encode strings
         landmarks = _columns(bags, features)
         if isinstance(basis.kernel_, Normalized):

@@ -66,7 +66,7 @@ class KernelLoss(BatchLoss):
 
     def __init__(self, loss: Loss | str = "squared") -> None:
         super().__init__()
-        self.loss = as_loss(loss)
+        self.loss: Loss = as_loss(loss)
         if not isinstance(self.loss, RadialLoss):
             allowed = [kind.__name__ for kind in LOSSES.values() if issubclass(kind, RadialLoss)]
             raise TypeError(
@@ -116,13 +116,16 @@ class ListwiseLoss(BatchLoss):
     #: coordinates and residuals of outputs that negatives are drawn from
     bank: tuple[Tensor, Tensor | None]
 
+    enter: nn.Linear
+    leave: nn.Linear
+
     def __init__(self, n_outputs: int, hidden: int, heat: float, negatives: int = 0) -> None:
         super().__init__()
         self.negatives = negatives
         self.enter, self.leave = nn.Linear(n_outputs, hidden), nn.Linear(hidden, n_outputs)
         for parameter in self.leave.parameters():
             nn.init.zeros_(parameter)
-        self.log_heat = nn.Parameter(torch.tensor(math.log(heat)))
+        self.log_heat: nn.Parameter = nn.Parameter(torch.tensor(math.log(heat)))
 
     def outputs(self, coordinates: Tensor) -> Tensor:
         """Return g of the coordinates of outputs."""

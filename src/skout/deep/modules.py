@@ -181,8 +181,8 @@ class MLP(Described):
     ) -> None:
         super().__init__()
         options: Config = {"dropout": dropout, "activation": activation, "layer_norm": layer_norm}
-        self.config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
-        self.layers = dense_layers(**self.config)
+        self.config: Config = {"n_outputs": n_outputs, "hidden": check_widths(hidden), **options}
+        self.layers: nn.Sequential = dense_layers(**self.config)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of a batch of shape (b, d), a tensor of shape (b, n_outputs)."""
@@ -247,6 +247,9 @@ class CharTransformer(Described):
     _START = 1
     _FIRST_BYTE = 2
 
+    max_length: int
+    pooling: str
+
     def __init__(
         self,
         n_outputs: int,
@@ -268,21 +271,28 @@ class CharTransformer(Described):
         check_choice(pooling, "pooling", ("mean", "cls", "max"))
         sizes = {"width": width, "n_layers": n_layers, "n_heads": n_heads}
         sizes |= {"feed_forward": feed_forward, "max_length": max_length}
-        self.config = {"n_outputs": n_outputs, **sizes, "dropout": dropout, "pooling": pooling}
+        self.config: Config = {
+            "n_outputs": n_outputs,
+            **sizes,
+            "dropout": dropout,
+            "pooling": pooling,
+        }
         self.max_length, self.pooling = max_length, pooling
-        self.embedding = nn.Embedding(256 + self._FIRST_BYTE, width, padding_idx=self.pad_id)
+        self.embedding: nn.Embedding = nn.Embedding(
+            256 + self._FIRST_BYTE, width, padding_idx=self.pad_id
+        )
         # Computed, so not a part of the weights that are stored; one more for the start token.
         self.register_buffer("positions", _sinusoids(max_length + 1, width), persistent=False)
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout: nn.Dropout = nn.Dropout(check_dropout(dropout))
         # Not nn.TransformerEncoder: it copies one layer, so that all start from the same weights.
-        self.layers = nn.ModuleList(
+        self.layers: nn.ModuleList = nn.ModuleList(
             nn.TransformerEncoderLayer(
                 width, n_heads, feed_forward, dropout, "gelu", batch_first=True, norm_first=True
             )
             for _ in range(n_layers)
         )
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, n_outputs)
+        self.norm: nn.LayerNorm = nn.LayerNorm(width)
+        self.head: nn.Linear = nn.Linear(width, n_outputs)
 
     def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
         """Return the token ids of each string, an int64 array: the start token, then its bytes."""

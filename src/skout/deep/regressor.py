@@ -210,7 +210,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         train, held = self._parts(len(targets), rng) if parts is None else parts
         if training.max_epochs == 0:  # a batch, from which lazy layers take their size, is enough
             train, held = train[:2], held[:0]
-        self.module_ = self._build(targets.shape[1], seed)
+        self.module_: torch.nn.Module = self._build(targets.shape[1], seed)
         data, held_data = self._batches(X, targets, residual, sample_weight, (train, held))
         self._prepare(data, targets.shape[1])
         criterion = KernelLoss(self.loss)
@@ -225,10 +225,10 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             verbose=self.verbose,
         )
         self.module_.eval()
-        self.history_ = trainer.history
+        self.history_: list[dict[str, float]] = trainer.history
         _warn_if_constant(trainer.history, criterion, data)
-        self.best_epoch_ = trainer.best_epoch
-        self.n_outputs_ = targets.shape[1]
+        self.best_epoch_: int = trainer.best_epoch
+        self.n_outputs_: int = targets.shape[1]
         return self
 
     def predict(self, X: Objects) -> np.ndarray:

@@ -87,6 +87,9 @@ class TextEncoder(Described):
     >>> module(100)  # doctest: +SKIP
     """
 
+    encoder: Encoder
+    tokenizer: Tokenizer
+
     def __init__(
         self,
         n_outputs: int,
@@ -112,11 +115,13 @@ class TextEncoder(Described):
         self.freeze = freeze
         self.encoder, self.tokenizer = _pretrained(model)
         _check_reach(max_length, self.encoder, self.tokenizer)
-        self.pad_id = _pad_id(self.tokenizer)
+        self.pad_id: int = _pad_id(self.tokenizer)
         self.encoder.requires_grad_(not freeze)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout: nn.Dropout = nn.Dropout(dropout)
         width = self.encoder.config.hidden_size
-        self.head = dense_layers(n_outputs, n_inputs=width, hidden=hidden, dropout=dropout)
+        self.head: nn.Sequential = dense_layers(
+            n_outputs, n_inputs=width, hidden=hidden, dropout=dropout
+        )
         self.train()  # what was read is in evaluation mode
 
     @property

@@ -213,6 +213,14 @@ class Trainer:
     averaged: the steps are those of one process, but for rounding and dropout.
     """
 
+    criterion: torch.nn.Module
+    module: torch.nn.Module
+    training: Training
+    device: torch.device
+    seed: int
+    rank: int
+    world: int
+
     def __init__(
         self,
         module: nn.Module,
@@ -225,21 +233,25 @@ class Trainer:
         self.module, self.criterion, self.training = module, criterion, training
         self.seed, self.device = seed, device
         self.rank, self.world = _processes()
-        self.runner = _parallel(module, device) if self.world > 1 and n_rows > 1 else module
-        self.epoch = 0
+        self.runner: torch.nn.Module = (
+            _parallel(module, device) if self.world > 1 and n_rows > 1 else module
+        )
+        self.epoch: int = 0
         self.history: list[dict[str, float]] = []
         self.best: dict[str, Any] | None = None  # weights and score of the best epoch
         steps = math.ceil(n_rows / training.batch_size)
         kind = training.optimizer
         kind = kind if callable(kind) else _OPTIMIZERS[kind]
         parameters = _trained(module, training.head_lr)
-        self.optimizer = kind(parameters, lr=training.lr, weight_decay=training.weight_decay)
+        self.optimizer: torch.optim.Optimizer = kind(
+            parameters, lr=training.lr, weight_decay=training.weight_decay
+        )
         total = steps * training.max_epochs
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+        self.scheduler: torch.optim.lr_scheduler.LambdaLR = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: training.rate(step, total)
         )
         half = training.precision == "float16" and device.type == "cuda"
-        self.scaler = torch.amp.GradScaler(device.type, enabled=half)
+        self.scaler: torch.amp.GradScaler = torch.amp.GradScaler(device.type, enabled=half)
 
     def run_epoch(self, data: Batches) -> float:
         """Go through the rows once; return the mean loss."""
@@ -331,7 +343,11 @@ class Trainer:
         """Write a checkpoint: the old file or the new one is there, never half of one."""
         if self.rank > 0:  # the first process writes for all
             return
-        parts = {"module": self.module, "optimizer": self.optimizer, "scaler": self.scaler}
+        parts: dict[str, Any] = {
+            "module": self.module,
+            "optimizer": self.optimizer,
+            "scaler": self.scaler,
+        }
         state = {"about": about, "epoch": self.epoch, "history": self.history, "best": self.best}
         state |= {name: part.state_dict() for name, part in parts.items()}
         state["scheduler"] = {"last_epoch": self.scheduler.last_epoch}

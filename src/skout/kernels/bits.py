@@ -94,7 +94,7 @@ class PackedBits(ObjectRows):
         beyond = words[:, -1] >> np.uint64(n_bits - 64 * (expected - 1)) if n_bits % 64 else 0
         if np.any(beyond):
             raise ValueError(f"words must have no ones beyond n_bits={n_bits}. Got some instead.")
-        self.words = np.ascontiguousarray(words)
+        self.words: Array = np.ascontiguousarray(words)
         self.n_bits: int = int(n_bits)
         self.dtype: np.dtype = _precision(dtype)
         self.sizes: np.ndarray = _count_ones(self.words)
@@ -610,6 +610,8 @@ class BitBlocks:
     in tensors are multiplied, on a GPU in float16, whose sums there are exact; the division is in
     the precision of the rows.
     """
+
+    parts: Parts
 
     def __init__(self, parts: Parts, B: PackedBits) -> None:
         self.parts, self.B = parts, B

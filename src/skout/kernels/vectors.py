@@ -93,6 +93,10 @@ class SquaredDistances:
     good as another, and a factor that would make products overflow is lowered.
     """
 
+    factor: float
+    over: bool
+    snap: bool
+
     def __init__(
         self,
         B: Array,
@@ -103,16 +107,16 @@ class SquaredDistances:
         saturates: bool = False,
     ) -> None:
         # CSR rows that are hardly sparse are centered too, so their blocks become dense
-        self.filled = sparse.issparse(B) and bool(B.nnz >= _FILLED * B.shape[0] * B.shape[1])
+        self.filled: bool = sparse.issparse(B) and bool(B.nnz >= _FILLED * B.shape[0] * B.shape[1])
         if self.filled and sparse.issparse(B):
             B = B.toarray()
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
-        self.sparse = sparse.issparse(B)
+        self.sparse: bool = sparse.issparse(B)
         self._cast: dict[np.dtype, tuple[Array, Array]] = {}  # center, right factor
         if self.sparse:
-            self.operand = arrays.RightOperand(B)
-            self.norms = squared_norms(B)
+            self.operand: arrays.RightOperand = arrays.RightOperand(B)
+            self.norms: Array = squared_norms(B)
         else:
             xp, B = namespace(B), arrays.cast(B, np.float64)
             center = _center(B) if len(B) else B.sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,11 +13,11 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._numerics.arrays import row_slices, unique
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.typing import Candidates, Estimator, Objects
+from .._numerics.typing import Candidates, Estimator, Floats, Objects, Rows
 from .._numerics.validation import check_choice, check_number
 from ..decoding import Decoder
 from ..decoding.labels import label_matrix, take_better
-from ..kernels import F1
+from ..kernels import F1, Kernel
 from ..metrics.objects import f1_scores, overlap
 from .base import Cells, Coordinates, Kind, values_of
 
@@ -41,11 +41,12 @@ class LabelSets(Kind):
     """Rows of 0 and 1; in tables a column of labels with separators, or a column for each label."""
 
     name = "label_sets"
-    kernel = F1()
+    kernel: ClassVar[F1] = F1()
     metric = "example_f1"
     baseline_name = "the most frequent set"
     has_probabilities = True
-    style, part = "chips", "label "
+    style: ClassVar[str] = "chips"
+    part: ClassVar[str] = "label "
 
     labels: Sequence[str] = ()
     #: Characters that may stand between labels; " and ", with its blanks, is a word that may, too.
@@ -229,7 +230,8 @@ class LabelFeatures(Coordinates):
         enough = int(np.argmax(missed <= _MISSED)) + 1
         most = max(1, self.max_columns // labels.shape[1])
         kept = slice(0, min(enough, most))
-        self.sizes_ = np.zeros((largest + 1, kept.stop))  # phi of each size, 0 of the empty set
+        # phi of each size, 0 of the empty set
+        self.sizes_: Floats = np.zeros((largest + 1, kept.stop))
         self.sizes_[1:] = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))
         # the diagonal stays 1: F1 of a set with itself
         norm = np.sqrt((self.sizes_[1:] ** 2).sum(axis=1) * t)
@@ -238,12 +240,14 @@ class LabelFeatures(Coordinates):
         gram = (self.sizes_[1:] * root).T @ (self.sizes_[1:] * root)
         gram_values, gram_vectors = symmetric_eigen(gram)
         right = gram_vectors.T @ (self.sizes_[1:] * root**2).sum(axis=0)
-        self.levels_ = gram_vectors @ (right / np.maximum(gram_values, 1e-9 * gram_values[0]))
+        self.levels_: Floats = gram_vectors @ (
+            right / np.maximum(gram_values, 1e-9 * gram_values[0])
+        )
         self.has_empty_: bool = bool(np.any(sizes == 0))
-        self.n_labels_ = labels.shape[1]
+        self.n_labels_: int = labels.shape[1]
         self.rank_: int = kept.stop * self.n_labels_ + self.has_empty_
-        self.kernel_ = F1()
-        self.landmarks_ = self.kernel_.encode(labels[:2].toarray())
+        self.kernel_: Kernel = F1()
+        self.landmarks_: Rows = self.kernel_.encode(labels[:2].toarray())
         return self
 
     def transform(self, Y: Objects) -> np.ndarray:
@@ -310,7 +314,7 @@ class SetDecoder(Decoder):
         self.pool_: Any = None
         if self.rule == "candidates":
             self.pool_ = labels[unique(labels)[0]]
-            self.embedding_ = basis.transform(self.pool_).astype(np.float32)
+            self.embedding_: np.ndarray = basis.transform(self.pool_).astype(np.float32)
         return self
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import take
 from .._numerics.objects import is_categorical, is_gap
-from .._numerics.typing import Candidates, Estimator, Floats, Objects
+from .._numerics.typing import Array, Candidates, Estimator, Floats, Objects, Rows
 from .._numerics.validation import check_number, check_squares
 from ..decoding import Decoder
-from ..kernels import Linear
+from ..kernels import Kernel, Linear
 from ..rows.encode import check_matrix
 from .base import Cells, Coordinates, Kind, filled, floats, most_frequent, values_of
 from .rankings import are_permutations
@@ -30,9 +30,10 @@ class Numbers(Kind):
     name = "numbers"
     metric = "r2"
     baseline_name = "the mean"
-    estimator_type = "regressor"
+    estimator_type: ClassVar[str | None] = "regressor"
     has_candidates = False
-    style, part = "bars", "y"
+    style: ClassVar[str] = "bars"
+    part: ClassVar[str] = "y"
 
     def recognizes(self, Y: Objects) -> bool:
         if is_categorical(Y):
@@ -119,7 +120,7 @@ class Classes(Kind):
     name = "classes"
     metric = "accuracy"
     baseline_name = "the most frequent class"
-    estimator_type = "classifier"
+    estimator_type: ClassVar[str | None] = "classifier"
     has_candidates = False
     has_probabilities = True
 
@@ -214,6 +215,10 @@ class StandardTargets(Coordinates):
            [ 1.,  0.]])
     """
 
+    mean_: Floats
+    kernel_: Kernel
+    landmarks_: Rows
+
     def fit(self, Y: Objects, y: Objects | None = None) -> StandardTargets:
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
@@ -226,7 +231,7 @@ class StandardTargets(Coordinates):
         mean, spread = np.nanmean(scaled, axis=0), np.nanstd(scaled, axis=0)
         self.mean_, spread = np.ldexp(mean, power), np.ldexp(spread, power)
         tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
-        self.scale_ = np.where(spread > tiny, spread, 1.0)
+        self.scale_: Floats = np.where(spread > tiny, spread, 1.0)
         self.rank_: int = values.shape[1]
         first = values[:2]
         self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(first), self.mean_, first)
@@ -265,9 +270,12 @@ class ClassCodes(Coordinates):
            [0., 1.]])
     """
 
+    kernel_: Kernel
+    landmarks_: Rows
+
     def fit(self, Y: Objects, y: Objects | None = None) -> ClassCodes:
         """Find the classes of n labels."""
-        self.classes_ = np.unique(np.asarray(Y))
+        self.classes_: Array = np.unique(np.asarray(Y))
         self.rank_: int = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
         return self

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.typing import Candidates, Ints, Objects
+from .._numerics.typing import Candidates, Ints, Objects, Rows
 from ..decoding import Decoder, RankingDecoder, kemeny
 from ..kernels import Kendall
 from ..metrics.objects import row_taus
@@ -25,10 +25,12 @@ class Rankings(Kind):
     of ranks for each item, of which the best has the least."""
 
     name = "rankings"
-    kernel = Kendall()
+    kernel: ClassVar[Kendall] = Kendall()
     metric = "kendall_tau"
     baseline_name = "the consensus ranking"
-    style, part, separator = "order", "item ", ">"
+    style: ClassVar[str] = "order"
+    part: ClassVar[str] = "item "
+    separator: ClassVar[str] = ">"
 
     items: Sequence[str] = ()
     first: int = 0  # the rank of the best, in columns of ranks
@@ -139,8 +141,8 @@ class PairOrders(Coordinates):
 
     def fit(self, Y: Objects, y: Objects | None = None) -> PairOrders:
         """Note the number of items, the columns of ranks of shape (n, d)."""
-        self.kernel_ = Kendall()
-        self.landmarks_ = self.kernel_.encode(Y[:2])
+        self.kernel_: Kendall = Kendall()
+        self.landmarks_: Rows = self.kernel_.encode(Y[:2])
         self.rank_: int = self.kernel_.features(self.landmarks_).shape[1]
         return self
 

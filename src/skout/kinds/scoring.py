@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
 from .._numerics.objects import Rows
-from .._numerics.typing import Candidates, Estimator, KernelRows, Objects
+from .._numerics.typing import Candidates, Estimator, Ints, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..decoding import CandidateSets
 from ..decoding.base import FittedOutputs, able, keys_of
@@ -130,6 +130,10 @@ class DecodedScore:
     20,000 are drawn at random where there are more.
     """
 
+    decoder: Estimator
+    fitted: FittedOutputs
+    held: list[np.ndarray]
+
     def __init__(
         self,
         fitted: FittedOutputs,
@@ -141,9 +145,9 @@ class DecodedScore:
     ) -> None:
         self.fitted, self.decoder, self.held = fitted, decoder, held
         n = len(fitted.outputs)
-        self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
-        self.scored = np.unique(np.concatenate(held))
-        self.truth = fitted.outputs.take(self.scored)
+        self.train: list[Ints] = [np.unique(np.arange(n)[train]) for train, _ in splits]
+        self.scored: Ints = np.unique(np.concatenate(held))
+        self.truth: Any = fitted.outputs.take(self.scored)
         self.candidates: Any = None
         self.pool: Any = None
         if candidates is not None:
@@ -155,10 +159,10 @@ class DecodedScore:
             for k, train in enumerate(self.train):
                 seen[train, k] = True
             # (n_splits, n_distinct): where an output first is in the training rows of a split, or n
-            self.first = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
+            self.first: Ints = np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
             # equal rows may be of different objects: a split has those that it saw
-            self.places = np.unique(self.first[self.first < n])
-            self.objects = fitted.outputs.take(self.places)
+            self.places: Ints = np.unique(self.first[self.first < n])
+            self.objects: Any = fitted.outputs.take(self.places)
         if scoring is None:
             per_query = getattr(self.candidates, "is_per_query", False)
             basis = fitted.basis
@@ -167,7 +171,7 @@ class DecodedScore:
         self.metric: Callable[..., float] | None = scoring if callable(scoring) else None
         if isinstance(scoring, str) and scoring != RECIPROCAL_RANK:
             self.metric = partial(resolve(scoring, metrics(), "scoring"), fitted.basis.kernel_)
-        self.name = (
+        self.name: str = (
             scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
         )
 

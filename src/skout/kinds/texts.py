@@ -46,7 +46,7 @@ class Smiles(Strings):
     """Molecules, as SMILES."""
 
     name = "smiles"
-    kernel = Mapped(fingerprints, Tanimoto())
+    kernel: ClassVar[Mapped] = Mapped(fingerprints, Tanimoto())
     metric = "fingerprint_similarity"
 
     @property
@@ -96,7 +96,7 @@ class GraphObjects(Kind):
     """Graphs, as `skout.kernels.read_graphs` reads them: of networkx, RDKit, SMILES or triples."""
 
     name = "graphs"
-    kernel = WeisfeilerLehman()
+    kernel: ClassVar[WeisfeilerLehman] = WeisfeilerLehman()
     metric = "graph_similarity"
 
 
@@ -105,5 +105,5 @@ class MassSpectra(Kind):
     """Mass spectra: pairs of arrays, the masses and intensities of peaks."""
 
     name = "spectra"
-    kernel = PeakCosine()
+    kernel: ClassVar[PeakCosine] = PeakCosine()
     metric = "peak_similarity"

@@ -77,7 +77,7 @@ class Squared(RadialLoss):
     """
 
     smooth = True
-    lipschitz = float("inf")
+    lipschitz: float = float("inf")
 
     def _h(self, r: Array) -> Array:
         return 0.5 * r * r
@@ -154,7 +154,7 @@ class EpsilonInsensitive(RadialLoss):
     array([0. , 1.5])
     """
 
-    lipschitz = 1.0
+    lipschitz: float = 1.0
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
@@ -194,7 +194,7 @@ class SquaredEpsilonInsensitive(RadialLoss):
     """
 
     smooth = True
-    lipschitz = float("inf")
+    lipschitz: float = float("inf")
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon

@@ -54,8 +54,8 @@ class Hinge(MarginLoss):
     array([0.75, 0.  ])
     """
 
-    lipschitz = 1.0
-    ramps = (Ramp(1.0, -1.0, 0.0),)
+    lipschitz: float = 1.0
+    ramps: tuple[Ramp, ...] = (Ramp(1.0, -1.0, 0.0),)
 
     def _h(self, s: Array) -> Array:
         return namespace(s).clip(1.0 - s, 0.0, None)
@@ -79,7 +79,7 @@ class SquaredHinge(MarginLoss):
     """
 
     smooth = True
-    lipschitz = float("inf")
+    lipschitz: float = float("inf")
 
     def _h(self, s: Array) -> Array:
         return namespace(s).clip(1.0 - s, 0.0, None) ** 2
@@ -106,7 +106,7 @@ class Logistic(MarginLoss):
     """
 
     smooth = True
-    lipschitz = 1.0
+    lipschitz: float = 1.0
 
     def _h(self, s: Array) -> Array:
         xp = namespace(s)

@@ -120,6 +120,9 @@ class ConformalSets(Calibrated):
     _folds: tuple[Fold, ...] | list[Fold] = ()
     _outputs: Any = None  # candidates where none are given, with folds
 
+    score_: str
+    gaps_: np.ndarray
+
     def __init__(
         self,
         model: Estimator,
@@ -229,7 +232,7 @@ class ConformalSets(Calibrated):
         self._made_by, self._learned_score, self.score_ = None, scores[0], scores[0].name
         self._outputs = data.outputs.load() if candidates is None else None
         if sizes:
-            self.mean_sizes_ = sizes
+            self.mean_sizes_: dict[str, float] = sizes
         return self
 
     def _keep(

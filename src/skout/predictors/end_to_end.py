@@ -18,7 +18,7 @@ from ..rows import Source, check_pair
 from .joint import OverBasis
 
 if TYPE_CHECKING:  # PyTorch is optional
-    from ..deep import Training
+    from ..deep import NeuralRegressor, Training
 
 
 class MappedBasis(OverBasis):
@@ -31,7 +31,7 @@ class MappedBasis(OverBasis):
         self.outputs = outputs
         self.weights = weights
 
-    rank_ = property(attrgetter("outputs.rank_"))
+    rank_: Any = property(attrgetter("outputs.rank_"))
 
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
@@ -96,6 +96,10 @@ class EndToEnd(StructuredPredictor):
 
     _inner = "model"
     _by_name: ClassVar[dict[str, Any]] = {}
+
+    decoder_: Any
+    output_basis_: MappedBasis
+    regressor_: NeuralRegressor
 
     def __init__(
         self,

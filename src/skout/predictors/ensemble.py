@@ -95,6 +95,11 @@ class Ensemble(RankingPredictor):
 
     _inner = "predictor"
 
+    combine_: str
+    members_: list[Estimator]
+    weights_: np.ndarray
+    validation_score_: float
+
     def __init__(
         self,
         predictor: Estimator,

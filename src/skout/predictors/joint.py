@@ -34,10 +34,10 @@ class OverBasis(TransformerMixin, PartsByName):
     """A basis that changes the coordinates of `outputs`, a fitted basis."""
 
     outputs: Estimator  # a fitted KernelBasis, or what stands for one
-    kernel_ = property(attrgetter("outputs.kernel_"))
-    landmarks_ = property(attrgetter("outputs.landmarks_"))
-    n_features_in_ = property(attrgetter("outputs.n_features_in_"))
-    feature_names_in_ = property(attrgetter("outputs.feature_names_in_"))
+    kernel_: Any = property(attrgetter("outputs.kernel_"))
+    landmarks_: Any = property(attrgetter("outputs.landmarks_"))
+    n_features_in_: Any = property(attrgetter("outputs.n_features_in_"))
+    feature_names_in_: Any = property(attrgetter("outputs.feature_names_in_"))
 
     def fit(self, Y: Objects, y: Objects | None = None) -> Self:
         """Return self: the parts are fitted."""
@@ -178,8 +178,8 @@ class JointRegressor(PartsByName):
     def uses_residual(self) -> bool:
         return getattr(self.regressor, "uses_residual", False)
 
-    n_features_in_ = property(attrgetter("regressor.n_features_in_"))
-    feature_names_in_ = property(attrgetter("regressor.feature_names_in_"))
+    n_features_in_: Any = property(attrgetter("regressor.n_features_in_"))
+    feature_names_in_: Any = property(attrgetter("regressor.feature_names_in_"))
 
     def fit(self, X: Objects, T: np.ndarray, **fit_params: object) -> JointRegressor:
         """Fit the backward map on the coordinates of `JointBasis`, shape (n, p)."""

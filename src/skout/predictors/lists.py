@@ -81,8 +81,8 @@ class QueryColumns(PerQuery):
 class Lists(QueryColumns):
     """The candidates of queries, best first."""
 
-    by_entry = ("number", "place", "score", "prior")
-    by_query = ("truth",)
+    by_entry: ClassVar[tuple[str, ...]] = ("number", "place", "score", "prior")
+    by_query: ClassVar[tuple[str, ...]] = ("truth",)
 
     indptr: Ints  # (n + 1,)
     number: Ints  # (m,) which of the distinct candidates of the pool it is
@@ -148,6 +148,9 @@ class Ranker:
 
     It has `embed` and `rank`, and `matched` or a decoder that has it; `who` is in errors.
     """
+
+    before: Any
+    last: Estimator
 
     def __init__(self, model: Estimator, who: str) -> None:
         self.before, self.last = split_pipeline(model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -28,8 +29,8 @@ _CONSTANT = 1e-12
 class FeatureLists(QueryColumns):
     """Features of the candidates of each query, of which none has fewer than one."""
 
-    by_entry = ("features",)
-    by_query = ("truth", "weights", "fold", "unit")
+    by_entry: ClassVar[tuple[str, ...]] = ("features",)
+    by_query: ClassVar[tuple[str, ...]] = ("truth", "weights", "fold", "unit")
 
     features: Floats  # (m, d), the first column is the predictor's score
     indptr: Ints  # (n + 1,)

@@ -116,6 +116,16 @@ class Reranker(RankingPredictor):
     _inner = "predictor"
     __metadata_request__fit: ClassVar = {"groups": False, "candidates": False, "columns": False}
 
+    feature_names_: list[str]
+    predictor_: Any
+    scale_: Floats
+    alpha_: float
+    coef_: Floats
+    cv_results_: dict[str, np.ndarray]
+    n_left_out_: int
+    n_queries_: int
+    references_: tuple[np.ndarray, Objects] | None
+
     def __init__(
         self,
         predictor: Estimator,

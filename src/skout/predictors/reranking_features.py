@@ -7,7 +7,7 @@ scores theirs are made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,10 +44,13 @@ References: TypeAlias = tuple[np.ndarray, np.ndarray]
 class QueryResults:
     """The candidates of queries by a fitted model, and the scores that theirs are made of."""
 
+    decoder: Estimator
+    model: Estimator
+
     def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
         methods = ("embed", "queries", "matched", "truth_ranks")
         self.model, self.decoder = model, able(model.decoder_, *methods, by="Reranker")
-        self.pool = self.decoder.embed(candidates)
+        self.pool: Any = self.decoder.embed(candidates)
         self.F = np.asarray(model.predict_coordinates(X))
         self.n: int = len(self.F)
 

@@ -142,6 +142,8 @@ class ConformalSelection(Calibrated):
     _measured = "_confidences"
     _outputs: Any = None  # candidates where none are given, with folds
 
+    wrong_: np.ndarray
+
     def __init__(
         self,
         model: Estimator,

@@ -30,7 +30,7 @@ from ..decoding.pools import taken, truth_in
 from ..decoding.search import TIE
 from ..kernels import as_kernel
 from ..kinds.scoring import score_objects
-from .joint import JointBasis, JointRegressor, forward_scores
+from .joint import JointBasis, JointParts, JointRegressor, forward_scores
 from .out_of_fold import OutOfFold, folds_of, params_of_rows
 
 NORMALISATIONS = ("distance", "cosine")
@@ -219,9 +219,12 @@ class TwoWayScores:
     is predicted in that basis.
     """
 
+    n: int
+    pool: EmbeddedPool
+
     def __init__(self, pool: EmbeddedPool, basis: JointBasis, F: np.ndarray) -> None:
         self.pool, self.n = pool, len(F)
-        self.parts = basis.parts(F, pool.embedding)
+        self.parts: JointParts = basis.parts(F, pool.embedding)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the distinct candidates of a query, and their scores of shape (3, c)."""

@@ -27,6 +27,7 @@ from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source
 from ..sketches import as_sketch
+from .joint import JointBasis, JointRegressor
 from .out_of_fold import OutOfFold
 from .thresholds import checked_labels
 from .two_way_weight import NORMALISATIONS, Ways, best_option, choose_weight
@@ -99,6 +100,12 @@ class TwoWay(StructuredPredictor):
 
     _inner = "backward"
     _by_name: ClassVar[dict[str, Any]] = {}
+
+    decoder_: Any
+    output_basis_: JointBasis
+    regressor_: JointRegressor
+    normalisation_: str
+    weight_: float
 
     def __init__(
         self,

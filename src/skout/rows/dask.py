@@ -40,6 +40,10 @@ class Dask(Source):
 
     is_remote = True
 
+    encode: Callable[[Rows], Rows] | None
+    name: str
+    parts: list[Delayed]
+
     def __init__(
         self,
         parts: list[Delayed],  # dask.delayed objects

@@ -95,7 +95,7 @@ class Device(Source):
     def __init__(self, base: Objects, device: TorchDevice | None = None, name: str = "X") -> None:
         held: Any = base
         self.base = held
-        self.is_tensor = is_tensor(base)
+        self.is_tensor: bool = is_tensor(base)
         self.device = held.device if device is None else device
         self.name: str = name if self.is_tensor else held.name
         self.like: Array | Rows = numpy_of(held[:1]) if self.is_tensor else held.like

@@ -41,7 +41,7 @@ class Disk(Local):
         self.name = name
         self.in_order: bool = bool(getattr(array, "is_sequential", False))
         head = getattr(array, "head", None)
-        self.like = _as_block(held[:1]) if head is None else head
+        self.like: Any = _as_block(held[:1]) if head is None else head
 
     def __len__(self) -> int:
         return n_rows(self.array)

@@ -120,6 +120,8 @@ class Local(Source):
 class Memory(Local):
     """Rows in memory: what `kernel.encode` returned, or an array."""
 
+    like: Rows
+
     def __init__(self, rows: Inputs, name: str = "X") -> None:
         held: Any = rows
         self.rows = self.like = held
@@ -155,6 +157,9 @@ class Memory(Local):
 
 class _Over(Local):
     """Rows that are computed from those of another source."""
+
+    in_order: bool
+    reads_ahead: bool
 
     def __init__(self, base: Local) -> None:
         self.base = base

@@ -38,7 +38,7 @@ class Reservoir:
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.size = size
-        self.n = 0  # rows seen
+        self.n: int = 0  # rows seen
         self._rng = rng
         self._mark = np.inf  # no row with a larger key can stay
         self._keys = np.empty(0)
@@ -138,8 +138,8 @@ class Column:
 
     def __init__(self, stream: Stream, number: int, head: Objects) -> None:
         self.head = head
-        self.dtype = getattr(head, "dtype", np.dtype(object))
-        self.shape = (stream.n, *getattr(head, "shape", (1,))[1:])
+        self.dtype: np.dtype = getattr(head, "dtype", np.dtype(object))
+        self.shape: tuple[int, ...] = (stream.n, *getattr(head, "shape", (1,))[1:])
         self._stream, self._number = stream, number
 
     def __getitem__(self, index: Index) -> Objects:

@@ -18,6 +18,10 @@ class DiskCSR:
 
     takes_positions = True
 
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
     def __init__(
         self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int
     ) -> None:

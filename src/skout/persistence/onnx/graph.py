@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -120,16 +121,19 @@ class OnnxGraph:
     ['prediction']
     """
 
+    dtype: np.dtype
+    onnx: ModuleType
+
     def __init__(self, dtype: str = "float64") -> None:
         with extra("onnx", "ONNX graphs need onnx"):
             import onnx
         self.onnx, self.dtype = onnx, np.dtype(dtype)
-        self.kind = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.kind: int = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
-        self.bytes = 0
+        self.bytes: int = 0
         self._domains: set[str] = set()
 
     def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
