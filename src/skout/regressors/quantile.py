@@ -155,14 +155,14 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
                 f"y must be one target, shape (n,). Got shape {Y.shape} instead: fit one model for "
                 "each target."
             )
-        y = column_or_1d(Y[:, 0] if self._is_vector else Y, warn=True)
-        y, weights = _without_missing(y, sample.weights)
+        column = column_or_1d(Y[:, 0] if self._is_vector else Y, warn=True)
+        target, weights = _without_missing(column, sample.weights)
         self.quantiles_, self._shares = levels, shares
         self._is_vector = np.ndim(self.quantiles) == 0 and not self._takes_all()
         # s pinball(f, y) = pinball(s f, s y): shares of levels are scales of outputs
         scale = np.broadcast_to(shares, len(levels))
         M = quantile_task_matrix(levels, self.gamma_quantiles) * np.outer(scale, scale)
-        sample = TrainingSample(sample.rows, Memory(y.reshape(-1, 1) * scale, "y"), weights)
+        sample = TrainingSample(sample.rows, Memory(target.reshape(-1, 1) * scale, "y"), weights)
         fit = self._learn(sample, Pinball(levels), M if len(levels) > 1 else None)
         self._take(fit.of_outputs(slice(None), scale))
         return self
@@ -312,13 +312,15 @@ class _Extended:
         return predicted[:, 0] if self.is_vector else predicted
 
 
-def _without_missing(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
+def _without_missing(
+    y: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Return a target without NaN, and weights that leave its rows out."""
     missing = np.isnan(y)
     if not missing.any():
         return y, weights
-    there = (~missing).astype(np.float64)
-    weights = there if weights is None else weights * there
+    observed = (~missing).astype(np.float64)
+    weights = observed if weights is None else weights * observed
     check_outputs_observed(weights.sum())
     return np.where(missing, 0.0, y), weights
 
