@@ -20,8 +20,8 @@ from experiments.common import HERE, clock, read_record
 from experiments.pieces import Plan, Size, alone, joined, run_script
 
 PAGE = HERE.parent / "docs" / "ten_commands.md"
-#: A line of the page: what is said, the command, its data, its seconds once they are recorded.
-LINE = re.compile(r"^(\|.*\| `([^`|]+)`(?: \(\w+\))?)(?:: [^|\n]*)? \|$", re.MULTILINE)
+#: A line of the page: what is said, the command, its data, its seconds.
+LINE = re.compile(r"^(\|.*\| `([^`|]+)`(?: \(\w+\))? \|)[^|\n]*\|$", re.MULTILINE)
 
 
 def commands() -> list[str]:
@@ -59,10 +59,8 @@ def page() -> str:
 
     def line(match: re.Match[str]) -> str:
         row = found.get(match[2])
-        if not row:
-            return f"{match[1]} |"
-        seconds, cpu = (f"{row[name]:.0f} s" for name in ("seconds", "cpu_seconds"))
-        return f"{match[1]}: {seconds} ({cpu} of the processors, load {row['load']}) |"
+        told = f" {row['seconds']:.0f} s, {row['cpu_seconds']:.0f} s, {row['load']}" if row else ""
+        return f"{match[1]}{told} |"
 
     return LINE.sub(line, PAGE.read_text(encoding="utf-8"))
 

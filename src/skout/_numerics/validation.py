@@ -41,21 +41,11 @@ class Registry(dict[str, Named]):
         return self.aliases.get(name, name)
 
 
-# What others call what is here by another name.
-_ALSO = {
-    **dict.fromkeys(("classification", "classifier", "binary", "multiclass"), "classes"),
-    **dict.fromkeys(("regression", "regressor", "number"), "numbers"),
-    **dict.fromkeys(("multilabel", "multi_label"), "label_sets"),
-    **dict.fromkeys(("nystrom", "nystroem", "landmarks"), "subsample"),
-    **dict.fromkeys(("l1", "mae", "absolute", "absolute_error", "quantile"), "pinball"),
-    **dict.fromkeys(("l2", "mse", "squared_error"), "squared"),
-    **dict.fromkeys(("string", "text"), "ngram"),
-    **dict.fromkeys(("graph", "wl"), "weisfeiler_lehman"),
-}
-
-
 def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
-    """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    """Look `name` up in `registry`, or say which names there are and which one is nearest.
+
+    What has an attribute `elsewhere`, names that other libraries have for it, is nearest to these.
+    """
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
     if name in registry:
@@ -64,10 +54,8 @@ def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
     spelled = registry.spelled(name) if isinstance(registry, Registry) else name
     if spelled in registry:
         return registry[spelled]
-    also = _ALSO.get(name.lower().replace("-", "_"))
-    near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
-    if also is not None and also in registry:
-        near = [also]
+    elsewhere = [key for key, value in registry.items() if name in getattr(value, "elsewhere", ())]
+    near = elsewhere or difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
 

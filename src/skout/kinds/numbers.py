@@ -40,6 +40,7 @@ class Numbers(Kind):
     """One column of numbers or several, each of which counts the same; NaN is missing."""
 
     name = "numbers"
+    elsewhere = ("regression", "regressor")
     metric = "r2"
     baseline_name = "the mean"
     estimator_type: ClassVar[str | None] = "regressor"
@@ -132,6 +133,7 @@ class Classes(Kind):
     """One class for each row, a word or a number."""
 
     name = "classes"
+    elsewhere = ("classification", "classifier", "binary", "multiclass")
     metric = "accuracy"
     baseline_name = "the most frequent class"
     estimator_type: ClassVar[str | None] = "classifier"

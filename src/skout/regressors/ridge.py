@@ -75,9 +75,8 @@ from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_we
 # What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 _COMPUTED = ("coef_", "projection_", "_variances")
-# Targets are far whose mean is more than so many standard deviations from zero, as in machines: on
-# diabetes, whose mean is 2 deviations away, R2 of a linear kernel on training rows is -3.4.
-_FAR = 1.5
+# Targets are far whose mean is so many deviations from zero; a round number, not measured.
+_FAR = 10.0
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
 

@@ -27,7 +27,7 @@ _EVALUATION = "What `skout report --json` or `evaluate` printed."
 _README = "The model card, as sites of models show it."
 _JSON_FILE = "Write figures and settings."
 # Characters that are shown of a value in a file.
-_SHOWN = 1000
+_SHOWN = 300
 
 datasets = Typer(add_completion=False)
 
