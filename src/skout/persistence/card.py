@@ -76,6 +76,23 @@ def model_card(
     return _Card(facts, name or title, file, data, license, evaluation or {}).text()
 
 
+@dataclass(frozen=True)
+class _CardTarget:
+    """What `skout fit` noted of a target: its kind, its columns, and how its model was chosen."""
+
+    kind: str
+    columns: list[str]
+    validation: dict[str, Any]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> _CardTarget:
+        outputs = _dict(record.get("outputs"))
+        kind = outputs.get("kind")
+        kind = kind if isinstance(kind, str) else ""
+        plural = KINDS[kind].plural if kind in KINDS else kind
+        return cls(plural, _names(outputs.get("columns")), _dict(record.get("validation")))
+
+
 @dataclass
 class _Card:
     """The parts of a card, from what `describe` says; a file may have anything in its notes."""
@@ -92,12 +109,10 @@ class _Card:
         notes = _dict(self.about.get("metadata"))
         self.notes = {key: value for key, value in notes.items() if key != "command_line"}
         self.fit = _dict(notes.get("command_line"))  # what `skout fit` noted
-        self.validation = _dict(self.fit.get("validation"))
-        outputs = _dict(self.fit.get("outputs"))
-        kind = outputs.get("kind")
-        kind = kind if isinstance(kind, str) else ""
-        self.kind = KINDS[kind].plural if kind in KINDS else kind
-        self.targets = _names(outputs.get("columns"))
+        several = self.fit.get("targets")
+        records = several if isinstance(several, list) and several else [self.fit]
+        self.targets = [_CardTarget.of(_dict(record)) for record in records]
+        self.kind = ", ".join(dict.fromkeys(target.kind for target in self.targets if target.kind))
         self.inputs = _names(_dict(self.fit.get("inputs")).get("columns"))
 
     def text(self) -> str:
@@ -117,7 +132,8 @@ class _Card:
 
     def _header(self) -> str:
         """Return what hubs read; JSON is YAML, whatever names hold."""
-        tags = ["skout", "kernel-methods", *([self.kind.replace(" ", "-")] if self.kind else [])]
+        kinds = dict.fromkeys(target.kind for target in self.targets if target.kind)
+        tags = ["skout", "kernel-methods", *(kind.replace(" ", "-") for kind in kinds)]
         fields: dict[str, Any] = {"library_name": "skout", "tags": tags}
         fields |= {"license": self.license} if self.license else {}
         metrics = [
@@ -127,7 +143,10 @@ class _Card:
         ]
         if metrics:
             kind = self.kind or "prediction"
-            task = {"type": kind.replace(" ", "-"), "name": f"prediction of {kind}"}
+            task = {
+                "type": kind.replace(", ", "+").replace(" ", "-"),
+                "name": f"prediction of {kind}",
+            }
             where = {"type": "tabular", "name": self.data or "not named"}
             result = {"task": task, "dataset": where, "metrics": metrics}
             fields["model-index"] = [{"name": self.name, "results": [result]}]
@@ -136,16 +155,24 @@ class _Card:
 
     def _is(self) -> Iterator[str]:
         if self.kind:
-            yield f"It predicts {_plain(self.kind)}{_listed(self.targets)}.\n"
-        chosen = self.validation.get("chosen")
+            parts = [f"{_plain(t.kind)}{_listed(t.columns)}" for t in self.targets if t.kind]
+            yield f"It predicts {'; '.join(parts)}.\n"
         yield f"- class: `{_plain(self.about.get('class'))}`"
-        for choice in chosen if isinstance(chosen, list) else []:
-            kept = {key: value for key, value in _dict(choice).items() if value is not None}
-            said = ", ".join(f"{key} {_short(value)}" for key, value in kept.items())
-            yield f"- chosen by validation: {_plain(said)}"
+        for target in self.targets:
+            chosen, name = target.validation.get("chosen"), self._of(target).removesuffix(": ")
+            what = f"chosen by validation{' for ' if name else ''}{name}"
+            for choice in chosen if isinstance(chosen, list) else []:
+                kept = {key: value for key, value in _dict(choice).items() if value is not None}
+                said = ", ".join(f"{key} {_short(value)}" for key, value in kept.items())
+                yield f"- {what}: {_plain(said)}"
         for fact, value in _dict(self.about.get("facts")).items():
             yield f"- {_plain(fact.strip('_').replace('_', ' '))}: {_plain(_short(value))}"
         yield f"- file: {self.facts['bytes'] / 1e6:.3g} MB, in which nothing can be executed"
+
+    def _of(self, target: _CardTarget) -> str:
+        """Return the name of a target before what is said of it, where there are several."""
+        name = _plain(", ".join(target.columns[:_MOST_NAMES]))
+        return f"{name}: " if len(self.targets) > 1 else ""
 
     def _trained_on(self) -> Iterator[str]:
         if self.data:
@@ -166,9 +193,12 @@ class _Card:
         where = f"{rows:,} test rows" if isinstance(rows, int) else "test rows"
         for metric, value in _dict(self.evaluation.get("metrics")).items():
             yield metric, value, errors.get(metric), where
-        if "metric" in self.validation:
-            error = self.validation.get("standard_error")
-            yield self.validation["metric"], self.validation.get("score"), error, "validation"
+        for target in self.targets:
+            validation = target.validation
+            if "metric" in validation:
+                error = validation.get("standard_error")
+                metric = f"{self._of(target)}{validation['metric']}"
+                yield metric, validation.get("score"), error, "validation"
 
     def _scores(self) -> Iterator[str]:
         measured = list(self._measured())
@@ -178,10 +208,11 @@ class _Card:
         yield "| metric | value | standard error | measured on |\n|---|---:|---:|---|"
         for metric, value, error, where in measured:
             yield f"| {_plain(metric)} | {_number(value)} | {_number(error)} | {where} |"
-        for baseline, value in _dict(self.validation.get("baselines")).items():
-            metric = _plain(self.validation["metric"])
-            yield f"| {metric} of a rival: {_plain(baseline)} | {_number(value)} | | validation |"
-        if "metric" in self.validation:
+        for target in self.targets:
+            metric = f"{self._of(target)}{_plain(target.validation.get('metric'))}"
+            for name, value in _dict(target.validation.get("baselines")).items():
+                yield f"| {metric} of a rival: {_plain(name)} | {_number(value)} | | validation |"
+        if any("metric" in target.validation for target in self.targets):
             yield "\nValidation is cross-validation of the training rows, by which it was chosen."
 
     def _use(self) -> Iterator[str]:

@@ -160,6 +160,11 @@ def test_all_commands_on_targets_of_three_kinds(table, tmp_path, call):
     code, out, _ = call("inspect", model)
     assert all(f"score of {name} " in out for name in TARGETS)
     assert skout.load(model).models_["tags"].labels_ == ["a", "b", "c"]
+    code, _, err = call("card", model, "-o", tmp_path / "card.md")
+    assert code == 0, err
+    card = (tmp_path / "card.md").read_text()
+    assert "It predicts numbers: price; label sets: tags; classes: heat; label sets: likes" in card
+    assert all(f"| {name}: " in card for name in TARGETS)
 
 
 def test_kinds_on_the_command_line(table, tmp_path, call):
