@@ -79,8 +79,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         }
         for model, pair in zip(models, pairs, strict=True)
     ]
-    encoder = getattr(models[0], "encoder_", None)
-    kinds = {} if encoder is None else encoder.kinds_
+    kinds = getattr(getattr(models[0], "encoder_", None), "kinds_", {})
     record = {
         **targets[0],
         "inputs": asdict(inputs),
@@ -89,7 +88,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
-        **({"columns": kinds} if encoder is not None else {}),
+        **({"columns": kinds} if kinds else {}),
     }
     save(fitted, out, metadata={"command_line": record})
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}
