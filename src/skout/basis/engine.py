@@ -72,6 +72,16 @@ class Engine:
     depends on its parts alone.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    weights: Matrix | None
+    whiten: str
+    spectrum: Floats | None
+    is_exact: bool
+    is_single: bool
+    n_jobs: int | None
+    device: str | None
+
     def __init__(
         self,
         kernel: Kernel,  # with numeric parameters
@@ -92,7 +102,9 @@ class Engine:
         self.is_exact, self.is_single = is_exact, is_single
         self.n_jobs, self.device = n_jobs, device
         self.n_effective: int = n_rows(landmarks) if n_effective is None else n_effective
-        self.features = LandmarkFeatures(kernel, landmarks, weights)  # prepared once
+        self.features: LandmarkFeatures = LandmarkFeatures(
+            kernel, landmarks, weights
+        )  # prepared once
         if components is not None:
             self.components = components
 
@@ -511,6 +523,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     _single = False
     _spectrum: Floats | None = None
     _n_effective: int | None = None
+    kernel_: Kernel
+    weights_: Matrix | None
 
     def __init__(
         self,

@@ -83,13 +83,17 @@ class LandmarkFeatures:
     kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    weights: Matrix | None
+
     def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
             landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
-        self.m = n_rows(landmarks) if weights is None else weights.shape[0]
+        self.m: int = n_rows(landmarks) if weights is None else weights.shape[0]
         # columns of kernel values that are held
-        self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
+        self.width: int = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
     @functools.cached_property
     def _blocks(self) -> list[tuple[Block, Any]]:
@@ -218,6 +222,10 @@ def check_values(kernel: Kernel, values: np.ndarray) -> None:
 class KernelMatrix:
     """The kernel matrix of encoded rows, or a Source; sketches see only the parts they ask for."""
 
+    kernel: Kernel
+    source: Source
+    n_jobs: int | None
+
     def __init__(self, kernel: Kernel, rows: Rows | Source, n_jobs: int | None = None) -> None:
         self.kernel, self.source, self.n_jobs = kernel, Memory.of(rows), n_jobs
 
@@ -323,6 +331,10 @@ class Projection(RowMap):
     The dtype of kernel values and results is that of the rows, unless one is given.
     """
 
+    features: LandmarkFeatures
+    matrix: Array | None
+    offset: Array | None
+
     def __init__(
         self,
         features: LandmarkFeatures,  # phi
@@ -408,6 +420,9 @@ class _Diagonal(RowMap):
 
 class Residual(RowMap):
     """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    kernel: Kernel
+    projection: Projection
 
     def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
         self.kernel, self.projection = features.kernel, Projection(features, components.T)
@@ -584,6 +599,10 @@ class Whitening:
     those of an eigendecomposition, are no triangle.
     """
 
+    components: Floats
+    plan: WhiteningPlan
+    ordered: bool
+
     def __init__(
         self,
         components: Floats,
@@ -650,6 +669,9 @@ class Whitening:
 
 class WhitenedFeatures(RowMap):
     """x -> the features of x, of which a plan whitens some, in float64."""
+
+    features: LandmarkFeatures
+    whitening: Whitening
 
     def __init__(self, features: LandmarkFeatures, whitening: Whitening) -> None:
         self.features, self.whitening, self.width = features, whitening, features.m

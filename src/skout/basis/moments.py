@@ -535,6 +535,14 @@ class BlockMoments(Reduction[Any]):
     given the rows, targets, weights and groups of the sample, and the `place` of known rows.
     """
 
+    features: LandmarkFeatures
+    whitening: Whitening
+    known_rows: KnownRows | None
+    p: int
+    dtype: np.dtype
+    n_groups: int
+    origin: Floats | None
+
     def __init__(
         self,
         features: LandmarkFeatures,
@@ -549,7 +557,7 @@ class BlockMoments(Reduction[Any]):
         self.n_groups, self.origin = sample.n_groups, sample.origin
         self.n_outputs: int = sample.targets.shape[1]
         self.wide: int = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
-        self.in_place = self.dtype == sample.rows.precision and self.p == features.m
+        self.in_place: bool = self.dtype == sample.rows.precision and self.p == features.m
         self.width: int = max(1, features.m * self.dtype.itemsize // 8)
         rows, groups = sample.rows, sample.groups
         if groups is not None and rows.ndim == 2 and not (groups[1:] >= groups[:-1]).all():

@@ -17,7 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import PartsByName, all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
-from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
+from .._numerics.typing import (
+    Array,
+    Floats,
+    Inputs,
+    Ints,
+    Labels,
+    Objects,
+    RandomState,
+    Table,
+    Weights,
+)
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -161,6 +171,15 @@ class KernelMachineBase(PartsByName):
     n_jobs: int | None
     verbose: bool
     device: str | None
+    kernel_: Kernel
+    alpha_: float
+    coef_: Floats
+    intercept_: Floats
+    n_iter_: int
+    objective_: float
+    duality_gap_: float
+    metric_results_: dict[str, Any]
+    cv_results_: Table
     _is_vector: bool
 
     # Fitting --------------------------------------------------------------------------------------

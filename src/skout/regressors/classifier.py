@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
+from .._numerics.typing import Array, Inputs, Ints, Objects, RandomState, Weights
 from ..basis.moments import TrainingSample
 from ..kernels.base import KernelLike
 from ..losses import Logistic, LossLike, MarginLoss, as_loss
@@ -81,6 +81,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     >>> bool(model.fit(X[:1000] / 16, y[:1000]).score(X[1000:] / 16, y[1000:]) > 0.9)
     True
     """
+
+    classes_: Array
 
     def __init__(
         self,

@@ -292,6 +292,11 @@ class GradientProducts(Reduction[Any]):
     the matrix.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    coef: Array
+    diagonal: bool
+
     def __init__(
         self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False
     ) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
+from .._numerics.typing import Array, Inputs, Ints, Objects, RandomState, Weights
 from .._numerics.validation import check_number
 from ..basis.moments import TrainingSample, check_outputs_observed
 from ..kernels.base import KernelLike
@@ -91,6 +91,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """
 
     _shares: Any = 1.0  # of the levels in the loss
+    quantiles_: Array
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ from .._numerics.typing import (
     Objects,
     PathLike,
     RandomState,
+    Rows,
     Table,
     Weights,
 )
@@ -204,6 +205,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
+    kernel_: Kernel
+    landmarks_: Rows
+    alpha_: float
+    intercept_: Floats
     solver_report_: dict[str, Any]
     _kept: Kept
     _is_vector: bool

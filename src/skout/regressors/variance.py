@@ -33,6 +33,7 @@ from .._numerics.linalg import symmetric_eigen, triangular_inverse
 from .._numerics.typing import Array, Floats, Ints, Rows
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ..basis.moments import MaskedMoments, Moments, TrainingSample
+from ..kernels import Kernel
 from ..rows import Reduction, RowMap
 from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
 
@@ -62,6 +63,8 @@ class Variance:
 
 class WithStd(RowMap):
     """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations."""
+
+    variances: list[Variance]
 
     def __init__(self, mean: Projection, variances: list[Variance]) -> None:
         self.mean: Projection = Projection(mean.features, mean.matrix, mean.offset, np.float64)
@@ -227,6 +230,10 @@ def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -
 
 class FitcMoments(Reduction[Moments]):
     """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
+
+    kernel: Kernel
+    shift: float
+    origin: Floats | None
 
     def __init__(
         self,

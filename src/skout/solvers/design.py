@@ -48,6 +48,9 @@ class DesignMatrix:
     cheaper than by Z itself.
     """
 
+    rows: Source | None
+    through: Callable[[Any], RowMap] | None
+
     def __init__(
         self,
         Z: Array | Source,
@@ -56,7 +59,7 @@ class DesignMatrix:
         n_jobs: int | None = None,
     ) -> None:
         self.Z = Memory.of(Z)
-        self.shape = self.Z.shape
+        self.shape: tuple[int, ...] = self.Z.shape
         self.rows, self.through = rows, through
         self.n_jobs = n_jobs
 

@@ -319,6 +319,15 @@ class TiledSystem:
     K is used by its tiles on and below the diagonal, each twice.
     """
 
+    kernel: Kernel
+    rows: Rows
+    budget: MemoryBudget
+    n_jobs: int | None
+    on_device: bool
+    size: int
+    n: float
+    fit_intercept: bool
+
     def __init__(
         self,
         kernel: Kernel,
@@ -336,11 +345,13 @@ class TiledSystem:
             LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
         self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
         self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
-        self.unit = self.C / np.sqrt(self.n)
+        self.unit: Array = self.C / np.sqrt(self.n)
         centered = self._projected(self.C * self.T)
-        self.spread = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
-        self.right = centered if fit_intercept else self.C * self.T
-        self.stripes = list(row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE))
+        self.spread: Array = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
+        self.right: Array = centered if fit_intercept else self.C * self.T
+        self.stripes: list[slice] = list(
+            row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE)
+        )
         self.store: Store = Store(0)
         self._ready: dict[bool, tuple[list[Rows], list[LandmarkFeatures]]] = {}
 

@@ -175,6 +175,9 @@ class Decision:
 class Unsolved(ArithmeticError):
     """A system could not be solved well, and another one, which can, takes over."""
 
+    instead: System
+    report: Mapping[str, Any] | None
+
     def __init__(self, instead: System, report: Mapping[str, Any] | None = None) -> None:
         super().__init__("another system takes over")
         self.instead, self.report = instead, report
@@ -446,6 +449,11 @@ class MemoryBudget:
     Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
+
+    device: TorchDevice | None
+    free: float
+    work: float
+    m: int
 
     def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m

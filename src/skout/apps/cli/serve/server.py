@@ -29,7 +29,7 @@ from .limits import Limits
 from .models import Models, digest
 from .spectra import SpectraModel
 
-log = logging.getLogger("skout.serve")
+log: logging.Logger = logging.getLogger("skout.serve")
 # Seconds in which the head of a request must have come, and after which a connection without a
 # request is closed.
 _HEAD, _KEEP_ALIVE = 10.0, 15
