@@ -435,6 +435,33 @@ def _drawn(
     return landmarks, W, indices, number
 
 
+class KernelEstimator(PartsByName):
+    """An estimator with a kernel and a sketch, each of which may be given by name."""
+
+    kernel: KernelLike
+    sketch: SketchLike
+    random_state: RandomState
+    n_jobs: int | None
+    device: str | None
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+
+    def _drawn(
+        self, kernel: Kernel, rows: Source, weights: Weights, also: Reduction[Any] | None = None
+    ) -> Span:
+        """Draw the sketch from encoded rows, on which words of the kernel are resolved."""
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        return span_of(
+            kernel, sketch, rows, rng, weights, also=also, n_jobs=self.n_jobs, device=self.device
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
+        return tags
+
+
 class Computed:
     """An attribute that is computed when it is first read, and then is like any other.
 
@@ -454,7 +481,7 @@ class Computed:
         return value
 
 
-class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
 
     With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
@@ -506,7 +533,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     landmarks_: Any  # rows, as the kernel encodes them
-    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
     # What files of earlier versions may not have: see `Engine`.
     _single = False
     _spectrum: Floats | None = None
@@ -592,10 +618,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         Weights count where the width of the kernel is found.
         """
         self._check()
-        span = span_of(
-            as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
-            weights, also=also, n_jobs=self.n_jobs, device=self.device,
-        )  # fmt: skip
+        span = self._drawn(as_kernel(self.kernel), rows, weights, also)
         self._take(span.engine(self.whiten, self.rank))
         return span.also
 
@@ -686,9 +709,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
-        tags.input_tags.pairwise = is_matrix
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

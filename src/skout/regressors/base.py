@@ -15,22 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
-from .._numerics.estimators import PartsByName, all_at_once, new_regressor
+from .._numerics.estimators import all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
 from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
 from .._numerics.validation import (
     check_alphas,
     check_choice,
     check_number,
-    check_rng,
     warn_of_scales,
     warn_user,
 )
-from ..basis import Engine, KernelBasis, span_of
+from ..basis import Engine, KernelBasis, KernelEstimator
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
-from ..kernels.base import KernelLike
+from ..kernels import Kernel, as_kernel
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
@@ -43,7 +41,7 @@ from ..rows import (
     encoded_weights,
     unpacked,
 )
-from ..sketches import SketchLike, as_sketch, least_rows
+from ..sketches import least_rows
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
@@ -140,27 +138,22 @@ class _MachinePath:
         return [path[j] for j in range(len(alphas))]
 
 
-class KernelMachineBase(PartsByName):
+class KernelMachineBase(KernelEstimator):
     """A model f(x) = A' Theta' z(x) + b, learned by minimizing a convex loss."""
 
-    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
+    _by_name: ClassVar[dict[str, Any]] = {**KernelEstimator._by_name, "loss": as_loss}
 
     if not TYPE_CHECKING:  # by which a checker would take each call for anything
         __new__ = new_regressor
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
-    kernel: KernelLike
-    sketch: SketchLike
     alpha: Alphas
     cv: CV
     fit_intercept: bool
     tol: float
     max_iter: int
-    random_state: RandomState
-    n_jobs: int | None
     verbose: bool
-    device: str | None
     _is_vector: bool
 
     # Fitting --------------------------------------------------------------------------------------
@@ -241,9 +234,7 @@ class KernelMachineBase(PartsByName):
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
-        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
-        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
-        return span.engine()
+        return self._drawn(kernel, rows, weights).engine()
 
     def _parts(
         self, engine: Engine, sample: TrainingSample, loss: Loss, task_matrix: Floats | None
@@ -393,13 +384,6 @@ class KernelMachineBase(PartsByName):
     def _matrix(self) -> Floats:
         """What features are multiplied with; files do not have it."""
         return self.basis_.engine_.on_features(self.coef_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
-        tags.input_tags.pairwise = is_matrix
-        return tags
 
 
 class PenalizedRegressor(RegressorMixin):

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import PartsByName, all_at_once, frames_out
+from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import large_matrices_on
 from .._numerics.typing import (
     Floats,
@@ -32,13 +32,12 @@ from .._numerics.validation import (
     check_alphas,
     check_choice,
     check_number,
-    check_rng,
     warn_of_scales,
 )
-from ..basis import KernelBasis, Span, span_of
+from ..basis import KernelBasis, KernelEstimator, Span
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments, TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Kernel, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
@@ -52,7 +51,7 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import SketchLike, as_sketch, least_rows
+from ..sketches import SketchLike, least_rows
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
@@ -105,7 +104,7 @@ def _has_sketch(model: KernelRidge) -> bool:
 
 
 @frames_out
-class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
+class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
     """Kernel ridge regression with one or many outputs.
 
     Minimizes mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -202,7 +201,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
     __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
-    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     solver_report_: dict[str, Any]
     _kept: Kept
@@ -297,15 +295,14 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas = self._check(landmarks, X)
-        checkpoint = None
+        alphas, kernel, checkpoint = self._check(landmarks, X), as_kernel(self.kernel), None
         if self.checkpoint is not None:
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
-        sample = self._read(X, y, sample_weight)  # checked and encoded once
-        options = self._options(sample, checkpoint)
-        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
+        sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
+        options = self._options(sample, kernel.learns, checkpoint)
+        kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
         problem = RidgeProblem(span, sample, options, search)
@@ -344,6 +341,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _read(
         self,
+        kernel: Kernel,
         X: Inputs,
         y: Objects | None,
         weights: Weights,
@@ -352,7 +350,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         reset: bool = True,
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
-        kernel = as_kernel(self.kernel)
         if not adds:  # blocks that come one by one are opened
             seed, size = self.random_state, least_rows(self.sketch)
             X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
@@ -377,7 +374,12 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return replace(sample, origin=sample.rough_mean())
 
     def _options(
-        self, sample: TrainingSample, checkpoint: RidgeCheckpoint | None, *, once: bool = False
+        self,
+        sample: TrainingSample,
+        is_learned: bool,
+        checkpoint: RidgeCheckpoint | None = None,
+        *,
+        once: bool = False,
     ) -> RidgeOptions:
         """Return what solvers read of the parameters, or raise where these cannot be combined."""
         M, has_missing = self.task_matrix, not once and sample.has_missing
@@ -393,7 +395,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             self.fit_intercept, self.solver, self.tol, self.max_iter,
             None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
             self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
-            as_kernel(self.kernel).learns, needs_moments,
+            is_learned, needs_moments,
         )  # fmt: skip
 
     def _search(
@@ -418,11 +420,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects | None) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
-        rows, weights = sample.rows, sample.weights
         if landmarks is not None:
-            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
-        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
-        return span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
+            return self._drawn(kernel, encoded(self, kernel, landmarks, reset=False), None)
+        return self._drawn(kernel, sample.rows, sample.weights)
 
     def _take(
         self,
@@ -517,15 +517,15 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
-        alphas, metric = check_alphas(self.alpha), None
+        alphas, kernel, metric = check_alphas(self.alpha), as_kernel(self.kernel), None
         report = {} if rows is None else self.solver_report_
         for X, y, *more in parts:
             is_first, weights = rows is None, next(iter(more), None)
-            sample = self._read(X, y, weights, adds=True, reset=is_first)
-            options = self._options(sample, None, once=True)
+            sample = self._read(kernel, X, y, weights, adds=True, reset=is_first)
+            options = self._options(sample, kernel.learns, once=True)
             if rows is None:
-                kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
-                engine = self._span(kernel, sample, landmarks).engine()
+                learned, metric = learned_kernel(kernel, sample, alphas, options)
+                engine = self._span(learned, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)
         if rows is None:
@@ -697,10 +697,3 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def __skout_state__(self) -> dict[str, Any]:
         return {**vars(self), "checkpoint": None}  # a file names no other file
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
-        tags.input_tags.pairwise = is_matrix
-        return tags
