@@ -64,12 +64,13 @@ from ..solvers.ridge import (
     decide,
     fit_best,
     open_checkpoint,
+    refuse_fitc,
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
-from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
+from .variance import Variance, WithStd, variances_of
 
 # What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
@@ -310,7 +311,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
             fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
-        fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()
@@ -383,10 +383,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
     ) -> RidgeOptions:
         """Return what solvers read of the parameters, or raise where these cannot be combined."""
         M, has_missing = self.task_matrix, not once and sample.has_missing
-        needs_moments = self.variance == "fitc" and self.sketch is not None
+        is_fitc = self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
-        if needs_moments:
+        if is_fitc:
             refuse_fitc(
                 alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
                 task_matrix=M is not None, missing=has_missing, once=once,
@@ -395,7 +395,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
             self.fit_intercept, self.solver, self.tol, self.max_iter,
             None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
             self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
-            is_learned, needs_moments,
+            is_learned, is_fitc,
         )  # fmt: skip
 
     def _search(

@@ -26,7 +26,6 @@ from .._numerics.arrays import (
     has_rows,
     is_checked,
     is_gpu_tensor,
-    is_tensor,
     n_rows,
     numpy_of,
 )
@@ -62,9 +61,18 @@ def source(X: Inputs, name: str = "X") -> Source:
     return Memory(X, name)
 
 
-def beside(y: Objects, name: str = "y") -> Source:
-    """Return targets or weights of a user as a source; a tensor is copied to the host."""
-    return source(numpy_of(y) if is_tensor(y) else y, name)
+def beside(y: Objects, name: str = "y", rows: Source | None = None) -> Source:
+    """Return targets or weights of a user as a source; a tensor is copied to the host.
+
+    They may lie on a cluster only where the rows that they belong to do.
+    """
+    given: Any = y
+    values = source(numpy_of(given), name)
+    if rows is not None and isinstance(values, Dask) and not isinstance(rows, Dask):
+        raise TypeError(
+            f"{name} lies on a cluster and X does not: give both as dask arrays, or compute {name}."
+        )
+    return values
 
 
 def is_lazy(X: object) -> bool:
@@ -226,8 +234,7 @@ def encoded_targets(y: Objects | None, rows: Source, *, missing: bool = False) -
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    targets = beside(y)
-    _check_together(targets, rows)
+    targets = beside(y, "y", rows)
     check = targets_with_missing if missing else finite_targets
     if isinstance(targets, Memory):
         targets = Memory(check(targets.rows), "y")
@@ -274,8 +281,7 @@ def encoded_weights(
     """
     if sample_weight is None:
         return None
-    weights = beside(sample_weight, "sample_weight")
-    _check_together(weights, rows)
+    weights = beside(sample_weight, "sample_weight", rows)
     if isinstance(weights, Dask):
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
@@ -295,22 +301,13 @@ def _finite_weights(block: Rows) -> np.ndarray:
     return weights
 
 
-def _check_together(values: Source, rows: Source) -> None:
-    """Raise if values lie on a cluster and X does not."""
-    if isinstance(values, Dask) and not isinstance(rows, Dask):
-        raise TypeError(
-            f"{values.name} lies on a cluster and X does not: give both as dask arrays, or compute "
-            f"{values.name}."
-        )
-
-
 def check_pair(X: Inputs, Y: Objects) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
         if not has_rows(values) and not is_dask(values):
             raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
-    inputs, outputs = source(X), beside(Y, "Y")
-    _check_together(outputs, inputs)
+    inputs = source(X)
+    outputs = beside(Y, "Y", inputs)
     if len(inputs) != len(outputs):
         raise ValueError(f"X and Y must be of equal length. Got {len(inputs)} and {len(outputs)}.")
     return inputs, outputs
