@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from scipy.linalg import bandwidth
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -43,7 +44,7 @@ from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
-from ..sketches import Sketch, SketchLike, as_sketch, least_rows
+from ..sketches import Sketch, SketchLike, as_sketch
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
@@ -443,6 +444,8 @@ class KernelEstimator(PartsByName):
     random_state: RandomState
     n_jobs: int | None
     device: str | None
+    kernel_: Kernel
+    projection_: Any
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     def _drawn(
@@ -453,6 +456,22 @@ class KernelEstimator(PartsByName):
         return span_of(
             kernel, sketch, rows, rng, weights, also=also, n_jobs=self.n_jobs, device=self.device
         )
+
+    def _map(
+        self,
+        X: Objects,
+        tail: tuple[int, ...],
+        finish: Callable[[Any], Any] | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> Any:
+        """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d).
+
+        It is for estimators with a `projection_`, x -> f(x).
+        """
+        check_is_fitted(self)
+        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
+        function = self.projection_ if finish is None else self.projection_.then(finish)
+        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -574,8 +593,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstim
     def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
         self._check()
-        size = least_rows(self.sketch)
-        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=size)
+        X, _, weights = unpacked(X, None, None, seed=self.random_state, sketches=[self.sketch])
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
         self.fit_encoded(rows, weights)
         return rows

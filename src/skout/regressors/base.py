@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import all_at_once, new_regressor
@@ -41,7 +39,6 @@ from ..rows import (
     encoded_weights,
     unpacked,
 )
-from ..sketches import least_rows
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
@@ -73,6 +70,11 @@ class MachineFit:
     objective: float  # the minimum that was reached
     duality_gap: float  # a bound on its relative distance to the least
     metric: MetricRounds | None = None  # how the metric of the kernel was learned
+
+    @property
+    def projection(self) -> Projection:
+        """phi(x) -> f(x), for `Source.map`."""
+        return Projection(self.engine.features, self.matrix, self.intercept)
 
     def of_outputs(self, columns: slice, scale: Floats | float = 1.0) -> MachineFit:
         """Return the fit of some outputs, divided by a scale."""
@@ -167,9 +169,10 @@ class KernelMachineBase(KernelEstimator):
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         targets: list[Any] = []
-        seed, size = self.random_state, least_rows(self.sketch)
-        visit = targets.append
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
+        X, y, sample_weight = unpacked(
+            X, y, sample_weight,
+            seed=self.random_state, sketches=[self.sketch], visit=targets.append,
+        )  # fmt: skip
         y = np.concatenate(targets) if targets else y
         kernel = as_kernel(self.kernel)
         inputs: Any = X  # no blocks any more
@@ -348,7 +351,7 @@ class KernelMachineBase(KernelEstimator):
         self.basis_: KernelBasis = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
-        self.__dict__["_matrix"] = fit.matrix
+        self.__dict__["projection_"] = fit.projection
         self.n_iter_, self.objective_, self.duality_gap_ = (
             fit.n_iter, fit.objective, fit.duality_gap
         )  # fmt: skip
@@ -359,31 +362,11 @@ class KernelMachineBase(KernelEstimator):
 
     # Predicting -----------------------------------------------------------------------------------
 
-    def _map(
-        self,
-        X: Objects,
-        tail: tuple[int, ...],
-        dtype: DTypeLike | None = None,
-        finish: Callable[[Any], Any] | None = None,
-    ) -> Any:
-        """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
-        check_is_fitted(self)
-        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        decision = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
-        function = decision.then(finish)
-        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
-
-    def _predicted(self, X: Objects) -> Any:
-        """Return f(x), of shape (n,) where y was."""
-        check_is_fitted(self)
-        if self._is_vector:
-            return self._map(X, (), finish=first_column)
-        return self._map(X, self.coef_.shape[1:])
-
     @functools.cached_property
-    def _matrix(self) -> Floats:
-        """What features are multiplied with; files do not have it."""
-        return self.basis_.engine_.on_features(self.coef_)
+    def projection_(self) -> Projection:
+        """phi(x) -> f(x), with the landmarks prepared once: predictions of encoded rows."""
+        engine = self.basis_.engine_
+        return Projection(engine.features, engine.on_features(self.coef_), self.intercept_)
 
 
 class PenalizedRegressor(RegressorMixin):

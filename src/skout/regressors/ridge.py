@@ -51,7 +51,7 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import SketchLike, least_rows
+from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
@@ -351,8 +351,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         if not adds:  # blocks that come one by one are opened
-            seed, size = self.random_state, least_rows(self.sketch)
-            X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
+            seed, sketches = self.random_state, [self.sketch]
+            X, y, weights = unpacked(X, y, weights, seed=seed, sketches=sketches)
         inputs: Any = X  # no blocks any more
         rows = encoded(self, kernel, inputs, reset=reset, device=self.device)
         if len(rows) == 0:
@@ -555,15 +555,12 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
         """
         check_is_fitted(self)
         d = self._kept.matrix.shape[1]
-        if return_std:
-            rows = encoded(self, self.kernel_, X, reset=False)
-            with_std = WithStd(self.projection_, self._variances)
-            both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
-            return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
-        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        function = self.projection_.then(first_column) if self._is_vector else self.projection_
-        tail = () if self._is_vector else (d,)
-        return rows.map(function, tail, rows.precision, n_jobs=self.n_jobs)
+        if not return_std:
+            return self._map(X, (), first_column) if self._is_vector else self._map(X, (d,))
+        rows = encoded(self, self.kernel_, X, reset=False)
+        with_std = WithStd(self.projection_, self._variances)
+        both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
+        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
 
     @functools.cached_property
     def projection_(self) -> Projection:

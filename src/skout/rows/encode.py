@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -96,15 +97,20 @@ def unpacked(
     sample_weight: Weights,
     *,
     seed: RandomState = None,
-    size: int = 0,
+    sketches: Iterable[object] = (),
     visit: Callable[[Objects], None] | None = None,
 ) -> tuple[Any, Any, Weights]:
-    """Return X, y and weights: those of Blocks, or the arguments themselves."""
+    """Return X, y and weights: those of Blocks, or the arguments themselves.
+
+    A sample of the rows of Blocks is as large as the `sketches` that will be drawn from it.
+    """
     if not isinstance(X, Blocks):
         return X, y, sample_weight
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
+    sizes = [getattr(sketch, "size", None) for sketch in sketches]  # a name has the default
+    size = max((int(size) for size in sizes if isinstance(size, Integral)), default=0)
     return X.open(seed, size, visit)
 
 
@@ -140,7 +146,7 @@ def encoded(
         rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
         return rows if device is None else on_device(rows, device)
     objects: Any = numpy_of(rows.rows)
-    checked = kernel.takes_vectors and not _are_fingerprints(objects)
+    checked = kernel.takes_vectors and not are_fingerprints(objects)
     if checked:
         with numbers_in(objects, "X"):
             kinds = [np.float64, np.float32]
@@ -201,7 +207,7 @@ class _Encode:
                 return self.kernel.encode(rows)
 
 
-def _are_fingerprints(X: Objects) -> bool:
+def are_fingerprints(X: Objects) -> bool:
     """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
     if isinstance(X, ObjectRows):
         return True
