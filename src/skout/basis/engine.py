@@ -20,7 +20,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.estimators import PartsByName, all_at_once
+from .._numerics.estimators import PartsByName, Recomputed, all_at_once
 from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     eigen_whitening,
@@ -436,7 +436,7 @@ def _drawn(
     return landmarks, W, indices, number
 
 
-class KernelEstimator(PartsByName):
+class KernelEstimator(Recomputed, PartsByName):
     """An estimator with a kernel and a sketch, each of which may be given by name."""
 
     kernel: KernelLike
@@ -703,10 +703,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstim
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Array:
         """Return the coordinates of encoded rows, shape (n, p), in `out` where there is one."""
         return self.engine_.coordinates(rows, out)
-
-    def __getstate__(self) -> Any:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Matrix) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.

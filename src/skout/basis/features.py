@@ -36,6 +36,7 @@ from .._numerics.arrays import (
     take,
     tensor,
 )
+from .._numerics.estimators import Recomputed
 from .._numerics.linalg import (
     rounding_of,
     symmetric_eigen,
@@ -76,7 +77,7 @@ _ADVICE = (
 _LANDMARK_CHUNK = 4096
 
 
-class LandmarkFeatures:
+class LandmarkFeatures(Recomputed):
     """phi(x) = W k(landmarks, x), a block of rows at a time (3.16); n x m' is never held.
 
     For a linear kernel phi(x) = k(W landmarks, x): the rows that W mixes are mixed once, not their
@@ -103,10 +104,6 @@ class LandmarkFeatures:
             )
             for chunk in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
         ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed from the rest, which need not be sent to workers."""
-        return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
     def on(self, device: TorchDevice, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the same features of rows on a torch device, or say that the kernel cannot.
@@ -577,7 +574,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     return float(allowed / (float(np.finfo(kind).eps) * share))
 
 
-class Whitening:
+class Whitening(Recomputed):
     """What a plan does to each block of features F, Z = F C'; it can be sent to workers.
 
     `mean` is subtracted from features where the plan centers them. Components that are `ordered`,
@@ -643,9 +640,6 @@ class Whitening:
             return F
 
         return apply
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
 
 class WhitenedFeatures(RowMap):

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
+from .._numerics.estimators import Recomputed
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.typing import Array, Floats, Ints, Rows, Table
@@ -287,7 +288,7 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
-class GradientProducts(Reduction[Any]):
+class GradientProducts(Recomputed, Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
     For a `Mahalanobis` the gradients are with respect to W x. `diagonal` makes only the diagonal of
@@ -305,10 +306,6 @@ class GradientProducts(Reduction[Any]):
     def _gradients(self) -> Callable[[Array], Array]:
         gradients: Callable[[Array], Array] = self.kernel.gradients(self.landmarks, self.coef)
         return gradients
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what workers can compute from the rest."""
-        return {name: value for name, value in self.__dict__.items() if name != "_gradients"}
 
     def on(self, place: Place) -> GradientProducts:
         landmarks = to_device(self.landmarks, place.device, place.dtype)

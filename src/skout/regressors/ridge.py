@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import all_at_once, frames_out
+from .._numerics.estimators import all_at_once, computed, frames_out
 from .._numerics.linalg import large_matrices_on
 from .._numerics.typing import (
     Floats,
@@ -72,9 +72,8 @@ from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, variances_of
 
-# What only some fits have, and what is made of a fit when it is first needed.
+# What only some fits have.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
-_COMPUTED = ("coef_", "projection_", "_variances")
 # Targets are far whose mean is so many deviations from zero; a round number, not measured.
 _FAR = 10.0
 # Rows of blocks that can be read only once are gathered until there are so many.
@@ -436,7 +435,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
         `metric` is a metric that was learned, `table` the losses that chose alpha then, and `grown`
         are the rows of partial_fit.
         """
-        for name in (*_OPTIONAL, *_COMPUTED):
+        kind: type = type(self)
+        for name in (*_OPTIONAL, *computed(kind)):
             self.__dict__.pop(name, None)
         self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
         self.intercept_, self.solver_report_ = fit.intercept, fit.report
@@ -687,10 +687,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
         half = copy.copy(self)
         half._take(fit)
         return half, H
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: part for name, part in state.items() if name not in _COMPUTED}
 
     def __skout_state__(self) -> dict[str, Any]:
         return {**vars(self), "checkpoint": None}  # a file names no other file

@@ -53,6 +53,7 @@ class FitcSystem(System):
             self.unweighted.engine, self.unweighted.options, self.unweighted.folds.total
         )  # fmt: skip
         refuse_fitc(missing=isinstance(total, MaskedMoments))
+        assert isinstance(total, Moments)
         shift, origin = float(total.weight) * alpha, self.sample.origin
         function = FitcMoments(engine.features, engine.components, shift, origin)
         moments = self.sample.rows.reduce(
