@@ -90,13 +90,13 @@ def computed(kind: type) -> frozenset[str]:
     return frozenset(name for name, value in pairs if isinstance(value, functools.cached_property))
 
 
-class Recomputed:
-    """Copies, pickles and workers do not get cached properties, which they can compute."""
+def lasting(item: object) -> State:
+    """Return the attributes that copies, pickles and workers get: a `__getstate__`.
 
-    def __getstate__(self) -> State:
-        state: Any = super().__getstate__()
-        kind: type = type(self)
-        return {name: value for name, value in state.items() if name not in computed(kind)}
+    They do not get cached properties, which they can compute.
+    """
+    kind: type = type(item)
+    return {name: value for name, value in vars(item).items() if name not in computed(kind)}
 
 
 # Parts and pages ----------------------------------------------------------------------------------

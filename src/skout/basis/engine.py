@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike
 from scipy import sparse
 from scipy.linalg import bandwidth
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.estimators import PartsByName, Recomputed, all_at_once
+from .._numerics.estimators import PartsByName, all_at_once, lasting
 from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     eigen_whitening,
@@ -436,51 +435,6 @@ def _drawn(
     return landmarks, W, indices, number
 
 
-class KernelEstimator(Recomputed, PartsByName):
-    """An estimator with a kernel and a sketch, each of which may be given by name."""
-
-    kernel: KernelLike
-    sketch: SketchLike
-    random_state: RandomState
-    n_jobs: int | None
-    device: str | None
-    kernel_: Kernel
-    projection_: Any
-    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
-
-    def _drawn(
-        self, kernel: Kernel, rows: Source, weights: Weights, also: Reduction[Any] | None = None
-    ) -> Span:
-        """Draw the sketch from encoded rows, on which words of the kernel are resolved."""
-        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
-        return span_of(
-            kernel, sketch, rows, rng, weights, also=also, n_jobs=self.n_jobs, device=self.device
-        )
-
-    def _map(
-        self,
-        X: Objects,
-        tail: tuple[int, ...],
-        finish: Callable[[Any], Any] | None = None,
-        dtype: DTypeLike | None = None,
-    ) -> Any:
-        """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d).
-
-        It is for estimators with a `projection_`, x -> f(x).
-        """
-        check_is_fitted(self)
-        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        function = self.projection_ if finish is None else self.projection_.then(finish)
-        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
-        tags.input_tags.pairwise = is_matrix
-        return tags
-
-
 class Computed:
     """An attribute that is computed when it is first read, and then is like any other.
 
@@ -500,7 +454,7 @@ class Computed:
         return value
 
 
-class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
     """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
 
     With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
@@ -552,6 +506,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstim
     """
 
     landmarks_: Any  # rows, as the kernel encodes them
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    __getstate__ = lasting
     # What files of earlier versions may not have: see `Engine`.
     _single = False
     _spectrum: Floats | None = None
@@ -636,7 +592,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstim
         Weights count where the width of the kernel is found.
         """
         self._check()
-        span = self._drawn(as_kernel(self.kernel), rows, weights, also)
+        span = span_of(
+            as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
+            weights, also=also, n_jobs=self.n_jobs, device=self.device,
+        )  # fmt: skip
         self._take(span.engine(self.whiten, self.rank))
         return span.also
 
@@ -723,6 +682,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstim
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

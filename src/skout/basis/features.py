@@ -36,7 +36,7 @@ from .._numerics.arrays import (
     take,
     tensor,
 )
-from .._numerics.estimators import Recomputed
+from .._numerics.estimators import lasting
 from .._numerics.linalg import (
     rounding_of,
     symmetric_eigen,
@@ -77,12 +77,14 @@ _ADVICE = (
 _LANDMARK_CHUNK = 4096
 
 
-class LandmarkFeatures(Recomputed):
+class LandmarkFeatures:
     """phi(x) = W k(landmarks, x), a block of rows at a time (3.16); n x m' is never held.
 
     For a linear kernel phi(x) = k(W landmarks, x): the rows that W mixes are mixed once, not their
     kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
+
+    __getstate__ = lasting
 
     def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
@@ -574,12 +576,14 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
     return float(allowed / (float(np.finfo(kind).eps) * share))
 
 
-class Whitening(Recomputed):
+class Whitening:
     """What a plan does to each block of features F, Z = F C'; it can be sent to workers.
 
     `mean` is subtracted from features where the plan centers them. Components that are `ordered`,
     those of an eigendecomposition, are no triangle.
     """
+
+    __getstate__ = lasting
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ from .._numerics.arrays import (
     unique,
     unique_columns,
 )
-from .._numerics.estimators import Recomputed
+from .._numerics.estimators import lasting
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
 from .._numerics.validation import check_total_weight, warn_user
@@ -529,12 +529,14 @@ class KnownRows:
         return out
 
 
-class BlockMoments(Recomputed, Reduction[Any]):
+class BlockMoments(Reduction[Any]):
     """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
 
     Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
     given the rows, targets, weights and groups of the sample, and the `place` of known rows.
     """
+
+    __getstate__ = lasting
 
     def __init__(
         self,

@@ -9,24 +9,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
-from .._numerics.estimators import all_at_once, new_regressor
+from .._numerics.estimators import PartsByName, all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
 from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
 from .._numerics.validation import (
     check_alphas,
     check_choice,
     check_number,
+    check_rng,
     warn_of_scales,
     warn_user,
 )
-from ..basis import Engine, KernelBasis, KernelEstimator
+from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
@@ -39,6 +43,7 @@ from ..rows import (
     encoded_weights,
     unpacked,
 )
+from ..sketches import SketchLike, as_sketch
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
@@ -140,22 +145,27 @@ class _MachinePath:
         return [path[j] for j in range(len(alphas))]
 
 
-class KernelMachineBase(KernelEstimator):
+class KernelMachineBase(PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimizing a convex loss."""
 
-    _by_name: ClassVar[dict[str, Any]] = {**KernelEstimator._by_name, "loss": as_loss}
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
     if not TYPE_CHECKING:  # by which a checker would take each call for anything
         __new__ = new_regressor
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
+    kernel: KernelLike
+    sketch: SketchLike
     alpha: Alphas
     cv: CV
     fit_intercept: bool
     tol: float
     max_iter: int
+    random_state: RandomState
+    n_jobs: int | None
     verbose: bool
+    device: str | None
     _is_vector: bool
 
     # Fitting --------------------------------------------------------------------------------------
@@ -237,7 +247,9 @@ class KernelMachineBase(KernelEstimator):
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
-        return self._drawn(kernel, rows, weights).engine()
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
+        return span.engine()
 
     def _parts(
         self, engine: Engine, sample: TrainingSample, loss: Loss, task_matrix: Floats | None
@@ -351,7 +363,7 @@ class KernelMachineBase(KernelEstimator):
         self.basis_: KernelBasis = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
-        self.__dict__["projection_"] = fit.projection
+        self.__dict__["_matrix"] = fit.matrix
         self.n_iter_, self.objective_, self.duality_gap_ = (
             fit.n_iter, fit.objective, fit.duality_gap
         )  # fmt: skip
@@ -362,11 +374,31 @@ class KernelMachineBase(KernelEstimator):
 
     # Predicting -----------------------------------------------------------------------------------
 
+    def _map(
+        self,
+        X: Objects,
+        tail: tuple[int, ...],
+        finish: Callable[[Any], Any] | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> Any:
+        """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
+        check_is_fitted(self)
+        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
+        decision = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
+        function = decision.then(finish)
+        return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
+
     @functools.cached_property
-    def projection_(self) -> Projection:
-        """phi(x) -> f(x), with the landmarks prepared once: predictions of encoded rows."""
-        engine = self.basis_.engine_
-        return Projection(engine.features, engine.on_features(self.coef_), self.intercept_)
+    def _matrix(self) -> Floats:
+        """What features are multiplied with; files do not have it."""
+        return self.basis_.engine_.on_features(self.coef_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
+        return tags
 
 
 class PenalizedRegressor(RegressorMixin):

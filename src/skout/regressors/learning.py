@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
-from .._numerics.estimators import Recomputed
+from .._numerics.estimators import lasting
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.typing import Array, Floats, Ints, Rows, Table
@@ -288,12 +288,14 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
-class GradientProducts(Recomputed, Reduction[Any]):
+class GradientProducts(Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
     For a `Mahalanobis` the gradients are with respect to W x. `diagonal` makes only the diagonal of
     the matrix.
     """
+
+    __getstate__ = lasting
 
     def __init__(
         self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False

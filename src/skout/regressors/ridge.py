@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import all_at_once, computed, frames_out
+from .._numerics.estimators import PartsByName, all_at_once, computed, frames_out, lasting
 from .._numerics.linalg import large_matrices_on
 from .._numerics.typing import (
     Floats,
@@ -32,12 +32,13 @@ from .._numerics.validation import (
     check_alphas,
     check_choice,
     check_number,
+    check_rng,
     warn_of_scales,
 )
-from ..basis import KernelBasis, KernelEstimator, Span
+from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments, TrainingSample
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
@@ -51,7 +52,7 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import SketchLike
+from ..sketches import SketchLike, as_sketch
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
@@ -104,7 +105,7 @@ def _has_sketch(model: KernelRidge) -> bool:
 
 
 @frames_out
-class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
+class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimizes mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -201,6 +202,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
     __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    __getstate__ = lasting
 
     solver_report_: dict[str, Any]
     _kept: Kept
@@ -419,9 +422,11 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
 
     def _span(self, kernel: Kernel, sample: TrainingSample, landmarks: Objects | None) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
+        rows, weights = sample.rows, sample.weights
         if landmarks is not None:
-            return self._drawn(kernel, encoded(self, kernel, landmarks, reset=False), None)
-        return self._drawn(kernel, sample.rows, sample.weights)
+            rows, weights = encoded(self, kernel, landmarks, reset=False), None
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        return span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
 
     def _take(
         self,
@@ -555,12 +560,15 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
         """
         check_is_fitted(self)
         d = self._kept.matrix.shape[1]
-        if not return_std:
-            return self._map(X, (), first_column) if self._is_vector else self._map(X, (d,))
-        rows = encoded(self, self.kernel_, X, reset=False)
-        with_std = WithStd(self.projection_, self._variances)
-        both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
-        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
+        if return_std:
+            rows = encoded(self, self.kernel_, X, reset=False)
+            with_std = WithStd(self.projection_, self._variances)
+            both = rows.map(with_std, (2 * d,), np.float64, n_jobs=self.n_jobs)
+            return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
+        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
+        function = self.projection_.then(first_column) if self._is_vector else self.projection_
+        tail = () if self._is_vector else (d,)
+        return rows.map(function, tail, rows.precision, n_jobs=self.n_jobs)
 
     @functools.cached_property
     def projection_(self) -> Projection:
@@ -690,3 +698,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, KernelEstimator):
 
     def __skout_state__(self) -> dict[str, Any]:
         return {**vars(self), "checkpoint": None}  # a file names no other file
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        is_matrix = self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_matrix
+        return tags
