@@ -29,7 +29,7 @@ from .._numerics.validation import (
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Kernel, LearnedMetric, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
@@ -229,16 +229,20 @@ class KernelMachineBase(PartsByName):
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
         sample.rows.check_device_memory(8 * _COLUMNS * n * d, held)
-        options = RidgeOptions(
-            self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )  # fmt: skip
-        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
+        kernel, metric = as_kernel(self.kernel), None
+        if isinstance(kernel, LearnedMetric):
+            options = RidgeOptions(
+                self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )  # fmt: skip
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
         engine = self._engine(kernel, sample)  # of landmarks, or of all distinct rows
         parts = self._parts(engine, sample, loss, task_matrix)
         search = self._search(alphas, sample, labels, scorer)
-        path = _MachinePath(parts, search.splits, self.tol, self.max_iter, hidden)
-        chosen = choose(path, search, verbose=self.verbose)
+        chosen = ChosenAlpha(max(alphas))
+        if search.splits:
+            path = _MachinePath(parts, search.splits, self.tol, self.max_iter, hidden)
+            chosen = choose(path, search, verbose=self.verbose)
         return replace(self._solved(engine, parts, sample.rows, chosen), metric=metric)
 
     def _engine(self, kernel: Kernel, sample: TrainingSample) -> Engine:

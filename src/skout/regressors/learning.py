@@ -63,15 +63,12 @@ class MetricRounds:
 
 
 def learned_kernel(
-    kernel: Kernel, sample: TrainingSample, alphas: list[float], options: RidgeOptions
-) -> tuple[Kernel, MetricRounds | None]:
+    kernel: LearnedMetric, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+) -> tuple[Kernel, MetricRounds]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
-    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved. A kernel
-    that learns nothing is returned as it is.
+    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
-    if not isinstance(kernel, LearnedMetric):
-        return kernel, None
     kernel.check()
     if np.isnan(np.asarray(sample.targets.first_rows(_LOOKED))).any():
         raise ValueError(_MISSING)

@@ -172,7 +172,8 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
                 "y has missing values, and task_matrix relates outputs that have the same rows: "
                 "use KernelRidge(task_matrix=...), which takes both, or leave one out."
             )
-        M = check_task_matrix(self.task_matrix, sample.targets.shape[1])
+        M = self.task_matrix
+        M = None if M is None else check_task_matrix(M, sample.targets.shape[1])
         fit = self._learn(sample, loss, M, scorer=scorer)  # span, problem, alpha, solution
         self._take(fit)
         # quantiles are not near the mean, and coordinates of outputs, a Source, not far from zero

@@ -38,7 +38,7 @@ from .._numerics.validation import (
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments, TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Kernel, LearnedMetric, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
@@ -298,14 +298,16 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas, kernel, checkpoint = self._check(landmarks, X), as_kernel(self.kernel), None
+        alphas, kernel = self._check(landmarks, X), as_kernel(self.kernel)
+        metric = checkpoint = None
         if self.checkpoint is not None:
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
         sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
         options = self._options(sample, kernel.learns, checkpoint)
-        kernel, metric = learned_kernel(kernel, sample, alphas, options)
+        if isinstance(kernel, LearnedMetric):
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
         problem = RidgeProblem(span, sample, options, search)
@@ -529,8 +531,10 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             sample = self._read(kernel, X, y, weights, adds=True, reset=is_first)
             options = self._options(sample, kernel.learns, once=True)
             if rows is None:
-                learned, metric = learned_kernel(kernel, sample, alphas, options)
-                engine = self._span(learned, sample, landmarks).engine()
+                spanned = kernel
+                if isinstance(kernel, LearnedMetric):
+                    spanned, metric = learned_kernel(kernel, sample, alphas, options)
+                engine = self._span(spanned, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)
         if rows is None:
