@@ -324,7 +324,7 @@ def columns(targets: Source) -> Source:
     if targets.ndim == 2:
         return targets
     if targets.resident is not None:
-        return Memory(_as_columns(targets.resident), targets.name)
+        return Memory(targets.resident.reshape(-1, 1), targets.name)
     return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
 
 
