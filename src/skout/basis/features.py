@@ -36,6 +36,7 @@ from .._numerics.arrays import (
     take,
     tensor,
 )
+from .._numerics.estimators import lasting
 from .._numerics.linalg import (
     rounding_of,
     symmetric_eigen,
@@ -86,6 +87,7 @@ class LandmarkFeatures:
     kernel: Kernel
     landmarks: Rows
     weights: Matrix | None
+    __getstate__ = lasting
 
     def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
@@ -107,10 +109,6 @@ class LandmarkFeatures:
             )
             for chunk in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
         ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed from the rest, which need not be sent to workers."""
-        return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
     def on(self, device: TorchDevice, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the same features of rows on a torch device, or say that the kernel cannot.
@@ -602,6 +600,7 @@ class Whitening:
     components: Floats
     plan: WhiteningPlan
     ordered: bool
+    __getstate__ = lasting
 
     def __init__(
         self,
@@ -662,9 +661,6 @@ class Whitening:
             return F
 
         return apply
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
 
 class WhitenedFeatures(RowMap):

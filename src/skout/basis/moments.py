@@ -36,6 +36,7 @@ from .._numerics.arrays import (
     unique,
     unique_columns,
 )
+from .._numerics.estimators import lasting
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
 from .._numerics.validation import check_total_weight, warn_user
@@ -542,6 +543,7 @@ class BlockMoments(Reduction[Any]):
     dtype: np.dtype
     n_groups: int
     origin: Floats | None
+    __getstate__ = lasting
 
     def __init__(
         self,
@@ -551,7 +553,6 @@ class BlockMoments(Reduction[Any]):
         known_rows: KnownRows | None = None,
     ) -> None:
         self.features, self.whitening, self.known_rows = features, whitening, known_rows
-        self._memory = threading.local()  # a buffer of each thread: fresh memory costs page faults
         self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
         self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
         self.n_groups, self.origin = sample.n_groups, sample.origin
@@ -576,12 +577,10 @@ class BlockMoments(Reduction[Any]):
         moved.origin = None if self.origin is None else place.moved(self.origin, np.float64)
         return moved
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the buffers of threads, which cannot be sent to workers."""
-        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _memory=threading.local())
+    @functools.cached_property
+    def _memory(self) -> threading.local:
+        """A buffer of each thread: fresh memory costs page faults."""
+        return threading.local()
 
     def __call__(
         self, rows: Rows, targets: Matrix, weights: Array, groups: Array, place: Array

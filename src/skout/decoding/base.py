@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_array
 from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
-from .._numerics.typing import Array, Candidates, Estimator, KernelRows, Objects
+from .._numerics.typing import Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
-from ..rows import Reduction, Source, encoded, limits, source
+from ..rows import Reduction, Source, encoded, limits
 from ..rows.encode import numbers_in
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
@@ -359,14 +359,6 @@ def keys_of(rows: KernelRows, numbers: np.ndarray) -> Sequence[Hashable]:
             item = ("row", int(numbers[i]))
         keys.append(item)
     return keys
-
-
-def predicted(regressor: Estimator, X: Objects) -> Array:
-    """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
-    if not getattr(regressor, "takes_sources", False):
-        X = source(X).load_for(regressor)
-    F: Array = numpy_of(regressor.predict(X))
-    return F[:, None] if F.ndim == 1 else F
 
 
 def split_pipeline(model: Estimator) -> tuple[Pipeline | None, Estimator]:

@@ -205,7 +205,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            F: np.ndarray = self._map(X, (), finish=first_column)
+            F: np.ndarray = self._map(X, (), first_column)
         else:
             F = self._map(X, self.classes_.shape)
         return F
@@ -222,7 +222,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        labels: np.ndarray = self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        labels: np.ndarray = self._map(X, (), _Labels(self.classes_), self.classes_.dtype)
         return labels
 
     @available_if(_is_logistic)
@@ -239,7 +239,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             With more than two classes, the one-against-rest probabilities over their sum.
         """
         check_is_fitted(self)
-        p: np.ndarray = self._map(X, self.classes_.shape, finish=_probabilities)
+        p: np.ndarray = self._map(X, self.classes_.shape, _probabilities)
         return p
 
 

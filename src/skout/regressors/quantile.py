@@ -201,7 +201,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
         tail = () if self._is_vector else self.quantiles_.shape
-        predicted: np.ndarray = self._map(X, tail, finish=finish)
+        predicted: np.ndarray = self._map(X, tail, finish)
         return predicted
 
     def _at(
@@ -209,7 +209,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     ) -> np.ndarray:
         """Predict the quantiles of any levels."""
         finish = _Extended(self, wanted, sort, is_vector)
-        predicted: np.ndarray = self._map(X, () if is_vector else wanted.shape, finish=finish)
+        predicted: np.ndarray = self._map(X, () if is_vector else wanted.shape, finish)
         return predicted
 
     def _reaches(self, wanted: np.ndarray) -> bool:

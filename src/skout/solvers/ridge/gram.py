@@ -33,7 +33,8 @@ from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
 from ...basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments, check_outputs_observed, outputs_by_rows
-from ...kernels import Kernel
+from ...kernels import Kernel, Precomputed
+from ...kernels.precomputed import GramRows
 from ...rows import Memory
 from ...sketches import PivotedCholesky
 from ..cg import largest_of, refined
@@ -152,7 +153,8 @@ class GramSystem(SystemOfRows):
         rows = np.arange(m)
         if m > _STAND_IN:
             rng = check_rng(self.problem.options.random_state)
-            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _HeldMatrix(self.K)).indices
+            held = KernelMatrix(Precomputed(), GramRows(self.K, rows))
+            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, held).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
         Z: Floats = self.K[:, rows[kept]] @ triangular_inverse(L).T
         return Z
@@ -250,22 +252,6 @@ class GramSystem(SystemOfRows):
             decision = replace(self.decision, solver="direct")
             raise Unsolved(GramSystem(self.problem, decision, self.budget), report)
         return used, fits, report
-
-
-class _HeldMatrix:
-    """A kernel matrix that was computed, as sketches ask for it."""
-
-    def __init__(self, K: Floats) -> None:
-        self.K = K
-
-    def diag(self) -> Floats:
-        return np.diagonal(self.K)
-
-    def columns(self, index: Ints) -> Floats:
-        return self.K[:, index]
-
-    def restrict(self, index: Ints) -> _HeldMatrix:
-        return _HeldMatrix(self.K[np.ix_(index, index)])
 
 
 def dual_ridge(
