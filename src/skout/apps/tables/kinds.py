@@ -101,7 +101,7 @@ _CODES = {
 # Whole numbers of so many digits, all of one width and all different, are names of rows; of those
 # in columns whose name says so, this share is different.
 _ID_DIGITS, _ID_SHARE = 10, 0.5
-# Digits behind the point that codes have at most, as of diseases, 250.01.
+# Digits behind the point that most codes have at most, as of diseases, 250.01.
 _CODE_DECIMALS = 2
 # Seconds, and thousandths of them, from which on there are that many since 1970.
 _SECONDS = 1e9, 1e12
@@ -148,14 +148,12 @@ class Content:
             self.first_word = start + filled[0], cells[filled[0]].strip()
         odd = set(others)
         self._add_plain([cell for i, cell in enumerate(cells) if i not in odd] if odd else cells)
-        words = [cells[i].strip() for i in filled if not looks_like_date(cells[i])]
-        self.dates += len(filled) - len(words)
-        seasons = sum(map(is_season, words))
-        self.seasons += seasons
-        self.year_pairs += sum(1 for i in filled if is_season(cells[i])) - seasons
-        self.words += len(words)
-        for word in words:
-            self._add_word(word)
+        for word, count in Counter(cells[i].strip() for i in filled).items():
+            if looks_like_date(word):
+                self.dates += count
+                self.year_pairs += count * is_season(word)
+            else:
+                self._add_word(word, count)
         if self.goes_up:
             self.goes_up = all(map(_INTEGER, cells))
         if self.goes_up:
@@ -174,12 +172,14 @@ class Content:
         self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
         self.basic += sum(1 for cell in cells if len(cell) >= 8 and is_basic_date(cell))
 
-    def _add_word(self, word: str) -> None:
+    def _add_word(self, word: str, count: int) -> None:
         number = numeral(word)
+        self.words += count
+        self.seasons += count * is_season(word)
         if number is not None and (number.unit in self.units or len(self.units) < _MOST_WORDS):
-            self.units[number.unit] += 1
-            self.decimals[number.decimal] += 1
-            self.ranges += number.bound == "~" and number.amount is not None
+            self.units[number.unit] += count
+            self.decimals[number.decimal] += count
+            self.ranges += count * (number.bound == "~" and number.amount is not None)
             if len(self.values) <= _SOME_ROWS:
                 self.values.add(number.digits or str(number.amount))
             if number.bound and len(self.bounds) < _MOST_WORDS:
@@ -187,12 +187,12 @@ class Content:
         else:
             number = None
             if not is_unknown(word):
-                self.unread += 1
+                self.unread += count
                 if len(self.others) < 2:
                     self.others.add(word.lower())
         is_counted = word in self.codes or len(self.codes) < _MOST_WORDS
         if (number is None or number.unit) and is_counted and _CODE(word):
-            self.codes[word] += 1
+            self.codes[word] += count
 
     @property
     def kind(self) -> str:
@@ -372,7 +372,7 @@ def _number(
     different = np.unique(values)
     numbers = values[np.isfinite(values)]
     is_whole = bool(np.all(numbers == np.round(numbers)))
-    may_be_codes = bool(np.all(numbers == np.round(numbers, _CODE_DECIMALS)))
+    may_be_codes = float(np.mean(numbers == np.round(numbers, _CODE_DECIMALS))) >= _HALF
     all_differ = names_rows and len(different) == len(values)
     counts = all_differ and bool(np.all(np.diff(values) == 1.0)) and values[0] in (0.0, 1.0)
     low, high = different[[0, -1]]

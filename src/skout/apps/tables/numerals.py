@@ -376,7 +376,11 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
         unread = [i for i in np.flatnonzero(gaps).tolist() if not is_missing(cells[i])]
         ranges = [i for i, cell in enumerate(cells) if is_date_range(cell)]
         return Read(values + days / 365.25, unread, ranges)
-    plain = _plain_numbers(cells) if writing.decimal == "." else None
+    plain = None
+    if writing.decimal == ".":
+        plain = _plain_numbers(cells)
+        if plain is None:
+            plain = _plain_numbers(["nan" if is_missing(cell) else cell for cell in cells])
     if plain is not None and not np.isinf(plain).any():
         return Read(plain, [], [])
     numerals = [None if is_missing(cell) else numeral(cell) for cell in cells]
