@@ -182,9 +182,14 @@ STEPS: list[Step] = [
     ),
     (
         "Data sets",
-        "What {py:mod}`skout.datasets` loads, and whether its files are on this computer; `fetch` "
-        "downloads the public files of a data set.",
-        ["skout datasets --kind spectra", "skout datasets fetch yeast --dry-run"],
+        "What {py:mod}`skout.datasets` loads, and whether its files are on this computer. `fetch` "
+        "downloads the public files of a data set; `films` writes the table of films that comes "
+        "with skout.",
+        [
+            "skout datasets --kind spectra",
+            "skout datasets fetch yeast --dry-run",
+            "skout datasets films",
+        ],
     ),
     (
         "Demo",

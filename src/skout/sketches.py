@@ -134,6 +134,9 @@ class SubSample(Sketch):
     (2, 10)
     """
 
+    #: What other libraries call it.
+    elsewhere = ("nystrom", "nystroem")
+
     def __init__(
         self,
         size: int | None = None,

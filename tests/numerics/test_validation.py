@@ -12,9 +12,11 @@ from sklearn.base import BaseEstimator
 
 from skout._numerics.validation import check_choice, check_number, check_rng, check_size, resolve
 from skout.kernels import KERNELS, Gaussian, PairwiseFunction, Tanimoto
+from skout.kinds import KINDS
+from skout.losses import LOSSES
 from skout.rows import Memory, encoded, encoded_targets
 from skout.rows.encode import check_weights, numbers_in
-from skout.sketches import SubSample
+from skout.sketches import SKETCHES, SubSample
 
 pd = extra("pandas")
 
@@ -35,6 +37,22 @@ def test_resolve_says_what_there_is(name, hint):
         resolve(name, registry, "thing")
     middle = f" Did you mean {hint!r}?" if hint else ""
     assert str(caught.value) == f"Unknown thing {name!r}.{middle} Available: gaussian, laplacian."
+
+
+@pytest.mark.parametrize(
+    ("name", "registry", "hint"),
+    [
+        ("classification", KINDS, "classes"),
+        ("regression", KINDS, "numbers"),
+        ("nystroem", SKETCHES, "subsample"),
+        ("l1", LOSSES, "pinball"),
+        ("l1", {"classes": 1}, None),
+    ],
+)
+def test_resolve_knows_the_names_of_others(name, registry, hint):
+    with pytest.raises(ValueError, match="Unknown thing") as caught:
+        resolve(name, registry, "thing")
+    assert (f"Did you mean {hint!r}?" in str(caught.value)) == (hint is not None)
 
 
 def test_check_choice():

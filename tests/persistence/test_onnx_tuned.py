@@ -13,7 +13,7 @@ from skout import KernelClassifier, KernelRidge, StructuredPredictor, TableEncod
 from skout.apps import tuning
 from skout.decoding import RankingDecoder
 from skout.kinds import KINDS
-from skout.persistence.onnx import OnnxGraph, add_part, to_onnx
+from skout.persistence.onnx import OnnxGraph, add_part, graph_inputs, to_onnx
 
 onnx, runtime = extra("onnx"), extra("onnxruntime")
 RNG = np.random.default_rng(0)
@@ -150,18 +150,6 @@ def table(n, rng):
 KINDS_OF = {"color": "category", "name": "categories", "text": "text", "tags": "set"}
 
 
-def feeds_of(encoder, rows):
-    """Return the columns of a table as inputs of a graph."""
-    feeds = {}
-    for name, values in encoder.read(rows).items():
-        if values.dtype.kind == "M":
-            values = values.astype("datetime64[s]").astype(np.int64).astype(np.float64)
-        elif values.dtype.kind == "O":
-            values = np.array(["" if cell is None else cell for cell in values], dtype=object)
-        feeds[name] = values[:, None]
-    return feeds
-
-
 def test_tables_of_all_kinds_of_columns():
     rng = np.random.default_rng(1)
     rows = table(150, rng)
@@ -171,7 +159,7 @@ def test_tables_of_all_kinds_of_columns():
     graph = OnnxGraph("float64")
     graph.output("X", add_part(graph, encoder, ""), ["n", encoder.groups_[-1].stop])
     for some in (rows, new):
-        matrix = run(graph.model(), **feeds_of(encoder, some))["X"]
+        matrix = run(graph.model(), **graph_inputs(encoder.read(some)))["X"]
         assert_allclose(matrix, encoder.transform(some), atol=1e-9)
 
 
@@ -181,7 +169,7 @@ def test_a_tuned_model_of_a_table(tmp_path):
     encoder = TableEncoder(kinds=KINDS_OF)
     model = Tuned("classes", budget="4 fits", random_state=0, encoder=encoder).fit(rows, y)
     graph = to_onnx(model, tmp_path / "model.onnx")
-    outputs = run(graph, **feeds_of(model.encoder_, rows))
+    outputs = run(graph, **graph_inputs(model.encoder_.read(rows)))
     assert outputs["label"].tolist() == model.predict(rows).tolist()
     assert_allclose(outputs["probabilities"], model.predict_proba(rows), atol=1e-9)
     assert (tmp_path / "model.onnx").stat().st_size > 0

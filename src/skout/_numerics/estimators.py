@@ -131,6 +131,7 @@ _ELSEWHERE = {
     "skout.sketches",
     "C": "the penalty is alpha = 1 / (n C), of n rows",
     "epsilon": "it belongs to the loss, as in loss=EpsilonInsensitive(0.1) of skout.losses",
+    "probability": 'a KernelClassifier with loss="logistic" has predict_proba',
 }
 
 

@@ -42,7 +42,10 @@ class Registry(dict[str, Named]):
 
 
 def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
-    """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    """Look `name` up in `registry`, or say which names there are and which one is nearest.
+
+    What has an attribute `elsewhere`, names that other libraries have for it, is nearest to these.
+    """
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
     if name in registry:
@@ -51,7 +54,8 @@ def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
     spelled = registry.spelled(name) if isinstance(registry, Registry) else name
     if spelled in registry:
         return registry[spelled]
-    near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
+    elsewhere = [key for key, value in registry.items() if name in getattr(value, "elsewhere", ())]
+    near = elsewhere or difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
 

@@ -61,6 +61,8 @@ class Kind:
     has_probabilities: ClassVar[bool] = False
     #: Whether objects are texts, which kernels on strings and on SMILES take.
     are_texts: ClassVar[bool] = False
+    #: What other libraries call the kind.
+    elsewhere: ClassVar[tuple[str, ...]] = ()
     #: How pages show its words: as "text", "chips", an "order", or "bars" of numbers.
     style: ClassVar[str] = "text"
     #: What each of the columns of numbers that it may be in is called, such as a label.

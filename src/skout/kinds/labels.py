@@ -41,6 +41,7 @@ class LabelSets(Kind):
     """Rows of 0 and 1; in tables a column of labels with separators, or a column for each label."""
 
     name = "label_sets"
+    elsewhere = ("multilabel", "multi_label")
     kernel: ClassVar[F1] = F1()
     metric = "example_f1"
     baseline_name = "the most frequent set"

@@ -23,11 +23,24 @@ from .rankings import are_permutations
 _RECUR, _MOST_CLASSES = 2, 20
 
 
+def in_words(value: float) -> str:
+    """Return a number of the data with four digits, or all of those before its point.
+
+    Examples
+    --------
+    >>> from skout.kinds.numbers import in_words
+    >>> [in_words(value) for value in (0.123456, 1987.0, 60066.99)]
+    ['0.1235', '1987', '60,067']
+    """
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
 @dataclass(frozen=True)
 class Numbers(Kind):
     """One column of numbers or several, each of which counts the same; NaN is missing."""
 
     name = "numbers"
+    elsewhere = ("regression", "regressor")
     metric = "r2"
     baseline_name = "the mean"
     estimator_type: ClassVar[str | None] = "regressor"
@@ -110,7 +123,9 @@ class Numbers(Kind):
         return np.asarray(cells)
 
     def words(self, objects: Objects) -> list[list[str]]:
-        return [[f"{value:.4g}" for value in row] for row in self.to_columns(objects).astype(float)]
+        return [
+            [in_words(value) for value in row] for row in self.to_columns(objects).astype(float)
+        ]
 
 
 @dataclass(frozen=True)
@@ -118,6 +133,7 @@ class Classes(Kind):
     """One class for each row, a word or a number."""
 
     name = "classes"
+    elsewhere = ("classification", "classifier", "binary", "multiclass")
     metric = "accuracy"
     baseline_name = "the most frequent class"
     estimator_type: ClassVar[str | None] = "classifier"

@@ -77,6 +77,8 @@ class Squared(RadialLoss):
     """
 
     smooth = True
+    #: What other libraries call it.
+    elsewhere = ("l2", "mse", "squared_error")
     lipschitz: float = float("inf")
 
     def _h(self, r: Array) -> Array:

@@ -144,6 +144,9 @@ class Pinball(_Separable):
     array([0.9, 0.1])
     """
 
+    #: What other libraries call it.
+    elsewhere = ("l1", "mae", "absolute_error", "quantile")
+
     def __init__(self, tau: ArrayLike = 0.5) -> None:
         self.tau = tau
 

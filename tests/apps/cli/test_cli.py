@@ -1,5 +1,6 @@
 """The command line and the demo behind it, on real models (`--quick`)."""
 
+import csv
 import io
 import json
 import re
@@ -306,6 +307,26 @@ def saved(tmp_path_factory):
     return path, skout.persistence.describe(path)
 
 
+def test_films_are_written(tmp_path, capsys):
+    code, out, _ = call(capsys, "datasets", "films", str(tmp_path))
+    assert not code
+    assert out.splitlines() == [
+        f"wrote 450 films to {tmp_path / 'films.csv'}",
+        f"wrote 150 films to {tmp_path / 'new_films.csv'}",
+    ]
+    with (tmp_path / "films.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    X, _ = skout.datasets.load("films").train
+    assert [row["title"] for row in rows] == list(X["title"])
+
+
+def test_a_group_without_a_command_shows_its_help(capsys):
+    for group in ("models", "pool"):
+        _, out, err = call(capsys, group)
+        assert "Commands" in out + err
+        assert "skout: " not in err
+
+
 def run_words(*words):
     return typer_testing.CliRunner().invoke(cli.build_app(), words, catch_exceptions=False)
 
@@ -330,7 +351,7 @@ def test_inspect_as_json(saved):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"hello", "This is not a file of skout."), (None, "No such file or directory")],
+    [(b"hello", "This is not a file of skout."), (None, "There is no file")],
 )
 def test_inspect_of_no_model_is_one_line(content, message, tmp_path, capsys):
     path = tmp_path / "file"

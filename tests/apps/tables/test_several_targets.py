@@ -43,6 +43,13 @@ def test_predictions_are_written_as_the_targets_were(model):
     assert set(found["tags"]) <= {"a, b", "a", "b, c", "c", "b", "a, b, c", "a, c"}
     assert set(found["heat"]) == {"hot", "cold"}
     assert found["price"].shape == (N,)
+    chances = model.predict_proba(TABLE)
+    assert {name: table.shape for name, table in chances.items()} == {
+        "tags": (N, 3),
+        "heat": (N, 2),
+    }
+    assert model.models_["tags"].labels_ == ["a", "b", "c"]
+    assert model.models_["heat"].classes_.tolist() == ["cold", "hot"]
 
 
 def test_the_inputs_are_read_once(model, monkeypatch):
@@ -144,9 +151,15 @@ def test_all_commands_on_targets_of_three_kinds(table, tmp_path, call):
     code, out, err = call("report", model, table, "-o", page)
     assert code == 0, err
     text = page.read_text()
-    assert all(f"<h2>{name}</h2>" in text for name in TARGETS)
-    code, _, err = call("rank", model, table)
-    assert (code, "for models of one target" in err) == (1, True)
+    for j, name in enumerate(TARGETS):  # an overview with links, and a part of each
+        assert f'<a href="#target-{j}">{name}</a>' in text
+        assert f'id="target-{j}">{name}</h2>' in text
+    for words in (("rank", model, table), ("export", model, "-o", tmp_path / "m.onnx")):
+        code, _, err = call(*words)
+        assert (code, "for models of one target" in err) == (1, True)
+    code, out, _ = call("inspect", model)
+    assert all(f"score of {name} " in out for name in TARGETS)
+    assert skout.load(model).models_["tags"].labels_ == ["a", "b", "c"]
 
 
 def test_kinds_on_the_command_line(table, tmp_path, call):

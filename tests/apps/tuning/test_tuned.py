@@ -393,7 +393,7 @@ def test_parameters_and_errors():
         ({"budget": "soon"}, 'such as "40 fits"'),
         ({"budget": -1}, "budget must be"),
         ({"kind": "label_set_"}, "Unknown kind"),
-        ({"scoring": "f2"}, "Unknown scoring"),
+        ({"scoring": "f2"}, "Unknown scoring 'f2'. Did you mean"),
         ({"kind": 3}, "kind must be a name. Got 3"),
         ({"scoring": 3}, "scoring must be None, the name of a metric, a scorer"),
         ({"scoring": lambda true, pred: np.nan}, "No trial succeeded: no finite predictions"),

@@ -47,7 +47,9 @@ def main(arguments: list[str] | None = None) -> None:
             if "--debug" in words:
                 traceback.print_exc()
             interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # of an older typer
-            print(f"skout: {'interrupted' if interrupted else _one_line(error)}", file=sys.stderr)
+            text = "interrupted" if interrupted else _one_line(error)
+            if text:  # a group of commands without one shows its help instead
+                print(f"skout: {text}", file=sys.stderr)
             code = _INTERRUPTED if interrupted else getattr(error, "exit_code", 1)
     sys.exit(code)
 
@@ -78,7 +80,7 @@ def build_app() -> "typer.Typer":
         context: typer.Context,
         version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     ) -> None:
-        """Structured prediction with kernels, at scale."""
+        """Learn from tables, texts or spectra to predict numbers, classes, sets, molecules."""
         if version:
             from skout import __version__
 
@@ -103,6 +105,8 @@ def _one_line(error: Exception) -> str:
     """Return the message of an error on one line; the kind too, where it is not a user's."""
     if hasattr(error, "format_message"):  # the parser's own errors
         return " ".join(error.format_message().split())
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"There is no file {str(error.filename)!r}."
     text = " ".join(str(error).split())
     if isinstance(error, OSError | ValueError | ImportError) and text:
         return text

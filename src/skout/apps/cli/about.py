@@ -1,9 +1,11 @@
 """Commands that show something: `demo`, `datasets`, `inspect` and `skout card`."""
 
+import csv
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from typer import Argument, Context, Option, Typer
 
 from .options import AsJson, Debug, Text
@@ -25,7 +27,7 @@ _EVALUATION = "What `skout report --json` or `evaluate` printed."
 _README = "The model card, as sites of models show it."
 _JSON_FILE = "Write figures and settings."
 # Characters that are shown of a value in a file.
-_SHOWN = 1000
+_SHOWN = 300
 
 datasets: Typer = Typer(add_completion=False)
 
@@ -62,7 +64,7 @@ def list_datasets(
     as_json: Annotated[bool, Option("--json", help="Print JSON, with all fields.")] = False,
     debug: Debug = False,
 ) -> None:
-    """List the data sets that skout.datasets loads; `fetch` downloads public files."""
+    """List the data sets that skout.datasets loads; `fetch` downloads, `films` writes a table."""
     if context.invoked_subcommand is not None:
         return
     rows = _dataset_rows(kind)
@@ -102,6 +104,28 @@ def fetch(
             else:
                 paths = download(source, progress=True)
                 print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")
+
+
+@datasets.command()
+def films(
+    folder: Annotated[Path, Argument(help="Where to.")] = Path(),
+    debug: Debug = False,
+) -> None:
+    """Write the films that come with skout: films.csv to fit, new_films.csv to predict.
+
+    Example: skout datasets films
+    """
+    from skout.datasets import load
+
+    data = load("films")
+    with data.files[0].open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    for name, part in (("films.csv", "train"), ("new_films.csv", "test")):
+        path, numbers = folder / name, np.arange(len(rows))[data.split[part]]
+        check_place(path, "FOLDER", data.files)
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *(rows[j] for j in numbers)])
+        print(f"wrote {len(numbers)} films to {path}")
 
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
@@ -247,24 +271,35 @@ def _show_description(description: dict[str, Any]) -> None:
             add(branch, inner)
 
     about = description["about"]
-    said = inside(about, "metadata", "command_line", "validation", "summary")
-    score = {"score": said} if isinstance(said, str) else {}
     lines = {
         "format": description["version"],
         "size": size_text(description["bytes"]),
-        **score,
+        **_scores(inside(about, "metadata", "command_line")),
         **about,
     }
     tree = Tree(Text("parts"), hide_root=True)
     add(tree, description["parts"])
     console = Console(soft_wrap=True)
+    width = max(10, *(len(name) + 2 for name in lines))
     for name, value in lines.items():
         if value not in ({}, []):
             text = value if isinstance(value, str) else json.dumps(value)
             if len(text) > _SHOWN:  # such as the names of many columns
                 text = f"{text[:_SHOWN]} ... (--json shows all)"
-            console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
+            console.print(Text.assemble((f"{_printable(name):{width}}", "bold"), _printable(text)))
     console.print(tree)
+
+
+def _scores(record: Any) -> dict[str, str]:
+    """Return what `skout fit` says of its model; of several targets, of each."""
+    targets = inside(record, "targets") or [record]
+    summaries = [inside(target, "validation", "summary") for target in targets]
+    names = ["score"]
+    if len(targets) > 1:
+        columns = [inside(target, "outputs", "columns") or [] for target in targets]
+        names = [f"score of {', '.join(map(str, listed))}" for listed in columns]
+    pairs = zip(names, summaries, strict=True)
+    return {name: said for name, said in pairs if isinstance(said, str)}
 
 
 def _printable(text: str) -> str:

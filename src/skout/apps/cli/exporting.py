@@ -27,7 +27,9 @@ def export(
     check_place(out, "--out", [model])
     from .using import open_model
 
-    graph = exported(open_model(model), out)
+    saved = open_model(model)
+    saved.check_one_target("export")
+    graph = exported(saved, out)
     record: dict[str, Any] = {
         "graph": str(out),
         "inputs": [value.name for value in graph.graph.input],

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skout import TableEncoder, Tuned, TunedTargets, save
 from skout.dev import join, take
-from skout.kinds import KINDS
+from skout.kinds import KINDS, LabelSets
 from skout.sources import Blocks
 
 from ..tables.files import Part, Table, listed
@@ -80,15 +80,16 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         for model, pair in zip(models, pairs, strict=True)
     ]
     encoder = getattr(models[0], "encoder_", None)
+    kinds = {} if encoder is None else encoder.kinds_
     record = {
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
-        "example": typical_row(table, inputs),
+        "example": typical_row(table, inputs, kinds),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
-        **({"columns": encoder.kinds_} if encoder is not None else {}),
+        **({"columns": kinds} if encoder is not None else {}),
     }
     save(fitted, out, metadata={"command_line": record})
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}
@@ -181,7 +182,10 @@ def _fitted(
             X = join_inputs([first.inputs.read(first.table, part) for part in first.parts or []])
             targets = {pair.outputs.name: pair.target() for pair in pairs}
             return TunedTargets(tuned).fit(X, targets, started=started)
-        return tuned.fit(*_joined(first), started=started)
+        tuned = tuned.fit(*_joined(first), started=started)
+        if isinstance(first.outputs.kind, LabelSets):
+            tuned.labels_ = list(first.outputs.kind.labels)
+        return tuned
     if first.parts is not None:
         return model.fit(*_joined(first))
     return model.fit(Blocks(first, n))
@@ -197,8 +201,9 @@ def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
     return [shuffled.column for shuffled in losses[:_MOST_COLUMNS] if shuffled.loss > 0.0]
 
 
-def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
-    """Return a row that nobody has: medians of numbers, and the most frequent words that recur."""
+def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, float | str]:
+    """Return a row that nobody has: medians of numbers, the most frequent words that recur, and of
+    dates the one in the middle of the table."""
     if len(inputs.columns) > _MOST_SHOWN:
         return {}
     part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
@@ -209,9 +214,11 @@ def typical_row(table: Table, inputs: Inputs) -> dict[str, float | str]:
         if not np.isnan(values).all()
     }
     for name in inputs.texts:
-        cells = Counter(cell for cell in part.texts[name] if not is_missing(cell or ""))
-        for cell, n in cells.most_common(1):
-            if n > 1:
+        cells = [cell for cell in part.texts[name] if cell and not is_missing(cell)]
+        for cell, n in Counter(cells).most_common(1):
+            if kinds.get(name) == "date":
+                row[name] = cells[len(cells) // 2]
+            elif n > 1:
                 row[name] = cell
     return row
 

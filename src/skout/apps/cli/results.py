@@ -145,18 +145,23 @@ def show(record: dict[str, Any], as_json: bool) -> None:
         print(f"{words:{width}}{shown}")
 
 
-def digits(value: float) -> str:
-    """Return a number with three significant digits, as people write it.
+def digits(value: float, n: int = 3) -> str:
+    """Return a number with so many significant digits, as people write it.
 
     Examples
     --------
     >>> from skout.apps.cli.results import digits
-    >>> [digits(value) for value in (0.87654, 14070.3, 2.0, -0.00012345)]
-    ['0.877', '14,100', '2', '-0.000123']
+    >>> [digits(value) for value in (0.87654, 14070.3, 2.0, 0.8, -0.00012345)]
+    ['0.877', '14,100', '2', '0.800', '-0.000123']
+    >>> digits(193.7, 2)
+    '190'
     """
-    if not 1000.0 <= abs(value) < 1e15:
-        return f"{value:.3g}"
-    return f"{round(value, 2 - math.floor(math.log10(abs(value)))):,.0f}"
+    if not math.isfinite(value) or abs(value) >= 1e15:
+        return f"{value:.{n}g}"
+    shown = float(f"{value:.{n}g}") + 0.0  # no -0
+    if shown == round(shown):
+        return f"{shown:,.0f}"
+    return f"{shown:#.{n}g}".rstrip(".")
 
 
 def tell(n: int, out: str) -> None:

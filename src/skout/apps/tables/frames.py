@@ -90,6 +90,8 @@ def coded_columns(X: Any) -> set[str]:
 def _plain(column: Any, name: str) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if isinstance(values, str) or not hasattr(values, "__len__"):
+        raise TypeError(f"{name} must be a list of cells, also of one row: [{values!r}].")
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:

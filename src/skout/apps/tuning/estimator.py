@@ -378,6 +378,7 @@ class Tuned(PartsByName):
             self.n_features_in_: int | None = width_of(rows) if columns is None else len(columns)
         with named("Y"):
             data = replace(data, Y=scoring.check(data.Y))
+        scoring.check_scorer(data.Y)
         if self.class_weight is not None:
             data = with_class_weight(data, self.class_weight, scoring.kind.name)
         if data.weights is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,6 +29,7 @@ _MOST_WORK = 4e9
 # settled on the training parts of the sets of experiments/ours/tuned.py (`--inside`).
 _SMOOTH = 1.5
 Objects = Any  # outputs of any kind
+_TRIED = 1000  # rows that a scorer of scikit-learn is tried on before any trial
 #: Short names of scikit-learn's scorers.
 _SHORT = {
     "log_loss": "neg_log_loss",
@@ -101,8 +104,15 @@ class OutputScoring:
             return None
         from sklearn.metrics import get_scorer, get_scorer_names  # slow to import
 
-        names = dict.fromkeys(sorted({*metrics(), *get_scorer_names(), *_SHORT}))
-        resolve(self.metric_name, names, "scoring")
+        names = {*metrics(), *get_scorer_names(), *_SHORT}
+        if self.metric_name not in names:
+            near = get_close_matches(self.metric_name.replace(" ", "_"), sorted(names), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"Unknown scoring {self.scoring!r}.{hint} Usual are accuracy, {', '.join(_SHORT)} "
+                "and r2; there are those of skout.kinds.metrics() and of "
+                "sklearn.metrics.get_scorer_names()."
+            )
         return get_scorer(self.metric_name)
 
     @property
@@ -145,6 +155,21 @@ class OutputScoring:
                 "the rows with gaps out."
             )
         return Y[:, 0] if Y.ndim == 2 and Y.shape[1] == 1 else Y  # one target, one dimension
+
+    def check_scorer(self, Y: Objects) -> None:
+        """Raise where there is no such scorer, or it takes no such classes, as MAE does not."""
+        if self.takes_probabilities or self._scorer is None or self.kind.name != "classes":
+            return
+        classes = take(Y, slice(0, _TRIED))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.metric(None)(classes, classes)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"scoring={self.scoring!r} does not take these classes: {str(error).rstrip('.')}. "
+                "Others are accuracy, f1, log_loss and auc."
+            ) from error
 
     def check_weights(self) -> None:
         """Raise where scores cannot be weighted: a function must take weights, too."""
@@ -209,7 +234,9 @@ class OutputScoring:
         def score(pred: Objects, rows: slice) -> float:
             try:
                 more = weighed(None if weights is None else weights[rows])
-                return metric(take(truth, rows), pred, **more)
+                with warnings.catch_warnings():  # of scikit-learn, of parts without some classes
+                    warnings.simplefilter("ignore", UserWarning)
+                    return metric(take(truth, rows), pred, **more)
             except ValueError:
                 if rows == all_rows or self._scorer is None:
                     raise

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skout.dev import PartsByName, all_at_once, n_rows, resolve, take
-from skout.kinds import KINDS, Kind, guess_kind
+from skout.kinds import KINDS, Kind, LabelSets, guess_kind
 
 from ..tables.encoder import EncodedTable, TableEncoder
 from ..tables.frames import columns_of, is_frame
@@ -102,6 +102,8 @@ class TunedTargets(PartsByName):
             has_all = len(target.rows) == n
             target_rows = rows if has_all else _taken(rows, target.rows)
             self.models_[name] = model.fit(target_rows, target.outputs, started=started)
+            if isinstance(target.kind, LabelSets) and target.kind.labels:
+                model.labels_ = list(target.kind.labels)
             started = None
         return self
 
@@ -159,6 +161,11 @@ class TunedTargets(PartsByName):
         check_is_fitted(self)
         return next(iter(self.models_.values())).encoder_
 
+    def _rows(self, X: Any) -> Any:
+        """Return the rows as all models take them: encoded, once."""
+        encoder = self.encoder_
+        return X if encoder is None else EncodedTable.of(encoder.transform(X), encoder)
+
     def predict(self, X: Any) -> dict[str, Any]:
         """Predict all targets of each row of X.
 
@@ -171,17 +178,32 @@ class TunedTargets(PartsByName):
         predictions : dict of str to outputs, n of each target
             Those of columns of texts, such as label sets "a;b", are texts of the same form.
         """
-        check_is_fitted(self)
-        rows = (
-            X
-            if self.encoder_ is None
-            else EncodedTable.of(self.encoder_.transform(X), self.encoder_)
-        )
+        rows = self._rows(X)
         predictions = {name: model.predict(rows) for name, model in self.models_.items()}
         for name, kind in self._kinds.items():
             if kind.name != "classes":
                 predictions[name] = np.array(kind.write(predictions[name]), dtype=object)
         return predictions
+
+    def predict_proba(self, X: Any) -> dict[str, Any]:
+        """Return the probabilities of classes and labels, of the targets that have them.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+
+        Returns
+        -------
+        probabilities : dict of str to array of shape (n, classes) or (n, labels)
+            Their columns are named by `classes_` or `labels_` of `models_[name]`.
+        """
+        rows = self._rows(X)
+        models = self.models_.items()
+        return {
+            name: model.predict_proba(rows)
+            for name, model in models
+            if hasattr(model, "predict_proba")
+        }
 
     def score(self, X: Any, Y: Any) -> dict[str, float]:
         """Return the score of each target by the metric of its kind, on the rows that have it.
@@ -195,12 +217,7 @@ class TunedTargets(PartsByName):
         -------
         scores : dict of str to float
         """
-        check_is_fitted(self)
-        rows = (
-            X
-            if self.encoder_ is None
-            else EncodedTable.of(self.encoder_.transform(X), self.encoder_)
-        )
+        rows = self._rows(X)
         scores = {}
         for name, model in self.models_.items():
             values, kind = Y[name], self._kinds.get(name)

@@ -7,8 +7,10 @@ applications add the parts that they have.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.files import check_place, replacing
@@ -18,7 +20,15 @@ from .graph import OnnxGraph, add_part, converts
 from .outputs import add_numbers, add_outputs
 from .parts import add_forest_leaves, add_leaf_sums
 
-__all__ = ["OnnxGraph", "add_forest_leaves", "add_leaf_sums", "add_part", "converts", "to_onnx"]
+__all__ = [
+    "OnnxGraph",
+    "add_forest_leaves",
+    "add_leaf_sums",
+    "add_part",
+    "converts",
+    "graph_inputs",
+    "to_onnx",
+]
 
 
 def to_onnx(
@@ -91,6 +101,40 @@ def to_onnx(
         with replacing(path) as part:
             part.write_bytes(proto.SerializeToString())
     return proto
+
+
+def graph_inputs(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns of a table as the inputs of a graph take them.
+
+    Parameters
+    ----------
+    columns : dict of str to array of shape (n,)
+        As `TableEncoder.read` returns them: floats, texts with None where one is missing, dates.
+
+    Returns
+    -------
+    inputs : dict of str to ndarray of shape (n, 1)
+        Floats; texts with "" where one is missing; dates as seconds since 1970.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.persistence.onnx import graph_inputs
+    >>> days = np.array(["1970-01-02", "NaT"], dtype="datetime64[s]")
+    >>> graph_inputs({"day": days})["day"].tolist()
+    [[86400.0], [nan]]
+    >>> graph_inputs({"color": np.array(["red", None], dtype=object)})["color"].tolist()
+    [['red'], ['']]
+    """
+    inputs = {}
+    for name, column in columns.items():
+        if column.dtype.kind == "M":
+            seconds = column.astype("datetime64[s]").astype(np.int64).astype(np.float64)
+            column = np.where(np.isnat(column), np.nan, seconds)
+        elif column.dtype.kind == "O":
+            column = np.array(["" if cell is None else cell for cell in column], dtype=object)
+        inputs[name] = column[:, None]
+    return inputs
 
 
 def _add_model(

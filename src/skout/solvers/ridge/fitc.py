@@ -10,6 +10,7 @@ from ..._numerics.arrays import astype, numpy_of
 from ..._numerics.typing import Array, Floats, Rows
 from ...basis.features import LandmarkFeatures, Projection
 from ...basis.moments import MaskedMoments, Moments, TrainingSample
+from ...kernels import Kernel
 from ...rows import Reduction
 from ..folds import AlphaSearch, ChosenAlpha
 from .moments import FoldMoments, MomentSystem
@@ -66,6 +67,10 @@ class FitcSystem(System):
 
 class FitcMoments(Reduction[Moments]):
     """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
+
+    kernel: Kernel
+    shift: float
+    origin: Floats | None
 
     def __init__(
         self,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from skout.dev import n_rows, take
+from skout.kinds import KINDS
 
 from ...tables.frames import is_frame, names_in
 from ...tables.numerals import read_numbers
 from ..importance import Importance, importances
-from ..results import digits
 from ..using import Scores
 from .calibration import ReportedCalibration, calibration_of
 from .sources import Point, learning_curve
@@ -160,7 +160,13 @@ def _cell(subject: Subject, row: int, name: str) -> str:
         value = take(X, [row])[0]
     if value is None or value != value:
         return "missing"
-    return digits(float(value)) if isinstance(value, int | float | np.number) else str(value)
+    return _written(float(value)) if isinstance(value, int | float | np.number) else str(value)
+
+
+def _written(value: float) -> str:
+    """Return a number of the table as those that are predicted are written."""
+    words: list[list[str]] = KINDS["numbers"].words(np.array([[value]]))
+    return words[0][0]
 
 
 def _groups(subject: Subject, column: str) -> list[Group]:
@@ -196,6 +202,7 @@ def _parts(numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
     ends = np.unique(np.quantile(numbers[filled], np.linspace(0.0, 1.0, _PARTS + 1)))
     part = np.clip(np.searchsorted(ends, numbers[filled], side="right") - 1, 0, len(ends) - 2)
     parts = [
-        (f"{ends[j]:.4g} to {ends[j + 1]:.4g}", filled[part == j]) for j in range(len(ends) - 1)
+        (f"{_written(ends[j])} to {_written(ends[j + 1])}", filled[part == j])
+        for j in range(len(ends) - 1)
     ]
     return [(name, rows) for name, rows in [*parts, ("(empty)", missing)] if len(rows)]

@@ -45,11 +45,27 @@ def page_of(*reports: Report) -> str:
         f'<p class="dim">skout report</p>\n<h1>{escape(subject.title)}</h1>\n<p class="dim">'
         f"{n:,} test rows, which the model should not have seen.</p>"
     )
-    titles = [f"<h2>{escape(report.subject.saved.outputs.name)}</h2>" for report in reports]
     parts = [_body(report) for report in reports]
     if len(reports) > 1:
+        names = [escape(report.subject.saved.outputs.name) for report in reports]
+        titles = [f'<h2 class="target" id="target-{j}">{name}</h2>' for j, name in enumerate(names)]
         parts = [f"{title}\n{part}" for title, part in zip(titles, parts, strict=True)]
+        parts.insert(0, _section("All targets", _overview(reports, names)))
     return page_in_one_file(__package__, subject.title, header, "\n".join(parts))
+
+
+def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
+    """Return a table of the targets: the main metric of each, with a link to its part."""
+    rows = []
+    for j, (report, name) in enumerate(zip(reports, names, strict=True)):
+        value = report.subject.evaluation["metrics"][report.main]
+        error, baseline = _error(report.errors.get(report.main)), report.baseline
+        others = (
+            "" if baseline is None else f"{escape(baseline[0])} {number(baseline[1][report.main])}"
+        )
+        link = f'<a href="#target-{j}">{name}</a>'
+        rows.append([link, _name(report.main), f"{number(value)} <small>{error}</small>", others])
+    return _rows(["target", "score", "this model", "constant prediction"], rows)
 
 
 def _body(report: Report) -> str:
@@ -81,7 +97,7 @@ def number(value: float | None) -> str:
 
 
 def _error(value: float | None) -> str:
-    return "" if value is None else f'± <data value="{value!r}">{value:.2g}</data>'
+    return "" if value is None else f'± <data value="{value!r}">{digits(value, 2)}</data>'
 
 
 def _name(metric: str) -> str:
@@ -122,7 +138,8 @@ def _scores(report: Report) -> str:
         notes.append("There is no baseline: give the training rows, too.")
     parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
     if validation:
-        parts.append(f"<p>When it was fitted: {escape(validation)}.</p>")
+        fitted = escape(validation.replace("+-", "±"))
+        parts.append(f"<p>When it was fitted: {fitted}.</p>")
     said = json.dumps(evaluation, indent=2, ensure_ascii=False)
     parts.append(f"<details><summary>As JSON</summary><pre>{escape(said)}</pre></details>")
     return "\n".join(parts)
@@ -285,7 +302,7 @@ def _importance(report: Report) -> str:
     rows = [
         [
             escape(_short(shuffled.column)),
-            f"{number(shuffled.loss)} <small>± {shuffled.deviation:.2g}</small>",
+            f"{number(shuffled.loss)} <small>± {digits(shuffled.deviation, 2)}</small>",
             bar(_part(max(shuffled.loss, 0.0), most)),
         ]
         for shuffled in importance.losses

@@ -85,5 +85,8 @@ def _round_values(low: float, high: float) -> np.ndarray:
 
 
 def _tick(low: float, high: float, value: float, base: float) -> str:
+    text = f"{value:g}"
+    half = 5.0 * len(text)  # of the larger letters of a telephone
     x = _LEFT + (value - low) / (high - low) * (_WIDTH - 2 * _LEFT)
-    return f'<text class="tick" x="{x:.1f}" y="{base + 16}">{value:g}</text>'
+    place = min(max(x, half), _WIDTH - half)
+    return f'<text class="tick" x="{place:.1f}" y="{base + 18}">{text}</text>'

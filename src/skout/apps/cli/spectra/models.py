@@ -1,18 +1,22 @@
 """Commands on models that come ready: `models build` and `models show`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 from ..options import AsJson, Debug, NewModel
-from ..results import check_place, show
+from ..results import check_place, inside, show
 
 _NAME = "massbank: the open spectra of MassBank and MIADB."
 _POOL = "Candidates that the model is measured with; default the molecules that come with skout."
 _ALIKE = "Also learn from records under CC BY-SA: pass such a model on under that license only."
 
-models: Typer = Typer(add_completion=False, help="Models of spectra that need no library of yours.")
+models: Typer = Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Models of spectra that need no library of yours.",
+)
 
 
 @models.command()
@@ -69,7 +73,9 @@ def show_model(
     from .work import for_people
 
     path = MODEL if model is None else model
-    facts: dict[str, Any] = describe(path)["about"]["metadata"]["fit_spectra"]
+    facts = inside(describe(path)["about"], "metadata", "fit_spectra")
+    if facts is None:
+        raise ValueError(f"{path} is no model of spectra: `skout inspect` shows what it is.")
     if as_json:
         show(facts, as_json)
         return

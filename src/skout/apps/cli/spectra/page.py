@@ -24,7 +24,7 @@ _HEADER = """<h1>{title}</h1>
 <p class="dim">{about}</p>
 <p class="dim">A blue frame: in the prediction set, which holds the molecule with a probability of
 {coverage} where the pool has it. The bar is the confidence. Blue peaks weigh as a part of the first
-candidate; point at a peak for its formula.</p>"""
+candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
 
 
 def write_page(identified: Identified, path: Path) -> None:

@@ -248,6 +248,13 @@ function request() {
 
 const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());
 
+// A predicted number: four digits, or all of those before its point; 1987 and 60,067.
+function written(x) {
+  if (x === null) return "–";
+  const large = Math.abs(x) >= 9999.5;
+  return large ? Math.round(x).toLocaleString("en-US") : Number(x.toPrecision(4)).toString();
+}
+
 function bar(value, low, high, name = null) {
   const share = value === null || high <= low ? 1 : (value - low) / (high - low);
   const fill = el("span", { class: "fill" });
@@ -266,6 +273,7 @@ function signedBars(values) {
   const width = high - low || 1;
   return values.map(([name, value]) => {
     const line = bar(value, low, high, name);
+    line.querySelector(".number").textContent = written(value);
     const fill = line.querySelector(".fill");
     line.querySelector(".track").classList.add("signed");
     fill.style.left = `${(100 * (Math.min(0, value) - low)) / width}%`;
@@ -323,7 +331,7 @@ function predictionOf(target, row) {
   if (text) return [shown(String(row[columns[0]]), null, target)];
   if (style === "chips") return [chips(columns.filter((name) => row[name]))];
   if (style === "order") return [order([...columns].sort((a, b) => row[a] - row[b]))]; // of ranks
-  if (columns.length === 1) return [el("p", { class: "class" }, short(row[columns[0]]))];
+  if (columns.length === 1) return [el("p", { class: "class" }, written(row[columns[0]]))];
   return signedBars(columns.map((name) => [name, row[name]]));
 }
 
