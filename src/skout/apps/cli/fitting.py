@@ -79,17 +79,16 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         }
         for model, pair in zip(models, pairs, strict=True)
     ]
-    encoder = getattr(models[0], "encoder_", None)
-    kinds = {} if encoder is None else encoder.kinds_
+    kinds = getattr(getattr(models[0], "encoder_", None), "kinds_", None)
     record = {
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
-        "example": typical_row(table, inputs, kinds),
+        "example": typical_row(table, inputs, kinds or {}),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
-        **({"columns": kinds} if encoder is not None else {}),
+        **({} if kinds is None else {"columns": kinds}),
     }
     save(fitted, out, metadata={"command_line": record})
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}
