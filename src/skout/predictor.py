@@ -388,7 +388,8 @@ class StructuredPredictor(ObjectPredictor):
         if not hasattr(self.regressor, "choice_splits"):
             return None
         weights = encoded_weights(sample_weight, inputs)
-        splits = self.regressor.choice_splits(len(inputs), fitted.objects, weights, groups)
+        Y = fitted.outputs.resident  # None where they are not in memory
+        splits = self.regressor.choice_splits(len(inputs), Y, weights, groups)
         if not splits or (self.scoring == COORDINATES and groups is None):
             return None
         seed = getattr(self.regressor, "random_state", None)

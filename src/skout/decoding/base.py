@@ -199,7 +199,7 @@ class FittedOutputs:
     """The training outputs of a fit: objects, encoded rows and coordinates in a basis."""
 
     basis: Any
-    outputs: Source  # the objects
+    outputs: Source  # the objects; `resident` where they are in memory
     rows: Source | None  # the same, encoded; None if the basis is of another class
     targets: Any  # their coordinates: an array of shape (n, p), or a Source
     # of the distinct outputs where they are not in memory; None where there are too many
@@ -212,14 +212,9 @@ class FittedOutputs:
         return self.basis.engine_.residual(self.rows)
 
     @property
-    def objects(self) -> Any:
-        """The outputs, if they are in memory, else None."""
-        return self.outputs.resident
-
-    @property
     def are_known(self) -> bool:
         """Whether the distinct outputs are available as candidates."""
-        return self.positions is not None or self.rows is None or self.objects is not None
+        return self.positions is not None or self.rows is None or self.outputs.resident is not None
 
     def subset(self, index: np.ndarray) -> FittedOutputs:
         """Return the same for the outputs at increasing positions."""
@@ -234,7 +229,7 @@ class FittedOutputs:
 
     def fitted(self, decoder: Estimator) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
-        basis, Y = self.basis, self.objects
+        basis, Y = self.basis, self.outputs.resident
         coordinates = self.targets if isinstance(self.targets, np.ndarray) else None
         takes_rows = getattr(decoder, "takes_rows", False)  # encoded rows, or pending outputs
         if Y is not None or self.rows is None:
