@@ -149,6 +149,16 @@ def test_all_commands_on_targets_of_three_kinds(table, tmp_path, call):
     assert (code, "for models of one target" in err) == (1, True)
 
 
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_a_column_is_warned_of_once(table, tmp_path, call):
+    table.write_text(table.read_text().replace(",1991,", ",about 1991,", 1))
+    model = tmp_path / "m.skout"
+    code, _, err = call("fit", table, "--target", "price", "--budget", "2 fits", "-o", model)
+    assert (code, err.count("column 'year'")) == (0, 1)
+    code, _, err = call("report", model, table, "-o", tmp_path / "page.html")
+    assert (code, err.count("column 'year'")) == (0, 1)
+
+
 def test_kinds_on_the_command_line(table, tmp_path, call):
     words = ["--target", "tags", "--kind", "tags=category", "--kind", "year=category"]
     more = ["--kind", "heat=drop", "--budget", "1 fit", "-o", tmp_path / "m", "--json"]
