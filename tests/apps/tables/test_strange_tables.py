@@ -163,7 +163,7 @@ def test_numbers_that_are_names(name):
         ("contact", [f"+49 159 45{i:02d}670" for i in range(40)]),
         ("isbn_10", [f"{140003 + i * i}06{i % 10 or 'X'}" for i in range(40)]),
         ("caseid", [f"13:{i * 37 % 100}:{i % 3}" for i in range(40)]),
-        ("track_id", [f"3fvsx{chr(97 + i % 20)}m{'ytT' * (i % 4)}" for i in range(40)]),
+        ("track_id", [f"3fvsx{chr(97 + i % 20)}m{'ytT' * (i % 37)}" for i in range(40)]),
         ("item_id", [str(79 * 10**6 + 7 * (i // 2 * 11 % 40)) for i in range(40)]),
     ],
 )

@@ -343,7 +343,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
         return Look("smiles")
     if names_rows and _are_keys(name, cells):
         return Look("id", "a value a row")
-    mostly_differ = different >= max(_SOME_ROWS, _ID_SHARE * len(cells))
+    mostly_differ = different >= max(_SOME_ROWS, _MOSTLY * len(cells))
     if mostly_differ and _name_ending(name) in _IDS and not any(map(_SPACE, cells)):
         return Look("id", "by its name")
     separator = _separator(cells, separators)
