@@ -379,6 +379,8 @@ def for_people(done: dict[str, Any]) -> dict[str, Any]:
     for name in ("not_used", "rows_left_out"):
         if not shown.get(name):
             shown.pop(name, None)
+    if "not_used" in shown:
+        shown["not_used"] = listed(shown["not_used"])  # one may have no name
     if not tuned:
         details = shown.pop("details", "")
         return shown | ({"output": f"{shown['output']}{details}"} if details else {})

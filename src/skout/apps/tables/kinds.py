@@ -49,11 +49,13 @@ _MOST_WORDS = 1000
 _MET, _MOST_ELEMENTS, _ELSEWHERE = 1.5, 5000, 0.4
 # Signs that names and prose rarely have: elements that are met so often are enough.
 _CLEAR, _MET_OFTEN = ";|", 3.0
-# Of few different cells that is enough of a slash, too, if cells have so many different numbers of
-# elements, as neither "km/h" nor "Ham/Pork" beside "Turkey" have; and cells with a separator may be
-# fewer, at least so many, if nearly all of their elements are met elsewhere: 70 of 3,009 such as
-# "leaves, stems" beside "leaves" and "stems". In columns of more cells both take names for sets.
-_FEW_CELLS, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 3, 10, 0.7
+# Of few different cells that is enough of a slash, too, if these are so many, since classes such as
+# "finance/insurance/real estate" were 5 to 10 in five tables; and if they have so many different
+# numbers of elements, as neither "km/h" nor "Ham/Pork" beside "Turkey" have; and cells with a
+# separator may be fewer, at least so many, if nearly all of their elements are met elsewhere: 70 of
+# 3,009 such as "leaves, stems" beside "leaves" and "stems". In columns of more cells both take
+# names for sets.
+_FEW_CELLS, _NOT_FEWER, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 12, 3, 10, 0.7
 # Characters of names and keys.
 _LETTERS = 30
 # Text: words in a cell on average, and the share of different cells.
@@ -341,7 +343,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
         return Look("smiles")
     if names_rows and _are_keys(name, cells):
         return Look("id", "a value a row")
-    mostly_differ = different >= max(_SOME_ROWS, _ID_SHARE * len(cells))
+    mostly_differ = different >= max(_SOME_ROWS, _MOSTLY * len(cells))
     if mostly_differ and _name_ending(name) in _IDS and not any(map(_SPACE, cells)):
         return Look("id", "by its name")
     separator = _separator(cells, separators)
@@ -422,7 +424,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
     Elements of sets come alone, first or later, and cells have different numbers of them. Parts
     of a name, of a place or of a sentence have a place of their own.
     """
-    are_few = len(set(cells)) <= _FEW_CELLS
+    n_different = len(set(cells))
+    are_few = n_different <= _FEW_CELLS
     for sign in (*separators, AND):
         n_with = sum(sign in cell for cell in cells)
         is_rare = n_with < max(2, _OFTEN * len(cells))
@@ -442,7 +445,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         occurrences = [word in in_places for row in several for word in row]
         share = _SURELY_ELSEWHERE if is_rare or sign == AND else _ELSEWHERE
         are_elsewhere = sum(occurrences) >= max(1, share * len(occurrences))
-        is_long = sign == "/" and are_few and len(set(map(len, rows))) >= _SIZES
+        may_be_long = sign == "/" and _NOT_FEWER <= n_different <= _FEW_CELLS
+        is_long = may_be_long and len(set(map(len, rows))) >= _SIZES
         is_list = sign in _CLEAR or is_long
         least = _MET if are_elsewhere else _MET_OFTEN if is_list and not is_rare else math.inf
         if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
