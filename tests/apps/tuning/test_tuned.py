@@ -383,6 +383,15 @@ def test_report():
     plt.close("all")
 
 
+def test_a_scorer_that_does_not_take_the_classes_is_refused_before_the_search():
+    X = inputs()
+    Y = np.where(X[:, 0] > 0, "yes", "no")
+    with pytest.raises(ValueError, match="scoring='mae' does not take these classes"):
+        Tuned("classes", "mae", budget="1 fits").fit(X, Y)
+    with pytest.raises(ValueError, match="Did you mean 'log_loss'"):
+        Tuned("classes", "log loss", budget="1 fits").fit(X, Y)
+
+
 def test_parameters_and_errors():
     model = Tuned("numbers", budget="2 fits")
     assert clone(model).get_params() == model.get_params()
@@ -393,7 +402,7 @@ def test_parameters_and_errors():
         ({"budget": "soon"}, 'such as "40 fits"'),
         ({"budget": -1}, "budget must be"),
         ({"kind": "label_set_"}, "Unknown kind"),
-        ({"scoring": "f2"}, "Unknown scoring 'f2'. Did you mean"),
+        ({"scoring": "f2"}, "Unknown scoring 'f2'. Usual are accuracy"),
         ({"kind": 3}, "kind must be a name. Got 3"),
         ({"scoring": 3}, "scoring must be None, the name of a metric, a scorer"),
         ({"scoring": lambda true, pred: np.nan}, "No trial succeeded: no finite predictions"),
