@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from joblib import Parallel, delayed
 from tqdm import tqdm
@@ -115,17 +116,22 @@ def finished(plan: Plan, folder: Path) -> Results:
     """Return the pieces in the folder that were made with these settings, whole."""
     found = {}
     for name in plan.pieces:
-        path = folder / f"{name}.json"
+        path = place_of(folder, name)
         piece = json.loads(path.read_text()) if path.is_file() else {}
         if piece.get("key") == plan.key():
             found[name] = piece
     return found
 
 
+def place_of(folder: Path, name: str) -> Path:
+    """Return the file of a piece; a name may have slashes, such as that of a command."""
+    return folder / f"{quote(name, safe=' =,')}.json"
+
+
 def write_piece(folder: Path, name: str, plan: Plan, piece: dict[str, Any]) -> None:
     """Write a piece beside its place, then move it there: a file that is there is whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
+    path = place_of(folder, name)
     draft = path.with_suffix(".part")
     draft.write_text(json.dumps(as_json({"key": plan.key()} | piece)))
     draft.replace(path)

@@ -30,6 +30,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from ._numerics.arrays import numpy_of
 from ._numerics.estimators import PartsByName, frames_out
 from ._numerics.typing import (
     Array,
@@ -56,7 +57,6 @@ from .decoding.base import (
     as_decoder,
     fit_outputs,
     plain_outputs,
-    predicted,
     relate_coordinates,
 )
 from .decoding.search import Found
@@ -66,9 +66,9 @@ from .kernels.base import KernelLike
 from .kinds.scoring import COORDINATES, DecodedScore, can_be_scored, check_scoring, object_score
 from .losses import LOSSES, LossLike, Squared
 from .regressors import InducedMachine, KernelRidge
-from .rows import Blocks, Source, check_pair, encoded_weights, is_lazy, unpacked
+from .rows import Blocks, Source, check_pair, encoded_weights, is_lazy, source, unpacked
 from .rows.encode import named
-from .sketches import SketchLike, as_sketch, least_rows
+from .sketches import SketchLike, as_sketch
 from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
 
 if TYPE_CHECKING:  # PyTorch is optional
@@ -388,7 +388,8 @@ class StructuredPredictor(ObjectPredictor):
         if not hasattr(self.regressor, "choice_splits"):
             return None
         weights = encoded_weights(sample_weight, inputs)
-        splits = self.regressor.choice_splits(len(inputs), fitted.objects, weights, groups)
+        Y = fitted.outputs.resident  # None where they are not in memory
+        splits = self.regressor.choice_splits(len(inputs), Y, weights, groups)
         if not splits or (self.scoring == COORDINATES and groups is None):
             return None
         seed = getattr(self.regressor, "random_state", None)
@@ -418,10 +419,10 @@ class StructuredPredictor(ObjectPredictor):
         self, X: Inputs, Y: Objects | None, fit_params: State, basis: Estimator
     ) -> tuple[Any, Any, State]:
         """Return X, Y and the parameters of fit: those of Blocks, or the arguments."""
-        sizes = [least_rows(getattr(part, "sketch", None)) for part in (basis, self.regressor)]
+        sketches = [getattr(part, "sketch", None) for part in (basis, self.regressor)]
         seed = getattr(self.regressor, "random_state", None)
         passed = fit_params.get("sample_weight")
-        X, Y, weights = unpacked(X, Y, passed, seed=seed, size=max(sizes))
+        X, Y, weights = unpacked(X, Y, passed, seed=seed, sketches=sketches)
         if Y is None:
             raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is passed else {**fit_params, "sample_weight": weights}
@@ -482,6 +483,14 @@ class StructuredPredictor(ObjectPredictor):
         decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
         ranks: np.ndarray = decoder.truth_ranks(F, Y, candidates, ties=ties)
         return ranks
+
+
+def predicted(regressor: Estimator, X: Objects) -> Array:
+    """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).load_for(regressor)
+    F: Array = numpy_of(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
 
 
 def _decoder(spec: DecoderLike, **params: object) -> DecoderLike:

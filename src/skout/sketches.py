@@ -511,9 +511,3 @@ def as_sketch(spec: SketchLike) -> Sketch | None:
         f" So many landmarks are SubSample({spec}); a penalty is alpha={spec}." if is_size else ""
     )
     raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.{hint}")
-
-
-def least_rows(spec: SketchLike) -> int:
-    """Return the size that a sketch asks for, 0 where it does not say."""
-    size = getattr(as_sketch(spec), "size", None)
-    return int(size) if isinstance(size, Integral) else 0

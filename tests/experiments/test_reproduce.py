@@ -155,6 +155,17 @@ def test_other_settings_or_code_run_again(carry_out, monkeypatch, change):
     assert other.asked == ["a", "b", "c"]
 
 
+def test_a_piece_may_be_named_as_a_command(tmp_path):
+    from functools import partial
+
+    from experiments.pieces import Plan, finished, write_piece
+
+    name = "python examples/plot_theory.py"
+    plan = Plan("commands", {}, {name: dict}, partial(dict))
+    write_piece(tmp_path, name, plan, {"seconds": 1.0})
+    assert finished(plan, tmp_path)[name]["seconds"] == 1.0
+
+
 def test_a_half_written_piece_does_not_count(carry_out, tmp_path):
     carry_out(Counted(m=1).plan())
     folder = tmp_path / "parts" / "full" / "counted"

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
-from .typing import Estimator
+from .typing import Estimator, State
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -81,6 +81,22 @@ def all_at_once(fit: Fit) -> Fit:
         return self if result is fresh else result
 
     return cast(Fit, fitted)
+
+
+@functools.cache
+def computed(kind: type) -> frozenset[str]:
+    """Return the names of cached properties, which are computed from other attributes."""
+    pairs = [pair for base in kind.__mro__ for pair in vars(base).items()]
+    return frozenset(name for name, value in pairs if isinstance(value, functools.cached_property))
+
+
+def lasting(item: object) -> State:
+    """Return the attributes that copies, pickles and workers get: a `__getstate__`.
+
+    They do not get cached properties, which they can compute.
+    """
+    kind: type = type(item)
+    return {name: value for name, value in vars(item).items() if name not in computed(kind)}
 
 
 # Parts and pages ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.estimators import PartsByName, all_at_once
+from .._numerics.estimators import PartsByName, all_at_once, lasting
 from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     eigen_whitening,
@@ -43,7 +43,7 @@ from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
-from ..sketches import Sketch, SketchLike, as_sketch, least_rows
+from ..sketches import Sketch, SketchLike, as_sketch
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
@@ -72,6 +72,16 @@ class Engine:
     depends on its parts alone.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    weights: Matrix | None
+    whiten: str
+    spectrum: Floats | None
+    is_exact: bool
+    is_single: bool
+    n_jobs: int | None
+    device: str | None
+
     def __init__(
         self,
         kernel: Kernel,  # with numeric parameters
@@ -92,7 +102,9 @@ class Engine:
         self.is_exact, self.is_single = is_exact, is_single
         self.n_jobs, self.device = n_jobs, device
         self.n_effective: int = n_rows(landmarks) if n_effective is None else n_effective
-        self.features = LandmarkFeatures(kernel, landmarks, weights)  # prepared once
+        self.features: LandmarkFeatures = LandmarkFeatures(
+            kernel, landmarks, weights
+        )  # prepared once
         if components is not None:
             self.components = components
 
@@ -507,10 +519,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     landmarks_: Any  # rows, as the kernel encodes them
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    __getstate__ = lasting
     # What files of earlier versions may not have: see `Engine`.
     _single = False
     _spectrum: Floats | None = None
     _n_effective: int | None = None
+    kernel_: Kernel
+    weights_: Matrix | None
 
     def __init__(
         self,
@@ -548,8 +563,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
         self._check()
-        size = least_rows(self.sketch)
-        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=size)
+        X, _, weights = unpacked(X, None, None, seed=self.random_state, sketches=[self.sketch])
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
         self.fit_encoded(rows, weights)
         return rows
@@ -662,10 +676,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Array:
         """Return the coordinates of encoded rows, shape (n, p), in `out` where there is one."""
         return self.engine_.coordinates(rows, out)
-
-    def __getstate__(self) -> Any:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Matrix) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.

@@ -36,6 +36,7 @@ from .._numerics.arrays import (
     take,
     tensor,
 )
+from .._numerics.estimators import lasting
 from .._numerics.linalg import (
     rounding_of,
     symmetric_eigen,
@@ -83,13 +84,18 @@ class LandmarkFeatures:
     kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    weights: Matrix | None
+    __getstate__ = lasting
+
     def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
             landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
-        self.m = n_rows(landmarks) if weights is None else weights.shape[0]
+        self.m: int = n_rows(landmarks) if weights is None else weights.shape[0]
         # columns of kernel values that are held
-        self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
+        self.width: int = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
     @functools.cached_property
     def _blocks(self) -> list[tuple[Block, Any]]:
@@ -103,10 +109,6 @@ class LandmarkFeatures:
             )
             for chunk in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK)
         ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed from the rest, which need not be sent to workers."""
-        return {name: value for name, value in self.__dict__.items() if name != "_blocks"}
 
     def on(self, device: TorchDevice, dtype: DTypeLike) -> LandmarkFeatures:
         """Return the same features of rows on a torch device, or say that the kernel cannot.
@@ -218,6 +220,10 @@ def check_values(kernel: Kernel, values: np.ndarray) -> None:
 class KernelMatrix:
     """The kernel matrix of encoded rows, or a Source; sketches see only the parts they ask for."""
 
+    kernel: Kernel
+    source: Source
+    n_jobs: int | None
+
     def __init__(self, kernel: Kernel, rows: Rows | Source, n_jobs: int | None = None) -> None:
         self.kernel, self.source, self.n_jobs = kernel, Memory.of(rows), n_jobs
 
@@ -323,6 +329,10 @@ class Projection(RowMap):
     The dtype of kernel values and results is that of the rows, unless one is given.
     """
 
+    features: LandmarkFeatures
+    matrix: Array | None
+    offset: Array | None
+
     def __init__(
         self,
         features: LandmarkFeatures,  # phi
@@ -408,6 +418,9 @@ class _Diagonal(RowMap):
 
 class Residual(RowMap):
     """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    kernel: Kernel
+    projection: Projection
 
     def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
         self.kernel, self.projection = features.kernel, Projection(features, components.T)
@@ -584,6 +597,11 @@ class Whitening:
     those of an eigendecomposition, are no triangle.
     """
 
+    components: Floats
+    plan: WhiteningPlan
+    ordered: bool
+    __getstate__ = lasting
+
     def __init__(
         self,
         components: Floats,
@@ -644,12 +662,12 @@ class Whitening:
 
         return apply
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
-
 
 class WhitenedFeatures(RowMap):
     """x -> the features of x, of which a plan whitens some, in float64."""
+
+    features: LandmarkFeatures
+    whitening: Whitening
 
     def __init__(self, features: LandmarkFeatures, whitening: Whitening) -> None:
         self.features, self.whitening, self.width = features, whitening, features.m

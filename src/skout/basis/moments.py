@@ -36,6 +36,7 @@ from .._numerics.arrays import (
     unique,
     unique_columns,
 )
+from .._numerics.estimators import lasting
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
 from .._numerics.validation import check_total_weight, warn_user
@@ -535,6 +536,15 @@ class BlockMoments(Reduction[Any]):
     given the rows, targets, weights and groups of the sample, and the `place` of known rows.
     """
 
+    features: LandmarkFeatures
+    whitening: Whitening
+    known_rows: KnownRows | None
+    p: int
+    dtype: np.dtype
+    n_groups: int
+    origin: Floats | None
+    __getstate__ = lasting
+
     def __init__(
         self,
         features: LandmarkFeatures,
@@ -543,13 +553,12 @@ class BlockMoments(Reduction[Any]):
         known_rows: KnownRows | None = None,
     ) -> None:
         self.features, self.whitening, self.known_rows = features, whitening, known_rows
-        self._memory = threading.local()  # a buffer of each thread: fresh memory costs page faults
         self.prepare: Callable[[Array], Array] | None = None  # the whitening of tensors
         self.p, self.dtype = len(whitening.components), np.dtype(whitening.plan.dtype)
         self.n_groups, self.origin = sample.n_groups, sample.origin
         self.n_outputs: int = sample.targets.shape[1]
         self.wide: int = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
-        self.in_place = self.dtype == sample.rows.precision and self.p == features.m
+        self.in_place: bool = self.dtype == sample.rows.precision and self.p == features.m
         self.width: int = max(1, features.m * self.dtype.itemsize // 8)
         rows, groups = sample.rows, sample.groups
         if groups is not None and rows.ndim == 2 and not (groups[1:] >= groups[:-1]).all():
@@ -568,12 +577,10 @@ class BlockMoments(Reduction[Any]):
         moved.origin = None if self.origin is None else place.moved(self.origin, np.float64)
         return moved
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the buffers of threads, which cannot be sent to workers."""
-        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _memory=threading.local())
+    @functools.cached_property
+    def _memory(self) -> threading.local:
+        """A buffer of each thread: fresh memory costs page faults."""
+        return threading.local()
 
     def __call__(
         self, rows: Rows, targets: Matrix, weights: Array, groups: Array, place: Array

@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_array
 from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows, column_of
-from .._numerics.typing import Array, Candidates, Estimator, KernelRows, Objects
+from .._numerics.typing import Candidates, Estimator, KernelRows, Objects
 from .._numerics.validation import resolve
 from ..basis import KernelBasis
 from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
-from ..rows import Reduction, Source, encoded, limits, source
+from ..rows import Reduction, Source, encoded, limits
 from ..rows.encode import numbers_in
 
 #: Names accepted wherever a decoder is, each for the default-constructed class; filled in
@@ -199,7 +199,7 @@ class FittedOutputs:
     """The training outputs of a fit: objects, encoded rows and coordinates in a basis."""
 
     basis: Any
-    outputs: Source  # the objects
+    outputs: Source  # the objects; `resident` where they are in memory
     rows: Source | None  # the same, encoded; None if the basis is of another class
     targets: Any  # their coordinates: an array of shape (n, p), or a Source
     # of the distinct outputs where they are not in memory; None where there are too many
@@ -212,14 +212,9 @@ class FittedOutputs:
         return self.basis.engine_.residual(self.rows)
 
     @property
-    def objects(self) -> Any:
-        """The outputs, if they are in memory, else None."""
-        return self.outputs.resident
-
-    @property
     def are_known(self) -> bool:
         """Whether the distinct outputs are available as candidates."""
-        return self.positions is not None or self.rows is None or self.objects is not None
+        return self.positions is not None or self.rows is None or self.outputs.resident is not None
 
     def subset(self, index: np.ndarray) -> FittedOutputs:
         """Return the same for the outputs at increasing positions."""
@@ -234,7 +229,7 @@ class FittedOutputs:
 
     def fitted(self, decoder: Estimator) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
-        basis, Y = self.basis, self.objects
+        basis, Y = self.basis, self.outputs.resident
         coordinates = self.targets if isinstance(self.targets, np.ndarray) else None
         takes_rows = getattr(decoder, "takes_rows", False)  # encoded rows, or pending outputs
         if Y is not None or self.rows is None:
@@ -359,14 +354,6 @@ def keys_of(rows: KernelRows, numbers: np.ndarray) -> Sequence[Hashable]:
             item = ("row", int(numbers[i]))
         keys.append(item)
     return keys
-
-
-def predicted(regressor: Estimator, X: Objects) -> Array:
-    """Return the predictions of a regressor, shape (n, p); it may take sources or arrays."""
-    if not getattr(regressor, "takes_sources", False):
-        X = source(X).load_for(regressor)
-    F: Array = numpy_of(regressor.predict(X))
-    return F[:, None] if F.ndim == 1 else F
 
 
 def split_pipeline(model: Estimator) -> tuple[Pipeline | None, Estimator]:

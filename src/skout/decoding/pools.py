@@ -26,6 +26,7 @@ from .._numerics.typing import (
 )
 from .._numerics.validation import check_number
 from ..rows import source
+from ..rows.encode import are_fingerprints
 from .search import Found
 from .sets import CandidateSets
 
@@ -241,7 +242,7 @@ def are_lists(candidates: Candidates, known: KernelRows) -> bool:
     if len(candidates) == 0:
         return False
     if known.ndim == 2:  # a vector may be a list of numbers
-        return any(_is_matrix(item) or _are_fingerprints(item) for item in candidates)
+        return any(_is_matrix(item) or are_fingerprints(item) for item in candidates)
     depth = 1 if isinstance(known, Rows) else 1 + _list_depth(known[0])
     return max(_list_depth(item) for item in candidates) >= depth
 
@@ -259,12 +260,6 @@ def _is_matrix(item: Objects) -> bool:
     if hasattr(item, "shape"):
         return len(item.shape) == 2
     return isinstance(item, list | tuple) and any(_is_vector(part) for part in item)
-
-
-def _are_fingerprints(item: Objects) -> bool:
-    """Whether this is a list of bit vectors or of hex strings."""
-    is_filled = isinstance(item, list | tuple) and len(item) > 0
-    return is_filled and (isinstance(item[0], str) or hasattr(item[0], "ToBitString"))
 
 
 def _is_vector(item: Objects) -> bool:

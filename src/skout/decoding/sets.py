@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import has_rows, n_rows, row_slices, take
-from .._numerics.objects import Rows, column_of, stack
+from .._numerics.arrays import has_rows, n_rows, row_slices, take, unique
+from .._numerics.objects import Rows, as_objects, column_of, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
 from .._numerics.typing import ArrayLike, Ints, Objects, State
@@ -107,8 +107,9 @@ class CandidateSets(PerQuery):
             filled and all(len(getattr(objects, "shape", ())) == 2 for objects in filled)
         ):
             return cls(_stacked(filled), indptr, np.arange(indptr[-1]))
-        pool, indices = _distinct(item for objects in filled for item in objects)
-        return cls(pool, indptr, indices)
+        items = [item for objects in filled for item in objects]
+        first, indices = unique(as_objects(items))
+        return cls([items[i] for i in first], indptr, indices)
 
     def __getitem__(self, i: int) -> Any:
         """Return the candidates of query i; for a slice, the sets of some queries."""
@@ -174,22 +175,6 @@ def _stacked(matrices: list[Any]) -> Any:
 
         return pd.concat(matrices)
     return np.concatenate([np.asarray(matrix) for matrix in matrices])
-
-
-def _distinct(items: Iterator[Any]) -> tuple[list[Any], np.ndarray]:
-    """Return the distinct objects, and the position of each among them."""
-    pool: list[Any] = []
-    number: dict[Any, int] = {}
-    indices = []
-    for item in items:
-        try:
-            j = number.setdefault(item, len(pool))
-        except TypeError:  # what cannot be hashed counts as distinct
-            j = len(pool)
-        if j == len(pool):
-            pool.append(item)
-        indices.append(j)
-    return pool, np.array(indices, dtype=np.intp)
 
 
 def set_scores(

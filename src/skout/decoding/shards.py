@@ -34,7 +34,7 @@ def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[
 
     Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
     """
-    if _are_here(F, candidates):
+    if not (is_lazy(F) or is_lazy(candidates)):
         here: Found = decoder.rank(F, candidates, k=k)
         return here
     check_number(k, "k", low=1, integer=True)
@@ -55,7 +55,7 @@ def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Any:
 
     Objects that are no arrays become a 1-D array of objects there.
     """
-    if _are_here(F, candidates):
+    if not (is_lazy(F) or is_lazy(candidates)):
         return decoder.decode(F, candidates)
     shards = _shards(candidates)
     if shards is not None:
@@ -66,10 +66,6 @@ def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Any:
         objects = decoder.decode(np.zeros((1, F.shape[1])), candidates)
     like = _as_array(objects)
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, there, pool)
-
-
-def _are_here(F: Array, candidates: Candidates) -> bool:
-    return not is_lazy(F) and not is_lazy(candidates)
 
 
 def _shards(candidates: Candidates) -> Dask | None:

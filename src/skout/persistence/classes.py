@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._numerics.estimators import computed
 from .._numerics.objects import Rows
 from .._numerics.saving import name_of as name_of
 from .._numerics.saving import not_attributes, with_attributes
@@ -175,7 +176,7 @@ def state_of(item: Estimator, candidates: bool, path: str) -> State:
         state = makers[0](item)
     else:
         state = scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
-    state = {name: value for name, value in state.items() if name not in _computed(kind)}
+    state = {name: value for name, value in state.items() if name not in computed(kind)}
     wrong = not_attributes(kind, state) if makers is None else []
     if wrong:
         raise TypeError(
@@ -233,10 +234,3 @@ def new_parameters(kind: type) -> State:
         return {}
     parameters = inspect.signature(kind).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
-
-
-@functools.cache
-def _computed(kind: type) -> frozenset[str]:
-    """Return the names of cached properties, which are computed from other attributes."""
-    pairs = [pair for base in kind.__mro__ for pair in vars(base).items()]
-    return frozenset(name for name, value in pairs if isinstance(value, functools.cached_property))

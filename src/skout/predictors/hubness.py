@@ -15,7 +15,8 @@ from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.typing import Candidates, Estimator, Floats, Objects, RandomState, Rng
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
-from ..decoding.base import able, predicted, split_pipeline
+from ..decoding.base import able, split_pipeline
+from ..predictor import predicted
 from ..solvers.folds import deal
 
 # Numbers of a block of cosines: 32 MB.

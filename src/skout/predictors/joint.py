@@ -21,8 +21,9 @@ from .._numerics.arrays import row_slices
 from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows
 from .._numerics.typing import Array, Estimator, Floats, Ints, Matrix, Objects
-from ..decoding.base import plain_outputs, predicted
+from ..decoding.base import plain_outputs
 from ..decoding.sets import set_scores
+from ..predictor import predicted
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 

@@ -122,7 +122,7 @@ class OutOfFold:
         self.pool: EmbeddedPool | None = None
         self.groups = checked_labels(self.groups, "groups", self.n)
         labels = np.arange(self.n) if self.groups is None else self.groups
-        self.units = np.unique(labels, return_inverse=True)[1]
+        self.units: np.ndarray = np.unique(labels, return_inverse=True)[1]
         self.candidates = self._checked(self.candidates)
 
     def _checked(self, candidates: Candidates) -> Candidates:

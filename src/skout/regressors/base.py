@@ -17,7 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.estimators import PartsByName, all_at_once, new_regressor
 from .._numerics.linalg import EPS, square_root
-from .._numerics.typing import Array, Floats, Inputs, Ints, Labels, Objects, RandomState, Weights
+from .._numerics.typing import (
+    Array,
+    Floats,
+    Inputs,
+    Ints,
+    Labels,
+    Objects,
+    RandomState,
+    Table,
+    Weights,
+)
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -29,7 +39,7 @@ from .._numerics.validation import (
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.moments import TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Kernel, LearnedMetric, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
@@ -43,7 +53,7 @@ from ..rows import (
     encoded_weights,
     unpacked,
 )
-from ..sketches import SketchLike, as_sketch, least_rows
+from ..sketches import SketchLike, as_sketch
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, Splits, choose, deal
@@ -75,6 +85,11 @@ class MachineFit:
     objective: float  # the minimum that was reached
     duality_gap: float  # a bound on its relative distance to the least
     metric: MetricRounds | None = None  # how the metric of the kernel was learned
+
+    @property
+    def projection(self) -> Projection:
+        """phi(x) -> f(x), for `Source.map`."""
+        return Projection(self.engine.features, self.matrix, self.intercept)
 
     def of_outputs(self, columns: slice, scale: Floats | float = 1.0) -> MachineFit:
         """Return the fit of some outputs, divided by a scale."""
@@ -161,6 +176,15 @@ class KernelMachineBase(PartsByName):
     n_jobs: int | None
     verbose: bool
     device: str | None
+    kernel_: Kernel
+    alpha_: float
+    coef_: Floats
+    intercept_: Floats
+    n_iter_: int
+    objective_: float
+    duality_gap_: float
+    metric_results_: dict[str, Any]
+    cv_results_: Table
     _is_vector: bool
 
     # Fitting --------------------------------------------------------------------------------------
@@ -174,9 +198,10 @@ class KernelMachineBase(PartsByName):
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         targets: list[Any] = []
-        seed, size = self.random_state, least_rows(self.sketch)
-        visit = targets.append
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
+        X, y, sample_weight = unpacked(
+            X, y, sample_weight,
+            seed=self.random_state, sketches=[self.sketch], visit=targets.append,
+        )  # fmt: skip
         y = np.concatenate(targets) if targets else y
         kernel = as_kernel(self.kernel)
         inputs: Any = X  # no blocks any more
@@ -223,16 +248,20 @@ class KernelMachineBase(PartsByName):
         loss.check_outputs(d)
         held = f"What the solver holds of {n} rows and {d} outputs"
         sample.rows.check_device_memory(8 * _COLUMNS * n * d, held)
-        options = RidgeOptions(
-            self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )  # fmt: skip
-        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
+        kernel, metric = as_kernel(self.kernel), None
+        if isinstance(kernel, LearnedMetric):
+            options = RidgeOptions(
+                self.fit_intercept, random_state=self.random_state, n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )  # fmt: skip
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
         engine = self._engine(kernel, sample)  # of landmarks, or of all distinct rows
         parts = self._parts(engine, sample, loss, task_matrix)
         search = self._search(alphas, sample, labels, scorer)
-        path = _MachinePath(parts, search.splits, self.tol, self.max_iter, hidden)
-        chosen = choose(path, search, verbose=self.verbose)
+        chosen = ChosenAlpha(max(alphas))
+        if search.splits:
+            path = _MachinePath(parts, search.splits, self.tol, self.max_iter, hidden)
+            chosen = choose(path, search, verbose=self.verbose)
         return replace(self._solved(engine, parts, sample.rows, chosen), metric=metric)
 
     def _engine(self, kernel: Kernel, sample: TrainingSample) -> Engine:
@@ -372,8 +401,8 @@ class KernelMachineBase(PartsByName):
         self,
         X: Objects,
         tail: tuple[int, ...],
-        dtype: DTypeLike | None = None,
         finish: Callable[[Any], Any] | None = None,
+        dtype: DTypeLike | None = None,
     ) -> Any:
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
@@ -381,13 +410,6 @@ class KernelMachineBase(PartsByName):
         decision = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
         function = decision.then(finish)
         return rows.map(function, tail, dtype or rows.precision, n_jobs=self.n_jobs)
-
-    def _predicted(self, X: Objects) -> Any:
-        """Return f(x), of shape (n,) where y was."""
-        check_is_fitted(self)
-        if self._is_vector:
-            return self._map(X, (), finish=first_column)
-        return self._map(X, self.coef_.shape[1:])
 
     @functools.cached_property
     def _matrix(self) -> Floats:

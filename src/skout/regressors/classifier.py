@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
-from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
+from .._numerics.typing import Array, Inputs, Ints, Objects, RandomState, Weights
 from ..basis.moments import TrainingSample
 from ..kernels.base import KernelLike
 from ..losses import Logistic, LossLike, MarginLoss, as_loss
@@ -81,6 +81,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     >>> bool(model.fit(X[:1000] / 16, y[:1000]).score(X[1000:] / 16, y[1000:]) > 0.9)
     True
     """
+
+    classes_: Array
 
     def __init__(
         self,
@@ -203,7 +205,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            F: np.ndarray = self._map(X, (), finish=first_column)
+            F: np.ndarray = self._map(X, (), first_column)
         else:
             F = self._map(X, self.classes_.shape)
         return F
@@ -220,7 +222,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        labels: np.ndarray = self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
+        labels: np.ndarray = self._map(X, (), _Labels(self.classes_), self.classes_.dtype)
         return labels
 
     @available_if(_is_logistic)
@@ -237,7 +239,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             With more than two classes, the one-against-rest probabilities over their sum.
         """
         check_is_fitted(self)
-        p: np.ndarray = self._map(X, self.classes_.shape, finish=_probabilities)
+        p: np.ndarray = self._map(X, self.classes_.shape, _probabilities)
         return p
 
 

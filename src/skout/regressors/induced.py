@@ -122,7 +122,8 @@ class InducedMachine(KernelMachine):
             )
         sample = self._sample(X, y, sample_weight)
         n, d = sample.targets.shape
-        residual, M = _check_residual(residual, n), check_task_matrix(self.task_matrix, d)
+        residual, M = _check_residual(residual, n), self.task_matrix
+        M = None if M is None else check_task_matrix(M, d)
         if residual is None:
             self._take(self._learn(sample, loss, M, scorer=scorer))
             return self

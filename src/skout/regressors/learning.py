@@ -12,11 +12,12 @@ import numpy as np
 from tqdm import tqdm
 
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
+from .._numerics.estimators import lasting
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.typing import Array, Floats, Ints, Rows, Table
 from .._numerics.validation import check_rng
-from ..basis import span_of
+from ..basis import Span, span_of
 from ..basis.moments import Moments, TrainingSample
 from ..kernels import Kernel, LearnedMetric, Mahalanobis
 from ..rows import Memory, Place, Reduction
@@ -62,15 +63,12 @@ class MetricRounds:
 
 
 def learned_kernel(
-    kernel: Kernel, sample: TrainingSample, alphas: list[float], options: RidgeOptions
-) -> tuple[Kernel, MetricRounds | None]:
+    kernel: LearnedMetric, sample: TrainingSample, alphas: list[float], options: RidgeOptions
+) -> tuple[Kernel, MetricRounds]:
     """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
-    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved. A kernel
-    that learns nothing is returned as it is.
+    Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
-    if not isinstance(kernel, LearnedMetric):
-        return kernel, None
     kernel.check()
     if np.isnan(np.asarray(sample.targets.first_rows(_LOOKED))).any():
         raise ValueError(_MISSING)
@@ -186,28 +184,35 @@ class _Learning:
         All rows are landmarks where they are few, on the host. The loss of alphas that are not
         tried is inf.
         """
-        rows, most = self.sample.rows, self.kernel.landmarks
+        sample, rows, most = self.sample, self.sample.rows, self.kernel.landmarks
         on_host = rows.pool is None and rows.device is None
         is_exact = on_host and len(rows) <= (_EXACT if most is None else most)
+        sketch = None
+        if is_exact:
+            sample = replace(sample, rows=Memory(rows.load()))
+        else:  # the same landmarks in each metric
+            sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
+        rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
+        n_jobs = self.options.n_jobs
+        span = span_of(kernel, sketch, sample.rows, rng, sample.weights, n_jobs=n_jobs)
         fit = self._exactly if is_exact else self._with_landmarks
-        result = fit(scale, held, [self.alphas[k] for k in tried])
         losses = np.full(len(self.alphas), np.inf)
-        losses[tried] = result.losses
-        return replace(result, losses=losses)
+        losses[tried], landmarks, coef = fit(span, sample, held, [self.alphas[k] for k in tried])
+        return _Round(scale, losses, span.kernel, landmarks, coef)
 
     def _exactly(
-        self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
-    ) -> _Round:
-        """Fit by Cholesky factors of the kernel matrix of all rows."""
-        rows, origin = Memory(self.sample.rows.load()), self.sample.origin
-        sample = replace(self.sample, rows=rows)
+        self, span: Span, sample: TrainingSample, held: np.ndarray | None, alphas: list[float]
+    ) -> tuple[Floats, Rows, Floats]:
+        """Return losses, landmarks and the coefficients of the best alpha.
+
+        They are those of a fit by Cholesky factors of the kernel matrix of all rows.
+        """
+        origin = sample.origin
         T = np.asarray(sample.targets.load(), dtype=np.float64)
         T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held
         train, test = np.flatnonzero(~held & (w > 0.0)), np.flatnonzero(held)
-        rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
-        span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.options.n_jobs)
         options = RidgeOptions(self.options.fit_intercept, n_jobs=self.options.n_jobs)
         problem = RidgeProblem(span, sample, options, AlphaSearch(alphas))
         system = GramSystem.of(problem, Decision("gram", "direct", "a metric is learned"))
@@ -220,21 +225,16 @@ class _Learning:
             assert system.K is not None
             fitted = system.K[np.ix_(used, used)] @ coef
             coef = _few_outputs(coef, fitted.T @ fitted, self.seed)
-        return _Round(scale, losses, span.kernel, take(span.landmarks, used), coef)
+        return losses, take(span.landmarks, used), coef
 
     def _with_landmarks(
-        self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
-    ) -> _Round:
-        """Fit with a few landmarks, the same in each metric, by a pass over blocks of rows."""
-        rows, weights = self.sample.rows, self.sample.weights
-        most = self.kernel.landmarks
-        sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
-        rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
-        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.options.n_jobs)
+        self, span: Span, sample: TrainingSample, held: np.ndarray | None, alphas: list[float]
+    ) -> tuple[Floats, Rows, Floats]:
+        """Return the same of a fit with a few landmarks, by a pass over blocks of rows."""
         engine, known_rows = span.factorized
-        groups = None if held is None else held.astype(int)
-        sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
-        known_rows = known_rows if span.rows is rows else None
+        known_rows = known_rows if span.rows is sample.rows else None
+        if held is not None:
+            sample = replace(sample, groups=held.astype(int), n_groups=2)
         moments = engine.moments(sample, min(alphas), known_rows=known_rows)
         if not isinstance(moments[0], Moments) or not isinstance(moments[-1], Moments):
             raise ValueError(_MISSING)
@@ -245,7 +245,7 @@ class _Learning:
             losses = np.array(folds.losses(alphas, 0, fits))
         coef = fits[int(losses.argmin())][0]
         coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
-        return _Round(scale, losses, engine.kernel, engine.landmarks, engine.on_features(coef))
+        return losses, engine.landmarks, engine.on_features(coef)
 
     def _metric(self, fit: _Round, held: np.ndarray | None) -> Floats:
         """Return the next W, with W'W = M, the average gradient outer product; its trace is d."""
@@ -292,6 +292,12 @@ class GradientProducts(Reduction[Any]):
     the matrix.
     """
 
+    kernel: Kernel
+    landmarks: Rows
+    coef: Array
+    diagonal: bool
+    __getstate__ = lasting
+
     def __init__(
         self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False
     ) -> None:
@@ -303,10 +309,6 @@ class GradientProducts(Reduction[Any]):
     def _gradients(self) -> Callable[[Array], Array]:
         gradients: Callable[[Array], Array] = self.kernel.gradients(self.landmarks, self.coef)
         return gradients
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what workers can compute from the rest."""
-        return {name: value for name, value in self.__dict__.items() if name != "_gradients"}
 
     def on(self, place: Place) -> GradientProducts:
         landmarks = to_device(self.landmarks, place.device, place.dtype)

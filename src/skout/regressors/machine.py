@@ -7,16 +7,16 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
+from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.typing import Inputs, Objects, RandomState, Weights
-from ..basis.features import Projection
 from ..kernels.base import KernelLike
 from ..losses import LossLike, MarginLoss, RadialLoss, as_loss
 from ..rows import Blocks, Source
 from ..sketches import SketchLike
 from ..solvers.folds import CV, Alphas, Scorer
-from .base import KernelMachineBase, PenalizedRegressor
+from .base import KernelMachineBase, PenalizedRegressor, first_column
 from .tasks import check_task_matrix
 
 # Targets whose mean is more than so many standard deviations from zero are far. Less than that of
@@ -172,13 +172,13 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
                 "y has missing values, and task_matrix relates outputs that have the same rows: "
                 "use KernelRidge(task_matrix=...), which takes both, or leave one out."
             )
-        M = check_task_matrix(self.task_matrix, sample.targets.shape[1])
+        M = self.task_matrix
+        M = None if M is None else check_task_matrix(M, sample.targets.shape[1])
         fit = self._learn(sample, loss, M, scorer=scorer)  # span, problem, alpha, solution
         self._take(fit)
         # quantiles are not near the mean, and coordinates of outputs, a Source, not far from zero
         if not self.fit_intercept and isinstance(loss, RadialLoss) and not isinstance(X, Source):
-            projection = Projection(fit.engine.features, fit.matrix, fit.intercept)
-            sample.warn_of_far_mean(projection, self.n_jobs, far_from=_FAR)
+            sample.warn_of_far_mean(fit.projection, self.n_jobs, far_from=_FAR)
         return self
 
     def predict(self, X: Objects) -> np.ndarray:
@@ -193,5 +193,7 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         y : ndarray of shape (n,) or (n, d)
             For dask collections a dask array.
         """
-        predicted: np.ndarray = self._predicted(X)
+        check_is_fitted(self)
+        tail, finish = ((), first_column) if self._is_vector else (self.coef_.shape[1:], None)
+        predicted: np.ndarray = self._map(X, tail, finish)
         return predicted

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once, frames_out
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.typing import Inputs, Ints, Objects, RandomState, Weights
+from .._numerics.typing import Array, Inputs, Ints, Objects, RandomState, Weights
 from .._numerics.validation import check_number
 from ..basis.moments import TrainingSample, check_outputs_observed
 from ..kernels.base import KernelLike
@@ -91,6 +91,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """
 
     _shares: Any = 1.0  # of the levels in the loss
+    quantiles_: Array
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
         tail = () if self._is_vector else self.quantiles_.shape
-        predicted: np.ndarray = self._map(X, tail, finish=finish)
+        predicted: np.ndarray = self._map(X, tail, finish)
         return predicted
 
     def _at(
@@ -208,7 +209,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     ) -> np.ndarray:
         """Predict the quantiles of any levels."""
         finish = _Extended(self, wanted, sort, is_vector)
-        predicted: np.ndarray = self._map(X, () if is_vector else wanted.shape, finish=finish)
+        predicted: np.ndarray = self._map(X, () if is_vector else wanted.shape, finish)
         return predicted
 
     def _reaches(self, wanted: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import PartsByName, all_at_once, frames_out
+from .._numerics.estimators import PartsByName, all_at_once, computed, frames_out, lasting
 from .._numerics.linalg import large_matrices_on
 from .._numerics.typing import (
     Floats,
@@ -25,6 +25,7 @@ from .._numerics.typing import (
     Objects,
     PathLike,
     RandomState,
+    Rows,
     Table,
     Weights,
 )
@@ -38,7 +39,7 @@ from .._numerics.validation import (
 from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments, TrainingSample
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Kernel, LearnedMetric, Precomputed, as_kernel
 from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..rows import (
@@ -52,7 +53,7 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import SketchLike, as_sketch, least_rows
+from ..sketches import SketchLike, as_sketch
 from ..solvers.folds import CV, Alphas, AlphaSearch, ChosenAlpha, Scorer, deal
 from ..solvers.ridge import (
     NO_MISSING,
@@ -65,16 +66,16 @@ from ..solvers.ridge import (
     decide,
     fit_best,
     open_checkpoint,
+    refuse_fitc,
 )
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import MetricRounds, learned_kernel, search_after
 from .tasks import checked_tasks
-from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
+from .variance import Variance, WithStd, variances_of
 
-# What only some fits have, and what is made of a fit when it is first needed.
+# What only some fits have.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
-_COMPUTED = ("coef_", "projection_", "_variances")
 # Targets are far whose mean is so many deviations from zero; a round number, not measured.
 _FAR = 10.0
 # Rows of blocks that can be read only once are gathered until there are so many.
@@ -203,7 +204,12 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     takes_sources = True
     __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    __getstate__ = lasting
 
+    kernel_: Kernel
+    landmarks_: Rows
+    alpha_: float
+    intercept_: Floats
     solver_report_: dict[str, Any]
     _kept: Kept
     _is_vector: bool
@@ -297,15 +303,16 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         groups: ArrayLike | None = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
-        alphas = self._check(landmarks, X)
-        checkpoint = None
+        alphas, kernel = self._check(landmarks, X), as_kernel(self.kernel)
+        metric = checkpoint = None
         if self.checkpoint is not None:
             checkpoint = open_checkpoint(X, self.get_params(deep=False))
         if landmarks is not None and reads_once(X):
             return self._fit_parts(X.merged(_ONCE_ROWS), landmarks)  # type: ignore[union-attr]
-        sample = self._read(X, y, sample_weight)  # checked and encoded once
-        options = self._options(sample, checkpoint)
-        kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
+        sample = self._read(kernel, X, y, sample_weight)  # checked and encoded once
+        options = self._options(sample, kernel.learns, checkpoint)
+        if isinstance(kernel, LearnedMetric):
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
         search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
         problem = RidgeProblem(span, sample, options, search)
@@ -313,7 +320,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
             fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
-        fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()
@@ -344,6 +350,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     def _read(
         self,
+        kernel: Kernel,
         X: Inputs,
         y: Objects | None,
         weights: Weights,
@@ -352,10 +359,9 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         reset: bool = True,
     ) -> TrainingSample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
-        kernel = as_kernel(self.kernel)
         if not adds:  # blocks that come one by one are opened
-            seed, size = self.random_state, least_rows(self.sketch)
-            X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
+            seed, sketches = self.random_state, [self.sketch]
+            X, y, weights = unpacked(X, y, weights, seed=seed, sketches=sketches)
         inputs: Any = X  # no blocks any more
         rows = encoded(self, kernel, inputs, reset=reset, device=self.device)
         if len(rows) == 0:
@@ -377,14 +383,19 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         return replace(sample, origin=sample.rough_mean())
 
     def _options(
-        self, sample: TrainingSample, checkpoint: RidgeCheckpoint | None, *, once: bool = False
+        self,
+        sample: TrainingSample,
+        is_learned: bool,
+        checkpoint: RidgeCheckpoint | None = None,
+        *,
+        once: bool = False,
     ) -> RidgeOptions:
         """Return what solvers read of the parameters, or raise where these cannot be combined."""
         M, has_missing = self.task_matrix, not once and sample.has_missing
-        needs_moments = self.variance == "fitc" and self.sketch is not None
+        is_fitc = self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
-        if needs_moments:
+        if is_fitc:
             refuse_fitc(
                 alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
                 task_matrix=M is not None, missing=has_missing, once=once,
@@ -393,7 +404,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             self.fit_intercept, self.solver, self.tol, self.max_iter,
             None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
             self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
-            as_kernel(self.kernel).learns, needs_moments,
+            is_learned, is_fitc,
         )  # fmt: skip
 
     def _search(
@@ -420,7 +431,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         """Draw the sketch from the sample, or from the rows given for it."""
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
-            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
+            rows, weights = encoded(self, kernel, landmarks, reset=False), None
         sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
         return span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
 
@@ -436,7 +447,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         `metric` is a metric that was learned, `table` the losses that chose alpha then, and `grown`
         are the rows of partial_fit.
         """
-        for name in (*_OPTIONAL, *_COMPUTED):
+        kind: type = type(self)
+        for name in (*_OPTIONAL, *computed(kind)):
             self.__dict__.pop(name, None)
         self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
         self.intercept_, self.solver_report_ = fit.intercept, fit.report
@@ -517,15 +529,17 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         rows: GrowingMoments | None = None,
     ) -> KernelRidge:
         """Add parts of rows, (X, y, weights), to earlier ones; the first give the landmarks."""
-        alphas, metric = check_alphas(self.alpha), None
+        alphas, kernel, metric = check_alphas(self.alpha), as_kernel(self.kernel), None
         report = {} if rows is None else self.solver_report_
         for X, y, *more in parts:
             is_first, weights = rows is None, next(iter(more), None)
-            sample = self._read(X, y, weights, adds=True, reset=is_first)
-            options = self._options(sample, None, once=True)
+            sample = self._read(kernel, X, y, weights, adds=True, reset=is_first)
+            options = self._options(sample, kernel.learns, once=True)
             if rows is None:
-                kernel, metric = learned_kernel(as_kernel(self.kernel), sample, alphas, options)
-                engine = self._span(kernel, sample, landmarks).engine()
+                spanned = kernel
+                if isinstance(kernel, LearnedMetric):
+                    spanned, metric = learned_kernel(kernel, sample, alphas, options)
+                engine = self._span(spanned, sample, landmarks).engine()
                 rows = GrowingMoments(engine, sample.targets.shape[1])
             rows = rows.plus(sample, alphas, options)
         if rows is None:
@@ -690,10 +704,6 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         half = copy.copy(self)
         half._take(fit)
         return half, H
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: part for name, part in state.items() if name not in _COMPUTED}
 
     def __skout_state__(self) -> dict[str, Any]:
         return {**vars(self), "checkpoint": None}  # a file names no other file

@@ -87,10 +87,8 @@ def graph_task_matrix(adjacency: Matrix, mu: float) -> np.ndarray:
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
 
 
-def check_task_matrix(M: ArrayLike | None, d: int) -> Floats | None:
-    """Return a symmetric positive semi-definite matrix of shape (d, d), or None as it is."""
-    if M is None:
-        return None
+def check_task_matrix(M: ArrayLike, d: int) -> Floats:
+    """Return a symmetric positive semi-definite matrix of shape (d, d)."""
     with numbers_in(M, "task_matrix"):
         checked: Floats = check_array(M, dtype=np.float64, input_name="task_matrix")
     if checked.shape != (d, d):
@@ -112,7 +110,7 @@ def check_task_matrix(M: ArrayLike | None, d: int) -> Floats | None:
 
 
 def checked_tasks(task_matrix: ArrayLike, d: int) -> Any:
-    """Return M, "learned" or None."""
+    """Return M, or "learned"."""
     if isinstance(task_matrix, str):
         check_choice(task_matrix, "task_matrix", ("learned",))
         return task_matrix

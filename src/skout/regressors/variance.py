@@ -23,18 +23,18 @@ when all of them are multiplied by a number, and n rows that divide are counted 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from .._numerics.arrays import astype, numpy_of, take
+from .._numerics.arrays import astype, take
 from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, triangular_inverse
-from .._numerics.typing import Array, Floats, Ints, Rows
-from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
-from ..basis.moments import MaskedMoments, Moments, TrainingSample
-from ..rows import Reduction, RowMap
-from ..solvers.ridge import Fit, FoldMoments, MomentSystem, RidgeOptions, ridge_errors
+from .._numerics.typing import Floats, Ints, Rows
+from ..basis.features import KernelMatrix, Projection, check_values
+from ..basis.moments import Moments
+from ..rows import RowMap
+from ..solvers.ridge import Fit, ridge_errors
 
 # Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
 _NEGLIGIBLE = 1e-10
@@ -62,6 +62,8 @@ class Variance:
 
 class WithStd(RowMap):
     """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations."""
+
+    variances: list[Variance]
 
     def __init__(self, mean: Projection, variances: list[Variance]) -> None:
         self.mean: Projection = Projection(mean.features, mean.matrix, mean.offset, np.float64)
@@ -182,69 +184,3 @@ def _free(count: float, fit_intercept: bool) -> float:
             "return_std needs two rows of each output at least where there is an intercept."
         )
     return count - fit_intercept
-
-
-# FITC's weights ----------------------------------------------------------------------------------
-
-
-def refuse_fitc(**reasons: bool) -> None:
-    """Raise where variance="fitc" cannot be combined with something: names with what is so."""
-    for reason, is_so in reasons.items():
-        if is_so:
-            raise ValueError(
-                'variance="fitc" weights the rows in a second pass over all of them, and cannot be '
-                f'combined with {_FITC_REASONS[reason]}: fit with variance="dtc".'
-            )
-
-
-_FITC_REASONS = {
-    "alpha": "alpha=0",
-    "cg": 'solver="cg"',
-    "task_matrix": "task_matrix",
-    "missing": "missing targets",
-    "once": "partial_fit or blocks that can be read only once",
-}
-
-
-def with_fitc_weights(fit: Fit, sample: TrainingSample, options: RidgeOptions) -> Fit:
-    """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays.
-
-    Where the options want no moments, it is the fit as it was.
-    """
-    if not options.needs_moments:
-        return fit
-    engine, total = fit.engine, fit.moments
-    refuse_fitc(missing=isinstance(total, MaskedMoments))
-    assert engine is not None
-    assert isinstance(total, Moments)
-    shift = float(total.weight) * fit.chosen.alpha
-    function = FitcMoments(engine.features, engine.components, shift, fit.origin)
-    moments = sample.rows.reduce(function, sample.targets, sample.weights, n_jobs=options.n_jobs)
-    folds = FoldMoments([moments], None, options.fit_intercept, origin=fit.origin)
-    again = MomentSystem(engine, folds, options).solve(shift / moments.weight)
-    return replace(again, chosen=fit.chosen, report=fit.report, fitc_shift=shift)
-
-
-class FitcMoments(Reduction[Moments]):
-    """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
-
-    def __init__(
-        self,
-        features: LandmarkFeatures,
-        components: Floats,
-        shift: float,
-        origin: Floats | None,
-    ) -> None:
-        self.kernel, self.shift, self.origin = features.kernel, shift, origin
-        self.projection: Projection = Projection(features, components.T, dtype=np.float64)
-        self.width: int = 2 * self.projection.width
-
-    def __call__(self, rows: Rows, *beside: Array) -> Moments:
-        targets, weights = beside
-        Z = self.projection(rows)
-        T = numpy_of(targets).astype(np.float64, copy=False)
-        T = T if self.origin is None else T - self.origin
-        residual = self.kernel.diag(astype(rows, np.float64)) - np.einsum("ij,ij->i", Z, Z)
-        w = np.ones(len(Z)) if weights is None else numpy_of(weights)
-        u = w / (1.0 + w * np.maximum(residual, 0.0) / self.shift)
-        return Moments.of_block(Z, T, u)

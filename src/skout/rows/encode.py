@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +27,6 @@ from .._numerics.arrays import (
     has_rows,
     is_checked,
     is_gpu_tensor,
-    is_tensor,
     n_rows,
     numpy_of,
 )
@@ -62,9 +62,18 @@ def source(X: Inputs, name: str = "X") -> Source:
     return Memory(X, name)
 
 
-def beside(y: Objects, name: str = "y") -> Source:
-    """Return targets or weights of a user as a source; a tensor is copied to the host."""
-    return source(numpy_of(y) if is_tensor(y) else y, name)
+def beside(y: Objects, name: str = "y", rows: Source | None = None) -> Source:
+    """Return targets or weights of a user as a source; a tensor is copied to the host.
+
+    They may lie on a cluster only where the rows that they belong to do.
+    """
+    given: Any = y
+    values = source(numpy_of(given), name)
+    if rows is not None and isinstance(values, Dask) and not isinstance(rows, Dask):
+        raise TypeError(
+            f"{name} lies on a cluster and X does not: give both as dask arrays, or compute {name}."
+        )
+    return values
 
 
 def is_lazy(X: object) -> bool:
@@ -88,15 +97,20 @@ def unpacked(
     sample_weight: Weights,
     *,
     seed: RandomState = None,
-    size: int = 0,
+    sketches: Iterable[object] = (),
     visit: Callable[[Objects], None] | None = None,
 ) -> tuple[Any, Any, Weights]:
-    """Return X, y and weights: those of Blocks, or the arguments themselves."""
+    """Return X, y and weights: those of Blocks, or the arguments themselves.
+
+    A sample of the rows of Blocks is as large as the `sketches` that will be drawn from it.
+    """
     if not isinstance(X, Blocks):
         return X, y, sample_weight
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
+    sizes = [getattr(sketch, "size", None) for sketch in sketches]  # a name has the default
+    size = max((int(size) for size in sizes if isinstance(size, Integral)), default=0)
     return X.open(seed, size, visit)
 
 
@@ -132,7 +146,7 @@ def encoded(
         rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
         return rows if device is None else on_device(rows, device)
     objects: Any = numpy_of(rows.rows)
-    checked = kernel.takes_vectors and not _are_fingerprints(objects)
+    checked = kernel.takes_vectors and not are_fingerprints(objects)
     if checked:
         with numbers_in(objects, "X"):
             kinds = [np.float64, np.float32]
@@ -193,7 +207,7 @@ class _Encode:
                 return self.kernel.encode(rows)
 
 
-def _are_fingerprints(X: Objects) -> bool:
+def are_fingerprints(X: Objects) -> bool:
     """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
     if isinstance(X, ObjectRows):
         return True
@@ -226,8 +240,7 @@ def encoded_targets(y: Objects | None, rows: Source, *, missing: bool = False) -
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    targets = beside(y)
-    _check_together(targets, rows)
+    targets = beside(y, "y", rows)
     check = targets_with_missing if missing else finite_targets
     if isinstance(targets, Memory):
         targets = Memory(check(targets.rows), "y")
@@ -274,8 +287,7 @@ def encoded_weights(
     """
     if sample_weight is None:
         return None
-    weights = beside(sample_weight, "sample_weight")
-    _check_together(weights, rows)
+    weights = beside(sample_weight, "sample_weight", rows)
     if isinstance(weights, Dask):
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
@@ -295,22 +307,13 @@ def _finite_weights(block: Rows) -> np.ndarray:
     return weights
 
 
-def _check_together(values: Source, rows: Source) -> None:
-    """Raise if values lie on a cluster and X does not."""
-    if isinstance(values, Dask) and not isinstance(rows, Dask):
-        raise TypeError(
-            f"{values.name} lies on a cluster and X does not: give both as dask arrays, or compute "
-            f"{values.name}."
-        )
-
-
 def check_pair(X: Inputs, Y: Objects) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
         if not has_rows(values) and not is_dask(values):
             raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
-    inputs, outputs = source(X), beside(Y, "Y")
-    _check_together(outputs, inputs)
+    inputs = source(X)
+    outputs = beside(Y, "Y", inputs)
     if len(inputs) != len(outputs):
         raise ValueError(f"X and Y must be of equal length. Got {len(inputs)} and {len(outputs)}.")
     return inputs, outputs
@@ -321,7 +324,7 @@ def columns(targets: Source) -> Source:
     if targets.ndim == 2:
         return targets
     if targets.resident is not None:
-        return Memory(_as_columns(targets.resident), targets.name)
+        return Memory(targets.resident.reshape(-1, 1), targets.name)
     return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
 
 

@@ -60,19 +60,25 @@ def _has_fast_double(device: TorchDevice) -> bool:
     return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
 
 
-class RowMap(ABC):
-    """A function of a block of rows that returns one result per row."""
+class BlockWork:
+    """What functions of blocks of rows, and sums over them, say of the blocks that they want."""
 
     #: float64 numbers that it allocates for each row of a block
     width: int = 1
+    #: rows of a block, at most, if something besides memory limits it
+    longest: int | None = None
+
+    def most_rows(self, n: int) -> int | None:
+        """Return the largest block of n rows, if something besides memory limits it."""
+        return self.longest
+
+
+class RowMap(BlockWork, ABC):
+    """A function of a block of rows that returns one result per row."""
 
     @abstractmethod
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> Array:
         """Return the results of a block, shape (b, ...), which may be written into `out`."""
-
-    def most_rows(self, n: int) -> int | None:
-        """Return the largest block of n rows, if something besides memory limits it."""
-        return None
 
     def on(self, place: Place) -> RowMap | None:
         """Return the same function of tensors on a device; None if it runs on the host only."""
@@ -83,14 +89,12 @@ class RowMap(ABC):
         return
 
 
-class Reduction(ABC, Generic[Term]):
+class Reduction(BlockWork, ABC, Generic[Term]):
     """A sum over all rows: one term per block of rows, added up in the order of the rows.
 
     A term may be of any type. `combine` adds two of them and may write into `total`.
     """
 
-    #: float64 numbers that it allocates for each row of a block
-    width: int = 1
     #: parts of a block that it works on one after another, so that a block may be so much longer
     pieces: int = 1
 
@@ -110,10 +114,6 @@ class Reduction(ABC, Generic[Term]):
     def finish(self, total: Term) -> Term:
         """Return the result of the pass, in the memory of this process."""
         return total
-
-    def most_rows(self, n: int) -> int | None:
-        """Return the largest block of n rows, if something besides memory limits it."""
-        return None
 
     def on(self, place: Place) -> Reduction[Term] | None:
         """Return the same sum over tensors on a device; None if it runs on the host only."""

@@ -48,6 +48,9 @@ class DesignMatrix:
     cheaper than by Z itself.
     """
 
+    rows: Source | None
+    through: Callable[[Any], RowMap] | None
+
     def __init__(
         self,
         Z: Array | Source,
@@ -56,7 +59,7 @@ class DesignMatrix:
         n_jobs: int | None = None,
     ) -> None:
         self.Z = Memory.of(Z)
-        self.shape = self.Z.shape
+        self.shape: tuple[int, ...] = self.Z.shape
         self.rows, self.through = rows, through
         self.n_jobs = n_jobs
 
@@ -162,11 +165,10 @@ class _Same(_Anywhere, RowMap):
 class _RowProduct(_Anywhere, RowMap):
     """z -> z B."""
 
+    longest = _BLOCK_ROWS
+
     def __init__(self, B: Array) -> None:
         self.B, self.width = B, len(B)
-
-    def most_rows(self, n: int) -> int:
-        return _BLOCK_ROWS
 
     def __call__(self, rows: Any, out: Array | None = None) -> Array:
         B = cast(self.B, rows.dtype)
@@ -179,11 +181,10 @@ class _RowProduct(_Anywhere, RowMap):
 class _Adjoint(_Anywhere, Reduction[Array]):
     """Z, G -> G'Z, shape (d, p)."""
 
+    longest = _BLOCK_ROWS
+
     def __init__(self, p: int, d: int) -> None:
         self.width, self.shape = p, (d, p)
-
-    def most_rows(self, n: int) -> int:
-        return _BLOCK_ROWS
 
     def __call__(self, Z: Any, G: Array) -> Array:
         return tall_product(cast(G, Z.dtype), Z)
@@ -197,13 +198,12 @@ class _Adjoint(_Anywhere, Reduction[Array]):
 class _Masked(Reduction[np.ndarray]):
     """Z, W -> (W * (Z B))'Z, in the precision of W."""
 
+    longest = _BLOCK_ROWS
+
     def __init__(self, B: np.ndarray, dtype: np.dtype) -> None:
         (self.width, self.d), self.single = B.shape, dtype == np.float32
         more = -self.d % _LANES if self.single else 0
         self.right = np.pad(B, ((0, 0), (0, more))).astype(dtype)
-
-    def most_rows(self, n: int) -> int:
-        return _BLOCK_ROWS
 
     def __call__(self, Z: Any, W: np.ndarray) -> np.ndarray:
         right, left = self.right, np.ascontiguousarray(self.right.T)
@@ -222,9 +222,7 @@ class _Gram(_Anywhere, Reduction[Array]):
 
     def __init__(self, p: int, dtype: DTypeLike) -> None:
         self.width, self.p, self.dtype = p, p, dtype
-
-    def most_rows(self, n: int) -> int:
-        return _GRAM_ROWS if self.p < _WIDE else _WIDE_ROWS
+        self.longest = _GRAM_ROWS if p < _WIDE else _WIDE_ROWS
 
     def __call__(self, Z: Any, w: Array) -> Array:
         used = flatnonzero(w)

@@ -41,6 +41,10 @@ NO_SETS = {
     "places": [f"{TOWNS[i % 4]}, {['IL', 'OR', 'NY'][i % 3]}" for i in range(N)],
     "ranges": [["$0 - $24,999", "$25,000 - $49,999", "$50,000 and up"][i % 3] for i in range(N)],
     "pairs": [["Ham/Pork", "Turkey", "Roast beef"][i % 3] for i in range(N)],
+    "classes": [
+        ["finance/insurance/real estate", "business/personal services", "trade"][i % 3]
+        for i in range(N)
+    ],
     "paths": [f"www.example.org/en/{i % 5}/a" for i in range(N)],
     "shares": [["1/1", "1/2", "1/3", "1/4"][i % 4] for i in range(N)],
     "prose": [["yes, but not now", "no, never", "maybe, if it rains"][i % 3] for i in range(N)],

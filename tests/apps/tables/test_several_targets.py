@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -165,6 +166,17 @@ def test_all_commands_on_targets_of_three_kinds(table, tmp_path, call):
     card = (tmp_path / "card.md").read_text()
     assert "It predicts numbers: price; label sets: tags; classes: heat; label sets: likes" in card
     assert all(f"| {name}: " in card for name in TARGETS)
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_a_column_is_warned_of_once(table, tmp_path, call):
+    days = re.sub(r",(199\d),", r",\1-05-01,", table.read_text())
+    table.write_text(days.replace(",1991-05-01,", ",1991-05-01 to 1991-06-01,", 1))
+    model = tmp_path / "m.skout"
+    code, _, err = call("fit", table, "--target", "price", "--budget", "2 fits", "-o", model)
+    assert (code, err.count("column 'year'")) == (0, 1)
+    code, _, err = call("report", model, table, "-o", tmp_path / "page.html")
+    assert (code, err.count("column 'year'")) == (0, 1)
 
 
 def test_kinds_on_the_command_line(table, tmp_path, call):

@@ -81,6 +81,11 @@ NUMBERS = {
         [*map(str, range(101, 113)), *["NV"] * 8],
         [*range(101, 113), *[NAN] * 8],
     ),
+    "seasons": (["2009-10", "2012-13", "1999-00", "2011–12"], [2009, 2012, 1999, 2011]),
+    "seasons and years": (["2012/2013", "2014", "2015 / 2016"], [2012, 2014, 2015]),
+    "some heights in feet": ([*map(str, range(60, 80)), "5' 4\""], [*range(60, 80), 64]),
+    "at least so many years": (["10+ years", "3 years", "4 or more years"], [10, 3, 4]),
+    "no numbers at all": ([*map(str, range(20)), "Inf"], [*range(20), NAN]),
     "serial dates of Excel": (["44197", "44228", "44256"], [44197, 44228, 44256]),
 }
 
@@ -132,6 +137,11 @@ NAMES = {
     "customerId": (["17", "23", "5"], "category"),
     "version": (["3.9", "3.10", "3.11"], "category"),
     "cases": (["17", "23", "5"], "number"),
+    "hs_grad": (["87.4", "90.1", "76.5"], "number"),  # no codes of goods
+    "income_zip": (["11.3624", "11.0071", "10.5"], "number"),
+    "yearID": (["1999", "2001", "2002"], "number"),
+    "games": (["2024 Summer", "2020 Summer", "1924 Winter"], "category"),
+    "variant": (["1/2", "2/2", "1/1"], "category"),
     "goods": (["01.11", "25.30", "47.11"], "category"),  # a 0 before another digit
     "age": (["18-24", "25-34", "35-44", "65+"], "category"),
     "staff": (["1", "2-5", "6-10", "0", "1"], "category"),
@@ -151,6 +161,9 @@ def test_numbers_that_are_names(name):
         ("Belegnr.", [f"51002{i * 37 % 100:02d}" for i in range(40)]),
         ("ean", [str(8 * 10**12 + i * i) for i in range(40)]),
         ("contact", [f"+49 159 45{i:02d}670" for i in range(40)]),
+        ("isbn_10", [f"{140003 + i * i}06{i % 10 or 'X'}" for i in range(40)]),
+        ("caseid", [f"13:{i * 37 % 100}:{i % 3}" for i in range(40)]),
+        ("track_id", [f"3fvsx{chr(97 + i % 20)}m{'ytT' * (i % 37)}" for i in range(40)]),
         ("item_id", [str(79 * 10**6 + 7 * (i // 2 * 11 % 40)) for i in range(40)]),
     ],
 )
@@ -303,6 +316,30 @@ FILES = {
         b"tags\nrun;road\nrun;trail\nride;road\nride;trail\nwalk;road\n", "csv", "",
         {"tags": "category"},
     ),
+    "blanks after the separator": (
+        ('"size", "kind"\n' + body([(a, f'"{b}"') for a, b, _ in ROWS], ",  ")).encode(),
+        "csv", "beside quotes are left out", {"size": "number", "kind": "category"},
+    ),
+    "quotes behind a backslash": (
+        ("size,kind,price\n" + body([(a, f'"{b} \\"x\\", y"', c) for a, b, c in ROWS])).encode(),
+        "csv", "beside quotes are left out", KINDS,
+    ),
+    "blanks as separators": (
+        ('"size" "kind" "price"\n' + body([(f'"{r[2]}"', *r) for r in ROWS], " ")).encode(),
+        "txt", "separated by blanks", {"rownames": "id", **KINDS},
+    ),
+    "columns of one width": (
+        "".join(f"{a:>6} {b:>6} {c:>8}\n" for a, b, c in [tuple(KINDS), *ROWS]).encode(),
+        "csv", "separated by blanks", KINDS,
+    ),
+    "no header": (
+        body([(*row, "2.5") for row in ROWS[1:]]).encode(), "csv", "the first line has values",
+        {f"column {j}": kind for j, kind in enumerate([*KINDS.values(), "constant"], 1)},
+    ),
+    "names that are numbers": (
+        ("900.5,910.5,kind\n" + body([(a, c, b) for a, b, c in ROWS])).encode(), "csv", "",
+        {"900.5": "number", "910.5": "number", "kind": "category"},
+    ),
     "compressed": (gzip.compress(PLAIN.encode()), "csv.gz", "", KINDS),
     "JSON lines": (
         "".join(f'{{"size": {a}, "kind": "{b}", "price": {c}}}\n' for a, b, c in ROWS).encode(),
@@ -399,3 +436,28 @@ def test_objects_in_json_lines_become_columns(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"a": 1, "b": {"c": "x", "d": {"e": 2}}}\n' * 2)
     assert open_table(path).names == ["a", "b.c", "b.d.e"]
+
+
+def test_a_sheet_of_notes_is_no_table(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["read me first"])
+    data = book.create_sheet("Data")
+    for row in (tuple(KINDS), *ROWS):
+        data.append(row)
+    for number in range(9):
+        book.create_sheet(f"Other {number}")
+    book.save(tmp_path / "table.xlsx")
+    table = open_table(tmp_path / "table.xlsx")
+    assert table.names == list(KINDS)
+    assert "'Other 1' and 7 more" in table.notes[0]
+
+
+def test_a_long_table_is_read_in_parts(tmp_path):
+    pytest.importorskip("pyarrow")
+    n = 2**18 + 20 * 8192
+    path = tmp_path / "table.csv"
+    path.write_text("x\n" + "".join(f"{i % 10}\n" for i in range(n)))
+    parts = list(open_table(path).parts([], ["x"], thinned=True))
+    assert 2**18 <= sum(map(len, parts)) < n - 8192
+    assert parts[-1].texts["x"][0] == str((parts[-1].start - 1) % 10)

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     except ImportError:
         sys.exit(_MISSING)
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        warnings.showwarning = _Warnings()  # type: ignore[assignment]
         try:
             code = app(args=words, prog_name="skout", standalone_mode=False)
             if code == _INTERRUPTED:
@@ -54,9 +54,18 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
-    """Print a warning on one line."""
-    print(f"skout: warning: {' '.join(str(message).split())}", file=sys.stderr)
+class _Warnings:
+    """Prints a warning on one line; of a column once, though it is read many times."""
+
+    def __init__(self) -> None:
+        self._columns: set[str] = set()
+
+    def __call__(self, message: Warning | str, *_: object) -> None:
+        text = " ".join(str(message).split())
+        column = text.partition("': ")[0] if text.startswith("column '") else ""
+        if column not in self._columns:
+            print(f"skout: warning: {text}", file=sys.stderr)
+        self._columns |= {column} - {""}
 
 
 def build_app() -> "typer.Typer":

@@ -29,7 +29,7 @@ _JSON_FILE = "Write figures and settings."
 # Characters that are shown of a value in a file.
 _SHOWN = 300
 
-datasets = Typer(add_completion=False)
+datasets: Typer = Typer(add_completion=False)
 
 
 def demo(

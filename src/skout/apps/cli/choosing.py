@@ -146,11 +146,11 @@ def _requested(table: Table, settings: Settings, target: list[str]) -> list[str]
 
 
 def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
-    """Return what columns hold: what the file says, or else all its cells."""
+    """Return what columns hold: what the file says, or else its cells, of long ones a part."""
     if table.types is not None:
         return {name: Content(declared=table.types[name]) for name in names}
     contents = {name: Content(decimal=table.decimal) for name in names}
-    for part in progress(table.parts([], names), "looking") if names else ():
+    for part in progress(table.parts([], names, thinned=True), "looking") if names else ():
         for name, cells in part.texts.items():
             contents[name].add(cells, part.start)
     return contents

@@ -79,16 +79,16 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         }
         for model, pair in zip(models, pairs, strict=True)
     ]
-    kinds = getattr(getattr(models[0], "encoder_", None), "kinds_", {})
+    kinds = getattr(getattr(models[0], "encoder_", None), "kinds_", None)
     record = {
         **targets[0],
         "inputs": asdict(inputs),
         **({"targets": targets} if len(targets) > 1 else {}),
-        "example": typical_row(table, inputs, kinds),
+        "example": typical_row(table, inputs, kinds or {}),
         "settings": as_record(settings),
         "rows": rows.n,
         "seconds": seconds,
-        **({"columns": kinds} if kinds else {}),
+        **({} if kinds is None else {"columns": kinds}),
     }
     save(fitted, out, metadata={"command_line": record})
     alpha = {} if why is None else {"alpha": float(getattr(fitted, "regressor_", fitted).alpha_)}
@@ -379,6 +379,8 @@ def for_people(done: dict[str, Any]) -> dict[str, Any]:
     for name in ("not_used", "rows_left_out"):
         if not shown.get(name):
             shown.pop(name, None)
+    if "not_used" in shown:
+        shown["not_used"] = listed(shown["not_used"])  # one may have no name
     if not tuned:
         details = shown.pop("details", "")
         return shown | ({"output": f"{shown['output']}{details}"} if details else {})

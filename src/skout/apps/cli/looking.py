@@ -14,6 +14,9 @@ from .columns import Outputs
 
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
+# What units are that are signs between numbers, or quantities with two of them.
+_IN_WORDS = {":": "minutes", "min": "minutes", "°": "degrees"}
+_IN_WORDS |= {"latitude": "degrees", "longitude": "degrees"}
 # Columns that are read together, and rows that are read.
 _TOGETHER, _MOST_ROWS = 100, 100_000
 
@@ -77,7 +80,9 @@ def _detail(look: Look) -> str:
     if look.separator:
         return f"separated by {look.separator!r}"
     writing = look.writing
-    unit = f"in {writing.unit}" if writing.unit else ""
+    name = _IN_WORDS.get(writing.family, writing.family) or writing.unit
+    unit = f"out {name}" if name.startswith("of ") else f"in {_IN_WORDS.get(name, name)}"
+    unit = unit if name else ""
     comma = "decimal comma" if writing.decimal != PLAIN.decimal else ""
     return ", ".join(filter(None, (unit, comma)))
 

@@ -24,7 +24,7 @@ Column = Annotated[Text, Option(help=_COLUMN)]
 Batch = Annotated[int, Option(min=1, help="Molecules at a time in a process.")]
 Strict = Annotated[bool, Option("--strict", help=_STRICT)]
 
-pools = Typer(
+pools: Typer = Typer(
     add_completion=False, no_args_is_help=True, help="Molecules on disk, found by mass or formula."
 )
 

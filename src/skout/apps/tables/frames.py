@@ -119,6 +119,8 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
     """Return objects as the one kind that they all are, or else as texts."""
+    if {*map(type, values)} <= {str, type(None)}:  # at once, since long tables have many
+        return _objects([value.strip() or None if value else None for value in values])
     filled = [value for value in values if not is_gap(value)]
     if filled and all(isinstance(value, numbers.Real | Decimal | np.bool_) for value in filled):
         return np.array([np.nan if is_gap(v) else float(v) for v in values])

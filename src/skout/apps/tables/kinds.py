@@ -23,6 +23,7 @@ from .numerals import (
     Writing,
     is_missing,
     is_plain,
+    is_season,
     is_unknown,
     numeral,
     read_numbers,
@@ -48,16 +49,19 @@ _MOST_WORDS = 1000
 _MET, _MOST_ELEMENTS, _ELSEWHERE = 1.5, 5000, 0.4
 # Signs that names and prose rarely have: elements that are met so often are enough.
 _CLEAR, _MET_OFTEN = ";|", 3.0
-# Of few different cells that is enough of a slash, too, if cells have so many different numbers of
-# elements, as neither "km/h" nor "Ham/Pork" beside "Turkey" have; and cells with a separator may be
-# fewer, at least so many, if nearly all of their elements are met elsewhere: 70 of 3,009 such as
-# "leaves, stems" beside "leaves" and "stems". In columns of more cells both take names for sets.
-_FEW_CELLS, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 3, 10, 0.7
+# Of few different cells that is enough of a slash, too, if these are so many, since classes such as
+# "finance/insurance/real estate" were 5 to 10 in five tables; and if they have so many different
+# numbers of elements, as neither "km/h" nor "Ham/Pork" beside "Turkey" have; and cells with a
+# separator may be fewer, at least so many, if nearly all of their elements are met elsewhere: 70 of
+# 3,009 such as "leaves, stems" beside "leaves" and "stems". In columns of more cells both take
+# names for sets.
+_FEW_CELLS, _NOT_FEWER, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 12, 3, 10, 0.7
 # Characters of names and keys.
 _LETTERS = 30
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
 _WORD = re.compile(r"\S*[^\W\d_]\S*").findall
+_SPACE = re.compile(r"\s").search
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
 # A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
 _PADDED = re.compile(r"\s*0(\d+|[1-9]\d*\.\d+)\s*", re.ASCII).fullmatch
@@ -94,13 +98,17 @@ _CODES = {
         "nace",
         "naics",
     ),
-    *("isic", "isco", "icd", "icd9", "icd10", "hs", "cpt", "atc", "version"),
+    *("isic", "isco", "icd", "icd9", "icd10", "cpt", "version"),
 }
 # Whole numbers of so many digits, all of one width and all different, are names of rows; of those
 # in columns whose name says so, this share is different.
 _ID_DIGITS, _ID_SHARE = 10, 0.5
+# Digits behind the point that most codes have at most, as of diseases, 250.01.
+_CODE_DECIMALS = 2
 # Seconds, and thousandths of them, from which on there are that many since 1970.
 _SECONDS = 1e9, 1e12
+# Units of quantities.
+_QUANTITIES = {unit for family in FAMILIES.values() for unit in family}
 # Besides one word for all the others, "free" among prices, this share of numbers at least.
 _SOME_NUMBERS = 0.1
 
@@ -122,6 +130,8 @@ class Content:
     others: set[str] = field(default_factory=set)  # some of the cells that are no numbers
     codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
     dates: int = 0  # how many cells have the form of a date
+    year_pairs: int = 0  # of these, how many could be a year and the next, 2009-10
+    seasons: int = 0  # how many cells can be nothing else, 2013-14
     words: int = 0  # how many are neither plain numbers nor dates, nor stand for a missing value
     unread: int = 0  # of these, how many are neither numbers nor stand for an unknown value
     gaps: int = 0  # how many cells are empty, or stand for a missing value
@@ -140,11 +150,12 @@ class Content:
             self.first_word = start + filled[0], cells[filled[0]].strip()
         odd = set(others)
         self._add_plain([cell for i, cell in enumerate(cells) if i not in odd] if odd else cells)
-        words = [cells[i].strip() for i in filled if not looks_like_date(cells[i])]
-        self.dates += len(filled) - len(words)
-        self.words += len(words)
-        for word in words:
-            self._add_word(word)
+        for word, count in Counter(cells[i].strip() for i in filled).items():
+            if looks_like_date(word):
+                self.dates += count
+                self.year_pairs += count * is_season(word)
+            else:
+                self._add_word(word, count)
         if self.goes_up:
             self.goes_up = all(map(_INTEGER, cells))
         if self.goes_up:
@@ -163,12 +174,14 @@ class Content:
         self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
         self.basic += sum(1 for cell in cells if len(cell) >= 8 and is_basic_date(cell))
 
-    def _add_word(self, word: str) -> None:
+    def _add_word(self, word: str, count: int) -> None:
         number = numeral(word)
+        self.words += count
+        self.seasons += count * is_season(word)
         if number is not None and (number.unit in self.units or len(self.units) < _MOST_WORDS):
-            self.units[number.unit] += 1
-            self.decimals[number.decimal] += 1
-            self.ranges += number.bound == "~" and number.amount is not None
+            self.units[number.unit] += count
+            self.decimals[number.decimal] += count
+            self.ranges += count * (number.bound == "~" and number.amount is not None)
             if len(self.values) <= _SOME_ROWS:
                 self.values.add(number.digits or str(number.amount))
             if number.bound and len(self.bounds) < _MOST_WORDS:
@@ -176,12 +189,12 @@ class Content:
         else:
             number = None
             if not is_unknown(word):
-                self.unread += 1
+                self.unread += count
                 if len(self.others) < 2:
                     self.others.add(word.lower())
         is_counted = word in self.codes or len(self.codes) < _MOST_WORDS
         if (number is None or number.unit) and is_counted and _CODE(word):
-            self.codes[word] += 1
+            self.codes[word] += count
 
     @property
     def kind(self) -> str:
@@ -189,10 +202,12 @@ class Content:
         if self.declared is not None:
             return self.declared
         dates, filled = self.dates + self.basic, self.dates + self._filled
-        if dates and dates >= _MOSTLY * filled:
+        are_seasons = self.seasons > 0 and self.year_pairs == self.dates
+        if dates and dates >= _MOSTLY * filled and not are_seasons:
             return "date"
         alike = {"", self._unit, *FAMILIES.get(self._family, ())}
         readable = self.plain + sum(self.units[unit] for unit in alike)
+        readable += self.year_pairs if are_seasons else 0
         # one word for all the others says no more than a gap does
         has_one_word = (
             readable + self.unread == filled
@@ -207,7 +222,7 @@ class Content:
         # "1", "2-5" and "6-10" are classes of numbers, and few
         are_few = len(self.values) <= _SOME_ROWS
         is_ranges = 2 * self.ranges > readable or (self.ranges > 0 and are_few)
-        if is_mostly and not (two_sides or is_ranges or self._are_codes):
+        if is_mostly and not (two_sides or is_ranges or self._are_codes or self._are_names):
             return "number"
         return "text" if self.dates or self.words or self.plain else "empty"
 
@@ -228,8 +243,11 @@ class Content:
     def _unit(self) -> str:
         """The unit: a word that half of the numbers have, or else a sign that some have."""
         total = self.plain + sum(self.units.values())
+        with_unit = self.units.total() - self.units[""]
         for unit, count in self.units.most_common():
-            if unit in SIGNS or (unit and count >= _HALF * total):
+            # of numbers most of which have none, it is that of all that have one: 5'4" beside 64
+            is_only = count == with_unit and len(unit) > 1 and unit in _QUANTITIES
+            if unit in SIGNS or (unit and count >= _HALF * total) or is_only:
                 return unit
         return ""
 
@@ -255,6 +273,17 @@ class Content:
         alike = {self._unit, *FAMILIES.get(self._family, ())}
         unread = [w for w, number in read.items() if number is None or number.unit not in alike]
         return len(unread) > 1 and max(self.codes[word] for word in unread) > 1
+
+    @property
+    def _are_names(self) -> bool:
+        """Whether what is behind the numbers tells more than they do.
+
+        These are "1924 Winter" beside "2024 Summer", and "1/1" beside "1/2", but not "3 of 5".
+        """
+        totals = [unit for unit in self.units if unit.startswith("of ")]
+        words = [u for u in self.units if len(u) > 2 and u.isalpha() and u not in _QUANTITIES]
+        are_words = not self.plain and sum(self.units[word] > 1 for word in words) > 1
+        return len(totals) > 1 or are_words
 
     @property
     def counts_rows(self) -> bool:
@@ -314,6 +343,9 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
         return Look("smiles")
     if names_rows and _are_keys(name, cells):
         return Look("id", "a value a row")
+    mostly_differ = different >= max(_SOME_ROWS, _MOSTLY * len(cells))
+    if mostly_differ and _name_ending(name) in _IDS and not any(map(_SPACE, cells)):
+        return Look("id", "by its name")
     separator = _separator(cells, separators)
     if separator:
         return Look("set", separator=separator)
@@ -340,7 +372,9 @@ def _number(
 ) -> Look:
     """Return what a column of numbers is: an id, names that are written as numbers, or numbers."""
     different = np.unique(values)
-    is_whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
+    numbers = values[np.isfinite(values)]
+    is_whole = bool(np.all(numbers == np.round(numbers)))
+    may_be_codes = float(np.mean(numbers == np.round(numbers, _CODE_DECIMALS))) >= _HALF
     all_differ = names_rows and len(different) == len(values)
     counts = all_differ and bool(np.all(np.diff(values) == 1.0)) and values[0] in (0.0, 1.0)
     low, high = different[[0, -1]]
@@ -353,7 +387,7 @@ def _number(
     is_id = is_whole and len(values) >= _SOME_ROWS and _name_ending(name) in _IDS
     if is_id and len(different) >= _ID_SHARE * len(values):
         return Look("id", "by its name")
-    if is_id or (_name_ending(name) not in _IDS and has_codes(name)):
+    if is_id or (may_be_codes and _name_ending(name) not in _IDS and has_codes(name)):
         return Look("category" if len(different) <= one_hot else "categories")
     return Look("number", writing=writing)
 
@@ -390,7 +424,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
     Elements of sets come alone, first or later, and cells have different numbers of them. Parts
     of a name, of a place or of a sentence have a place of their own.
     """
-    are_few = len(set(cells)) <= _FEW_CELLS
+    n_different = len(set(cells))
+    are_few = n_different <= _FEW_CELLS
     for sign in (*separators, AND):
         n_with = sum(sign in cell for cell in cells)
         is_rare = n_with < max(2, _OFTEN * len(cells))
@@ -410,7 +445,8 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         occurrences = [word in in_places for row in several for word in row]
         share = _SURELY_ELSEWHERE if is_rare or sign == AND else _ELSEWHERE
         are_elsewhere = sum(occurrences) >= max(1, share * len(occurrences))
-        is_long = sign == "/" and are_few and len(set(map(len, rows))) >= _SIZES
+        may_be_long = sign == "/" and _NOT_FEWER <= n_different <= _FEW_CELLS
+        is_long = may_be_long and len(set(map(len, rows))) >= _SIZES
         is_list = sign in _CLEAR or is_long
         least = _MET if are_elsewhere else _MET_OFTEN if is_list and not is_rare else math.inf
         if sum(counts.values()) >= least * len(counts) and len(counts) <= _MOST_ELEMENTS:
@@ -445,8 +481,14 @@ def has_codes(name: str) -> bool:
 
 
 def _name_ending(name: str) -> str:
-    """Return what a name ends with, "nr" of a German one such as Belegnr."""
-    word = (_NAME_WORDS(name) or [""])[-1].lower()
+    """Return what a name ends with, "nr" of a German one such as Belegnr.
+
+    A number at its end is left out, isbn_13, and the id of a year is a year.
+    """
+    words = _NAME_WORDS(name) or [""]
+    words = words[:-1] if len(words) > 1 and words[-1].isdigit() else words
+    word = words[-2 if words[-2:-1] in (["year"], ["Year"]) else -1].lower()
+    word = word.rstrip("0123456789") or word
     return "nr" if word.endswith(("nr", "nummer")) else word
 
 

@@ -7,6 +7,7 @@ cells.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,10 +36,12 @@ is_plain = re.compile(
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
 _CODES = (
     *("usd", "eur", "gbp", "chf", "jpy", "cny", "inr", "aud", "cad", "sek", "nok", "dkk", "pln"),
-    *("czk", "brl", "mxn", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "rs", "kr"),
+    *("czk", "brl", "mxn", "krw", "rub", "try", "huf", "sgd", "hkd", "nzd", "kr"),
 )
+# Not the names of genes' variants, rs10907175.
+_RUPEES = r"(?-i:R[sS])|rs(?=[. ])"
 #: Units that any share of the numbers may have: currencies and the percent sign.
-SIGNS = (*_MONEY, *_CODES, "%")
+SIGNS = (*_MONEY, *_CODES, "rs", "%")
 # Powers of ten that words stand for; of letters, "m" does only beside a currency.
 _POWERS = {
     "k": 3,
@@ -86,9 +89,10 @@ _LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|
 _ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
 _CELL = re.compile(
     rf"(?P<before>{_BEFORE})?\s*(?:#|no\.|nr\.|№)?\s*(?P<sign>[+-])?\s?"
-    rf"(?P<money>(?:us|a|c|nz|hk|r|s)?[{_MONEY}]|(?:{'|'.join(_CODES)})\.?)?\s?(?P<minus>-)?"
+    rf"(?P<money>(?:us|a|c|nz|hk|r|s)?[{_MONEY}]|(?:{'|'.join(_CODES)}|{_RUPEES})\.?)?\s?"
+    r"(?P<minus>-)?"
     r"(?P<digits>[.,]?\d[\d.,' ]*)(?P<exponent>e[+-]?\d+)?"
-    rf"(?P<ordinal>(?:st|nd|rd|th)(?![^\W\d_]))?\s?(?P<unit>{_UNIT})??"
+    rf"(?P<ordinal>(?:st|nd|rd|th)(?![^\W\d_]))?\s?(?:(?P<early>{_AFTER})\s?)?(?P<unit>{_UNIT})??"
     rf"\s?(?P<after>{_AFTER})?\s*(?:\([^()]*\)|\[[^\[\]]*\]|\*+|(?:±|\+/-)\s?[\d.,]+)?",
     re.IGNORECASE,
 ).fullmatch
@@ -125,6 +129,8 @@ _ISO_SPAN = re.compile(
     r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
     re.A,
 ).fullmatch
+# Two years that follow each other: 2013-14, 2013/2014.
+_SEASON = re.compile(r"((?:1[6-9]|2[01])\d\d)\s*[-–—/]\s*(\d{4}|\d\d)", re.A).fullmatch
 # The first and the last number of a range.
 _RANGE = re.compile(
     r"(\d+(?:\.\d+)?)(?:\s*[-–—]\s*|\s+to\s+)(\d+(?:\.\d+)?)(?:\s?([^\W\d_]{1,12}))?", re.I
@@ -259,7 +265,9 @@ def _measure(text: str) -> Numeral | None:
     [3.0, 80.0, -40.5, 71.0]
     """
     amount, unit, bound = None, "", ""
-    if match := _OF(text):
+    if is_season(text):
+        amount = float(text[:4])
+    elif match := _OF(text):
         amount, unit = _number(match[1]), f"of {int(match[2])}"
     elif match := _CLOCK(text):
         days, hours, minutes, seconds = (_number(part) for part in match.groups()[:4])
@@ -286,6 +294,19 @@ def _measure(text: str) -> Numeral | None:
     return None if amount is None else Numeral("", "", "", unit, bound, amount)
 
 
+def is_season(cell: str) -> bool:
+    """Whether a cell has a year and the one after it.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.numerals import is_season
+    >>> [is_season(cell) for cell in ("1999-00", "2013/2014", "2013-15", "2013-12")]
+    [True, True, False, False]
+    """
+    match = _SEASON(cell.strip())
+    return match is not None and str(int(match[1]) + 1).endswith(match[2])
+
+
 def _ends(first: str, last: str) -> tuple[float, float] | None:
     """Return both ends of a range, None if it is none; the last may lack digits: 1907-09."""
     if len(last) < len(first) and first.isdigit() and last.isdigit():
@@ -300,7 +321,7 @@ def _number(part: str | None) -> float:
 
 def _bound(match: re.Match[str]) -> str:
     """Return "<", ">" or "~" where a cell has a bound or an estimate, and "" otherwise."""
-    before, after = (match["before"] or "").lower(), match["after"] or ""
+    before, after = (match["before"] or "").lower(), match["after"] or match["early"] or ""
     if not (before or after):
         return ""
     if after == "?" or _ABOUT(before):
@@ -355,8 +376,12 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
         unread = [i for i in np.flatnonzero(gaps).tolist() if not is_missing(cells[i])]
         ranges = [i for i, cell in enumerate(cells) if is_date_range(cell)]
         return Read(values + days / 365.25, unread, ranges)
-    plain = _plain_numbers(cells) if writing.decimal == "." else None
-    if plain is not None:
+    plain = None
+    if writing.decimal == ".":
+        plain = _plain_numbers(cells)
+        if plain is None:
+            plain = _plain_numbers(["nan" if is_missing(cell) else cell for cell in cells])
+    if plain is not None and not np.isinf(plain).any():
         return Read(plain, [], [])
     numerals = [None if is_missing(cell) else numeral(cell) for cell in cells]
     decimals = {number.decimal for number in numerals if number is not None} - {""}
@@ -367,7 +392,7 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
         value = number.value(writing) if number is not None else None
         if value is None and is_plain(cell):  # 1e5, inf
             value = float(cell)
-        if value is not None:
+        if value is not None and math.isfinite(value):
             values[i] = value
             if number is not None and number.bound:
                 bounds.append(i)

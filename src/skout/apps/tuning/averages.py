@@ -72,7 +72,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
         n, weights = len(self.members), self._all_weights
-        self.members_ = []
+        self.members_: list[Any] = []
         self.used_: list[int] = []
         for k, (member, most) in enumerate(zip(self.members, rows, strict=True)):
             each = weights[[*self.used_, *range(k + 1, n)]].sum(axis=0)  # without this member
@@ -85,8 +85,10 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 data = tuple(None if part is None else take(part, chosen) for part in data)
             self.members_.append(_fitted(member, *data))
         used = weights[self.used_]
-        self.weights_ = used if len(self.used_) == n else used / used.sum(axis=0)
-        self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
+        self.weights_: np.ndarray = used if len(self.used_) == n else used / used.sum(axis=0)
+        self.n_features_in_: int = (
+            int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
+        )
         return self
 
     @property

@@ -19,6 +19,9 @@ class Clock:
     `now` is a clock of any beginning: wall time, unless a test has its own.
     """
 
+    seconds: float
+    now: Callable[[], float]
+
     def __init__(
         self,
         seconds: float = np.inf,

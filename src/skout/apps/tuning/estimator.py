@@ -200,6 +200,13 @@ class Tuned(PartsByName):
     #: the clock of budgets in seconds
     _now = staticmethod(time.perf_counter)
     _names: LabelNames | None = None
+    labels_: list[str]
+    encoder_: TableEncoder | None
+    score_: float
+    score_error_: float
+    baselines_: dict[str, float]
+    interrupted_: bool
+    cut_: int
 
     def __init__(
         self,
@@ -300,7 +307,7 @@ class Tuned(PartsByName):
         if is_one_row(data.weights):
             text = "sample_weight: one row counts more than all others together, in scores too."
             warnings.warn(text, UserWarning, stacklevel=5)
-        self.kind_ = kind.name
+        self.kind_: str = kind.name
         self._kind = scoring.metric_name
         search, basis = self._searched(scoring, rows, data, budget, seed, clock, callback)
         chosen = choice_of(search, scoring.by_column, self.ensemble)
@@ -312,18 +319,20 @@ class Tuned(PartsByName):
             return seconds[member] <= clock.left + _BEYOND * clock.seconds
 
         timed: dict[str, Any] = {"has_time": has_time} if np.isfinite(clock.seconds) else {}
-        self.best_estimator_ = model.fit(rows, data.Y, **weighed(data.weights), **timed)
+        self.best_estimator_: StructuredPredictor = model.fit(
+            rows, data.Y, **weighed(data.weights), **timed
+        )
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(data.Y))[0]
-            self.candidates_ = take(data.Y, distinct[:_MOST_CANDIDATES])
-        self.searcher_ = self._searcher()
+            self.candidates_: Any = take(data.Y, distinct[:_MOST_CANDIDATES])
+        self.searcher_: Any = self._searcher()
         self._describe(scoring, data.Y, basis, search, chosen, winner.rows)
         if kind.has_probabilities:
             self._calibrate(data.Y, basis, search, chosen)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
-            self.outer_scores_ = self._outer(data, seed)
+            self.outer_scores_: np.ndarray = self._outer(data, seed)
         return self
 
     def _calibrate(self, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen) -> None:
@@ -339,7 +348,7 @@ class Tuned(PartsByName):
                 estimates[rows], truth[rows], are_sets=are_sets, weights=row_weights
             )
 
-        self.calibration_ = fitted(slice(None))
+        self.calibration_: ProbabilityCalibration = fitted(slice(None))
         block = np.empty(folds.n_held, dtype=int)
         for (rows, _), number in zip(folds.parts, folds.blocks, strict=True):
             block[rows] = number
@@ -351,7 +360,7 @@ class Tuned(PartsByName):
             top = honest.argmax(axis=1)[:, None]
             honest = np.take_along_axis(honest, top, axis=1)[:, 0]
             truth = np.take_along_axis(truth, top, axis=1)[:, 0]
-        self.calibration_error_ = expected_calibration_error(honest, truth, weights)
+        self.calibration_error_: float = expected_calibration_error(honest, truth, weights)
 
     def _checked(self, data: TuningData) -> tuple[OutputScoring, Any, TuningData]:
         """Return the scoring of the outputs, rows as models take them, and the checked data."""
@@ -366,7 +375,7 @@ class Tuned(PartsByName):
         if columns is not None:
             self.feature_names_in_ = columns
         if width_of(rows) is not None:
-            self.n_features_in_ = width_of(rows) if columns is None else len(columns)
+            self.n_features_in_: int | None = width_of(rows) if columns is None else len(columns)
         with named("Y"):
             data = replace(data, Y=scoring.check(data.Y))
         scoring.check_scorer(data.Y)
@@ -489,7 +498,7 @@ class Tuned(PartsByName):
         self.score_, self.score_error_ = chosen.score, chosen.error
         fitted = self.best_estimator_.regressor_
         weights = fitted.weights_.reshape(len(fitted.used_), -1).mean(axis=1).tolist()
-        self.best_settings_ = [
+        self.best_settings_: list[dict[str, Any]] = [
             {
                 **chosen.trials[k].settings.settings(),
                 "rows": None if rows is None else rows[k],
@@ -499,12 +508,14 @@ class Tuned(PartsByName):
             for k, weight in zip(fitted.used_, weights, strict=True)
         ]
         self.baselines_, self._forest_rows = baselines_of(scoring, Y, basis, search)
-        self.results_ = rows_of(search, self._kind, self.baselines_["constant"])
-        self.n_splits_ = len(search.sample.folds.splits)
-        self.left_out_ = search.left_out
+        self.results_: list[dict[str, Any]] = rows_of(
+            search, self._kind, self.baselines_["constant"]
+        )
+        self.n_splits_: int = len(search.sample.folds.splits)
+        self.left_out_: dict[str, str] = search.left_out
         left = len(chosen.trials) - len(fitted.used_)
         self.interrupted_, self.cut_ = search.interrupted, len(search.cut) + chosen.cut + left
-        self.n_rows_ = n_rows(search.sample.X)
+        self.n_rows_: int = n_rows(search.sample.X)
         fitted_rows = rows_line(self)
         if fitted_rows:
             warnings.warn(

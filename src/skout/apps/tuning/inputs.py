@@ -51,6 +51,10 @@ class ColumnScaler(TransformerMixin, PartsByName):
            [ 1.,  0.]])
     """
 
+    n_features_in_: int
+    mean_: np.ndarray
+    scale_: np.ndarray
+
     def __init__(self, method: str = "standard") -> None:
         self.method = method
 
@@ -64,10 +68,10 @@ class ColumnScaler(TransformerMixin, PartsByName):
             self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         elif self.method == "quantile":
             shares = np.linspace(0.0, 1.0, min(_QUANTILES, n))
-            self.quantiles_ = np.quantile(_dense(rows), shares, axis=0)  # (q, d)
+            self.quantiles_: np.ndarray = np.quantile(_dense(rows), shares, axis=0)  # (q, d)
         elif self.method == "tfidf":
             n_with = np.asarray((rows != 0).sum(axis=0)).ravel()
-            self.weights_ = np.log((1.0 + n) / (1.0 + n_with)) + 1.0
+            self.weights_: np.ndarray = np.log((1.0 + n) / (1.0 + n_with)) + 1.0
         return self
 
     def transform(self, X: Any) -> Any:

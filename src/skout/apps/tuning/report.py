@@ -113,9 +113,11 @@ def line(model: Any) -> str:
         rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
         parts.append(f"a forest {_number(metric, model.baselines_['forest'])}{rows}")
     constant = KINDS[model.kind_].baseline_name
-    parts.append(f"{constant} {_number(metric, model.baselines_['constant'])}")
-    if model.best_settings_[0]["map"] == "constant":
-        parts[-1] += ", which is predicted, since no model did better"
+    baseline = _number(metric, model.baselines_["constant"])
+    parts.append(f"{constant} {baseline}")
+    if model.best_settings_[0]["map"] == "constant":  # whose set may be better than the usual one
+        which = "which" if baseline == _number(metric, mean) else "but the same for all rows"
+        parts[-1] += f", {which} is predicted, since no model did better"
     parts += [rows_line(model), cut_line(model)]
     parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
     parts.append("" if model.encoder_ is None else model.encoder_.summary())

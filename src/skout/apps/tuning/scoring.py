@@ -455,7 +455,7 @@ class Merit:
         squares = (self.truth - column_means(self.truth, self.folds.held_weights)) ** 2
         total = np.nansum(squares, axis=1)
         self._spread = max(float(np.average(total, weights=self.folds.spread_weights)), 1e-300)
-        self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
+        self.share: float = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
 
     def smooth(self, F: np.ndarray) -> np.ndarray:
         """Return what merit has beside the metric, shape (n_parts,)."""

@@ -20,7 +20,7 @@ from numpy.linalg import LinAlgError
 
 from skout.dev import Checkpoint, check_number, n_rows
 
-from .clock import OutOfTime
+from .clock import Clock, OutOfTime
 from .folds import Folds
 from .maps import ConstantMap, Map, RandomForestMap
 from .maps.base import CALL
@@ -128,8 +128,9 @@ class Budget:
     fits: float = np.inf
 
     def __post_init__(self) -> None:
-        self.for_last_fits, self.for_averages = _LAST * self.seconds, _AVERAGES * self.seconds
-        self.for_trials = (1.0 - _LAST - _AVERAGES - _MARGIN) * self.seconds
+        self.for_last_fits: float = _LAST * self.seconds
+        self.for_averages: float = _AVERAGES * self.seconds
+        self.for_trials: float = (1.0 - _LAST - _AVERAGES - _MARGIN) * self.seconds
 
     @classmethod
     def of(cls, budget: float | str) -> Budget:
@@ -153,6 +154,16 @@ def has_time_for(maps: Sequence[type[Map]], profile: Profile, folds: Folds, budg
 class ModelSearch:
     """A search: it plans trials within a budget, runs them and keeps their results."""
 
+    sample: Sample
+    profile: Profile
+    merit: Merit
+    clock: Clock
+    decoders: Sequence[str]
+    budget: Budget
+    checkpoint: Checkpoint | None
+    spent: float
+    n_fits: int
+
     def __init__(
         self,
         sample: Sample,
@@ -167,18 +178,18 @@ class ModelSearch:
         self.sample, self.profile, self.merit, self.clock = sample, profile, merit, sample.clock
         self.decoders, self.budget, self.checkpoint = decoders, budget, checkpoint
         needs = [kind for kind in maps if profile.is_weighted and not kind.takes_weights]
-        self.left_out = {
+        self.left_out: dict[str, str] = {
             kind.name: "take no weights" for kind in needs if [*kind.defaults(profile)]
         }
-        self.maps = [kind for kind in maps if kind not in needs]
-        self.n = sample.folds.n_train  # rows to train on
+        self.maps: Sequence[type[Map]] = [kind for kind in maps if kind not in needs]
+        self.n: int = sample.folds.n_train  # rows to train on
         self.trials: list[Trial] = []
         self.failed: list[str] = []
         self.spent, self.n_fits = 0.0, 0
-        self.interrupted = False
+        self.interrupted: bool = False
         self.cut: list[CutTrial] = []
         self.constant: Trial | None = None  # of the mean, once there are other trials
-        self.scoring = [0.0, 0]  # seconds, and how often
+        self.scoring: list[float] = [0.0, 0]  # seconds, and how often
         self._seen: set[str] = set()
         self._results = {} if checkpoint is None else _stored(checkpoint)
         self._callback = callback
@@ -465,7 +476,7 @@ class ModelSearch:
         trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
         if trial + last > left:
             warnings.warn(
-                f"budget={self.clock.seconds:g} is short, and will be exceeded: of its seconds "
+                f"budget={self.clock.seconds:.3g} is short, and will be exceeded: of its seconds "
                 f"{max(left, 0.0):.1f} are left for a first trial of about {trial:.1f} and a last "
                 f"fit of about {last:.1f}.",
                 UserWarning,

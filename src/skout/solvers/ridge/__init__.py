@@ -1,6 +1,7 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
 from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
+from .fitc import FitcSystem, refuse_fitc
 from .gram import GramSystem, dual_ridge
 from .moments import (
     FoldMoments,
@@ -29,6 +30,7 @@ __all__ = [
     "Bar",
     "Decision",
     "Fit",
+    "FitcSystem",
     "FoldMoments",
     "GramSystem",
     "GrowingMoments",
@@ -41,6 +43,7 @@ __all__ = [
     "dual_ridge",
     "fit_best",
     "open_checkpoint",
+    "refuse_fitc",
     "ridge",
     "ridge_errors",
     "ridge_paths",
@@ -50,6 +53,7 @@ __all__ = [
 #: Systems by the name that a `Decision` has for them.
 SYSTEMS: dict[str, type[System]] = {
     "moments": MomentSystem,
+    "fitc": FitcSystem,
     "rows": RowsSystem,
     "products": ProductSystem,
     "device": DeviceSystem,

@@ -27,7 +27,7 @@ NO_MISSING = (
 class RidgeCheckpoint(Checkpoint, Progress):
     """The moments of the blocks that are done, one for each of `n_groups` groups of rows."""
 
-    n_groups = 1
+    n_groups: int = 1
 
     def add_fit(self, engine: Engine, sample: TrainingSample, solver: str) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
@@ -85,6 +85,9 @@ class RidgeCheckpoint(Checkpoint, Progress):
 
 class Bar(Progress):
     """A bar on the screen, if wanted, and a checkpoint, if there is one."""
+
+    verbose: bool
+    inner: RidgeCheckpoint | Progress
 
     def __init__(self, verbose: bool, checkpoint: RidgeCheckpoint | None = None) -> None:
         self.verbose, self.inner = verbose, checkpoint or Progress()

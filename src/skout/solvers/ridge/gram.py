@@ -33,7 +33,8 @@ from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
 from ...basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ...basis.moments import Moments, check_outputs_observed, outputs_by_rows
-from ...kernels import Kernel
+from ...kernels import Kernel, Precomputed
+from ...kernels.precomputed import GramRows
 from ...rows import Memory
 from ...sketches import PivotedCholesky
 from ..cg import largest_of, refined
@@ -152,7 +153,8 @@ class GramSystem(SystemOfRows):
         rows = np.arange(m)
         if m > _STAND_IN:
             rng = check_rng(self.problem.options.random_state)
-            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _HeldMatrix(self.K)).indices
+            held = KernelMatrix(Precomputed(), GramRows(self.K, rows))
+            rows = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, held).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(rows, rows)])
         Z: Floats = self.K[:, rows[kept]] @ triangular_inverse(L).T
         return Z
@@ -252,22 +254,6 @@ class GramSystem(SystemOfRows):
         return used, fits, report
 
 
-class _HeldMatrix:
-    """A kernel matrix that was computed, as sketches ask for it."""
-
-    def __init__(self, K: Floats) -> None:
-        self.K = K
-
-    def diag(self) -> Floats:
-        return np.diagonal(self.K)
-
-    def columns(self, index: Ints) -> Floats:
-        return self.K[:, index]
-
-    def restrict(self, index: Ints) -> _HeldMatrix:
-        return _HeldMatrix(self.K[np.ix_(index, index)])
-
-
 def dual_ridge(
     K: Floats,
     targets: Floats,
@@ -319,6 +305,15 @@ class TiledSystem:
     K is used by its tiles on and below the diagonal, each twice.
     """
 
+    kernel: Kernel
+    rows: Rows
+    budget: MemoryBudget
+    n_jobs: int | None
+    on_device: bool
+    size: int
+    n: float
+    fit_intercept: bool
+
     def __init__(
         self,
         kernel: Kernel,
@@ -336,11 +331,13 @@ class TiledSystem:
             LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
         self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
         self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
-        self.unit = self.C / np.sqrt(self.n)
+        self.unit: Array = self.C / np.sqrt(self.n)
         centered = self._projected(self.C * self.T)
-        self.spread = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
-        self.right = centered if fit_intercept else self.C * self.T
-        self.stripes = list(row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE))
+        self.spread: Array = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
+        self.right: Array = centered if fit_intercept else self.C * self.T
+        self.stripes: list[slice] = list(
+            row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE)
+        )
         self.store: Store = Store(0)
         self._ready: dict[bool, tuple[list[Rows], list[LandmarkFeatures]]] = {}
 

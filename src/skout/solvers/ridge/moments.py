@@ -28,7 +28,6 @@ from ..folds import (
     ChosenAlpha,
     Splits,
     choose,
-    groups_of_splits,
     groups_or_splits,
     interleaved_groups,
 )
@@ -238,11 +237,11 @@ class MomentSystem(System):
         span, sample, options, search = (
             problem.span, problem.sample, problem.options, problem.search
         )  # fmt: skip
-        (engine, known_rows), roles, checkpoint = span.factorized, None, options.checkpoint
+        (engine, known_rows), checkpoint = span.factorized, options.checkpoint
+        groups, roles = problem.groups
         if span.rows is not sample.rows:  # landmarks that were given are no rows of the sample
             known_rows = None
-        if search.splits:
-            groups, roles = groups_of_splits(search.splits, len(sample.rows))
+        if roles is not None:
             sample = replace(sample, groups=groups, n_groups=len(roles))
         if checkpoint is not None:
             checkpoint.add_fit(engine, sample, "direct")

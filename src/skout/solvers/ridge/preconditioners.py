@@ -92,6 +92,9 @@ class Sketched:
     """
 
     name = "second sketch"
+    delta: float
+    power: int
+    scale: float
 
     def __init__(
         self, Z: Array, gram: Array, delta: float, power: int = 1, scale: float = 1.0

@@ -40,7 +40,7 @@ from ..._numerics.validation import check_total_weight
 from ...basis import Engine
 from ...basis.features import LandmarkFeatures, Projection, allowed_square, check_values
 from ...basis.moments import Moments, TrainingSample
-from ...rows import Place, Reduction
+from ...rows import Place, Reduction, Source
 from ..cg import CGState, Run, largest_of, refined
 from ..folds import AlphaSearch, ChosenAlpha
 from .moments import MomentSystem, Solution
@@ -80,6 +80,9 @@ _POWER_STEPS = 6
 class Store:
     """Blocks of features in single precision, kept between passes up to a number of bytes."""
 
+    most_bytes: int
+    bytes: int
+
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.bytes = most_bytes, 0
         self.kept: dict[int, Array] = {}
@@ -102,6 +105,9 @@ class _FeaturePass(Reduction[Any]):
     On the host blocks are kept by the numbers of their rows, on a device by their turn: there they
     come in order.
     """
+
+    features: LandmarkFeatures
+    store: Store
 
     def __init__(self, features: LandmarkFeatures, store: Store, dtype: DTypeLike) -> None:
         self.features, self.store, self.width = features, store, features.m
@@ -230,6 +236,14 @@ class LandmarkSystem:
 
     The components of the engine are not used.
     """
+
+    engine: Engine
+    sample: TrainingSample
+    rows: Source
+    options: RidgeOptions
+    fit_intercept: bool
+    features: LandmarkFeatures
+    m: int
 
     def __init__(self, engine: Engine, sample: TrainingSample, options: RidgeOptions) -> None:
         self.engine, self.sample, self.rows = engine, sample, sample.rows

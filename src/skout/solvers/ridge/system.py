@@ -9,6 +9,7 @@ the only place that chooses between them:
 | system | holds | when |
 |---|---|---|
 | moments | Z'Z and Z'T, summed in one pass over the rows | a sketch: the rule |
+| fitc | these, and then those of rows that weigh less | variance="fitc" |
 | rows | Z itself | missing targets with many masks, or a task matrix without a sketch |
 | products | passes for conjugate gradients | 2,500 landmarks or more (GPU: 1,500), where cheaper |
 | device | Z'Z and Z'T on a device | 2,048 landmarks or more there, and one alpha |
@@ -21,6 +22,7 @@ for what changes the speed only: the kind of preconditioner, and the size of its
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -102,7 +104,7 @@ class RidgeOptions:
     checkpoint: RidgeCheckpoint | None = None
     has_missing: bool = False  # whether targets are known to be missing
     is_learned: bool = False  # whether the kernel is in a metric learned from the same rows
-    needs_moments: bool = False  # whether the moments are wanted for something else too
+    is_fitc: bool = False  # whether rows weigh less that the sketch does not span
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,12 @@ class RidgeProblem:
     sample: TrainingSample
     options: RidgeOptions
     search: AlphaSearch
+
+    @functools.cached_property
+    def groups(self) -> tuple[Ints | None, np.ndarray | None]:
+        """The group of each row, and the roles of groups in the splits; see `groups_of_splits`."""
+        splits = self.search.splits
+        return groups_of_splits(splits, len(self.sample.rows)) if splits else (None, None)
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class Decision:
 
     Attributes
     ----------
-    system : "moments", "rows", "products", "device" or "gram"
+    system : "moments", "fitc", "rows", "products", "device" or "gram"
     solver : "direct" or "cg"
     why : str
     costs : dict
@@ -174,6 +182,9 @@ class Decision:
 
 class Unsolved(ArithmeticError):
     """A system could not be solved well, and another one, which can, takes over."""
+
+    instead: System
+    report: Mapping[str, Any] | None
 
     def __init__(self, instead: System, report: Mapping[str, Any] | None = None) -> None:
         super().__init__("another system takes over")
@@ -279,15 +290,16 @@ def decide(problem: RidgeProblem) -> Decision:
     if span.is_exact:
         return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
     if options.has_missing:
-        n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
-        targets = np.asarray(sample.targets.load())
+        _, roles = problem.groups
+        targets, n_groups = np.asarray(sample.targets.load()), 1 if roles is None else len(roles)
         if keeps_rows(options, span.factorized[0].rank, targets, n_groups):
             why = "missing targets with many masks: coordinates are kept"
             return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small
     is_related = options.task_matrix is not None
-    if options.has_missing or is_related or options.needs_moments or is_sparse:
-        return Decision("moments", "direct", "only moments serve these targets or variances")
+    if options.has_missing or is_related or options.is_fitc or is_sparse:
+        system = "fitc" if options.is_fitc else "moments"
+        return Decision(system, "direct", "only moments serve these targets or variances")
     if search.splits and options.solver != "cg":
         return Decision("moments", "direct", "one pass serves all alphas and folds")
     costs: dict[str, float] = {}
@@ -446,6 +458,11 @@ class MemoryBudget:
     Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
+
+    device: TorchDevice | None
+    free: float
+    work: float
+    m: int
 
     def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m

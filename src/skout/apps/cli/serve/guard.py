@@ -12,7 +12,7 @@ from starlette.responses import Response
 from .limits import Deadline, Limits, Refused, Share
 from .metrics import Metrics
 
-log = logging.getLogger("skout.serve")
+log: logging.Logger = logging.getLogger("skout.serve")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

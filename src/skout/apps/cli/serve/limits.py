@@ -26,10 +26,15 @@ _HELD = 8
 class Refused(Exception):
     """A request that gets no answer but a status and the reason."""
 
+    status: int
+    reason: str
+
     def __init__(self, status: int, reason: str, **headers: str) -> None:
         super().__init__(reason)
         self.status, self.reason = status, reason
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.headers: dict[str, str] = {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Limits:
 class Deadline:
     """The end of the time of a request."""
 
+    seconds: float
+
     def __init__(self, seconds: float) -> None:
         self.seconds, self._end = seconds, time.monotonic() + seconds
 
@@ -101,6 +108,9 @@ class Deadline:
 
 class Bodies:
     """Bytes of the bodies of all requests, of which only so many are held at a time."""
+
+    most: int
+    held: int
 
     def __init__(self, limits: Limits) -> None:
         self.most, self.held = _HELD * limits.bytes, 0
@@ -134,6 +144,9 @@ class Gate:
     Large bodies are worked on one after the other: they take one thread and the memory of one.
     Work that has passed its deadline is not answered, but it keeps its thread until it ends.
     """
+
+    waiting: int
+    running: int
 
     def __init__(self, limits: Limits) -> None:
         workers = limits.workers or os.cpu_count() or 1

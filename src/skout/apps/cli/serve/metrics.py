@@ -12,6 +12,8 @@ _ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 class Metrics:
     """Requests by address and status, their seconds, and rows."""
 
+    rows: int
+
     def __init__(self) -> None:
         self.rows = 0
         self._requests: Counter[tuple[str, int]] = Counter()

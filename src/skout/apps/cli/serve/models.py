@@ -9,17 +9,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-log = logging.getLogger("skout.serve")
+log: logging.Logger = logging.getLogger("skout.serve")
 Stamp = tuple[Any, ...]
 
 
 class Models:
     """Holds the model of some files; who works on a request takes `current` once."""
 
+    loaded: float
+    current: Any
+
     def __init__(self, paths: Sequence[Path], open_all: Callable[[], Any]) -> None:
         self._paths, self._open = list(paths), open_all
         self.error: str | None = None
-        self.loads = {"ok": 0, "failed": 0}
+        self.loads: dict[str, int] = {"ok": 0, "failed": 0}
         self.current, self._stamp = self._read()
         self._keep()
 

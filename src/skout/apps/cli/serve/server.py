@@ -30,7 +30,7 @@ from .limits import Limits
 from .models import Models, digest
 from .spectra import SpectraModel
 
-log = logging.getLogger("skout.serve")
+log: logging.Logger = logging.getLogger("skout.serve")
 # Where the summary of a search goes on to rows, clock and columns, which the page does not show.
 _ACCOUNT = re.compile(r"; (?=fitted on |the clock ended |without |[\d,]+ columns? to )")
 # Seconds in which the head of a request must have come, and after which a connection without a

@@ -12,7 +12,7 @@ _NAME = "massbank: the open spectra of MassBank and MIADB."
 _POOL = "Candidates that the model is measured with; default the molecules that come with skout."
 _ALIKE = "Also learn from records under CC BY-SA: pass such a model on under that license only."
 
-models = Typer(
+models: Typer = Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Models of spectra that need no library of yours.",

@@ -39,6 +39,7 @@ from .results import Explanation, Identification
 from .search import Pairs, described, ranked
 from .side_by_side import fingerprint_reader, widths_of
 from .validation import Candidates, held_out
+from .ways import BothWays
 
 # Lists of one formula with several candidates that their ranking is calibrated on, at least.
 _FEWEST_LISTS = 100
@@ -219,17 +220,17 @@ class SpectrumIdentifier(PartsByName):
             bar.update()
             rankings, report = _rankings(held, pairs, candidates, prior)
             bar.update()
-        self.ways_ = models.ways
-        self.rankings_ = {
+        self.ways_: BothWays = models.ways
+        self.rankings_: dict[str, dict[str, dict[str, Any]]] = {
             by: {name: ranking.state for name, ranking in variants.items()}
             for by, variants in rankings.items()
         }
         learned = models.fragments
-        self.bond_classes_ = None if learned is None else learned.classes
-        self.fragment_weights_ = None if learned is None else learned.weights
-        self.fingerprint_ = dict(settings)
-        self.polarities_ = library.polarities
-        self.validation_ = report | {
+        self.bond_classes_: tuple[str, ...] | None = None if learned is None else learned.classes
+        self.fragment_weights_: np.ndarray | None = None if learned is None else learned.weights
+        self.fingerprint_: dict[str, Any] = dict(settings)
+        self.polarities_: tuple[str, ...] = library.polarities
+        self.validation_: dict[str, Any] = report | {
             **candidates.facts(rows_held),
             "coverage": float(self.coverage),
             "ppm": float(ppm),

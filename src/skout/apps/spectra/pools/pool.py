@@ -56,6 +56,8 @@ class MoleculePool:
     >>> folder.cleanup()
     """
 
+    path: Path
+
     def __init__(self, path: Path, manifest: Manifest, *, verify: bool = True) -> None:
         self.path, self._verify = path, verify
         self._segments: list[Segment] = []

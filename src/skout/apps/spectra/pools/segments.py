@@ -53,6 +53,9 @@ def segment_name(number: int) -> str:
 class Texts:
     """Texts in one array of bytes, UTF-8: text i is text[starts[i]:starts[i + 1]]."""
 
+    text: np.ndarray
+    starts: np.ndarray
+
     def __init__(self, text: np.ndarray, starts: np.ndarray) -> None:
         self.text, self.starts = text, starts
 
@@ -77,6 +80,9 @@ class Segment:
     `record` is what the manifest says: `folder`, `molecules`, and `files`, name to (bytes, digest).
     With `verify`, an array is compared with its digest before it is read for the first time.
     """
+
+    folder: Path
+    record: dict[str, Any]
 
     def __init__(self, pool: Path, record: dict[str, Any], *, verify: bool = True) -> None:
         self.folder, self.record = pool / record["folder"], record

@@ -66,6 +66,9 @@ class Faults:
     remarks on records that were read.
     """
 
+    name: str
+    on_error: str
+
     def __init__(self, path: Any, on_error: str) -> None:
         check_choice(on_error, "on_error", ("raise", "skip"))
         self.name, self.on_error = str(getattr(path, "name", "the text")), on_error

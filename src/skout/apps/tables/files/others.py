@@ -14,6 +14,7 @@ import numpy as np
 
 from skout.dev import ending, extra
 
+from ..kinds import listed
 from . import text
 from .table import Table, load_pyarrow
 
@@ -206,8 +207,8 @@ def read_workbook(path: Path, sheet: str = "") -> Table:
         raise ValueError(f"{path} is no Excel file (.xlsx): {error}") from error
     notes = []
     if len(sheets) > 1:
-        others = ", ".join(repr(name) for name in sheets if name != title)
-        how = f"{path.name}#{next(name for name in sheets if name != title)}"
+        names = [name for name in sheets if name != title]
+        others, how = listed([*map(repr, names)], 3), f"{path.name}#{names[0]}"
         notes.append(f"{path.name}: sheet {title!r} is read; {how!r} reads another of {others}")
     texts = [["" if cell is None else _string(cell) or "" for cell in row] for row in rows]
     first = text.preamble([row or [""] for row in texts])
@@ -238,15 +239,22 @@ class _NoSheet(ValueError):
 def _sheet_rows(
     sheets: Mapping[str, Any], wanted: str, path: Path
 ) -> tuple[str, list[tuple[Any, ...]]]:
-    """Return the name of a sheet and its rows: the one that is wanted, or the first with any."""
+    """Return the name of a sheet and its rows: the one that is wanted, or the first with a table.
+
+    A table has two rows of two cells, which notes on the other sheets have not.
+    """
     names = list(sheets)
     if wanted and wanted not in sheets:
         if not (wanted.isdigit() and 1 <= int(wanted) <= len(names)):
             listing = ", ".join(map(repr, names))
             raise _NoSheet(f"{path} has no sheet {wanted!r}. It has: {listing}.")
         wanted = names[int(wanted) - 1]
+    filled = []
     for name in [wanted] if wanted else names:
         rows = list(sheets[name].iter_rows(values_only=True))
-        if any(cell is not None for row in rows for cell in row):
+        widths = [sum(cell is not None for cell in row) for row in rows]
+        if sum(width > 1 for width in widths) > 1:
             return name, rows
-    return name, rows
+        if any(widths):
+            filled.append((name, rows))
+    return filled[0] if filled else (name, rows)

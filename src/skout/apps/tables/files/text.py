@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 from skout.dev import DAMAGED, ending, opened
 from skout.readers import UnpackLimits
 
+from ..dates import looks_like_date
 from ..numerals import is_missing, is_plain, is_unknown, numeral
 from .table import Table, load_pyarrow
 
@@ -32,6 +33,8 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# Runs of them separate cells in files that have none of the others, of so many columns at least.
+_BLANK, _LEAST_BLANK = " ", 3
 # Encodings of other languages, their letters, and the share of these that there is at least.
 _ENCODINGS = (
     ("cp932", re.compile("[ぁ-んァ-ヶ]").match, 0.15),
@@ -185,6 +188,24 @@ class _Dialect(NamedTuple):
     skip: int  # lines before the header
     quote: str
     notes: list[str]  # what is not as usual
+    loose: bool = False  # blanks around cells, or quotes behind a backslash; pyarrow takes neither
+
+    def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Return the records in lines; an error tells what is no CSV."""
+        if self.loose:
+            lines = _bare(line.replace(f"\\{self.quote}", 2 * self.quote) for line in lines)
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            quotechar=self.quote,
+            skipinitialspace=self.loose,
+            strict=not self.loose,
+        )
+
+
+def _bare(lines: Iterable[str]) -> Iterator[str]:
+    """Return lines without blanks at their ends."""
+    return (f"{line.rstrip()}\n" for line in lines)
 
 
 class _Start(NamedTuple):
@@ -211,18 +232,25 @@ def _dialect(text: str, usual: str, name: str) -> _Dialect:
         starts,
         key=lambda sign: (_evenness(starts[sign].records), starts[sign].skip == 0, sign == usual),
     )
+    if _evenness(starts[delimiter].records) < 0:
+        starts[_BLANK] = _first_records(text, _BLANK, quote)
+        delimiter = _BLANK if _are_cells(starts[_BLANK].records) else delimiter
     records, skip = starts[delimiter]
     cells = [cell for record in records[1:] for cell in record]
     commas, points = (sum(1 for c in cells if form(c)) for form in (_WITH_COMMA, _WITH_POINT))
     decimal = "," if delimiter != "," and commas > points else "."
-    notes = [f"{name}: cells are separated by {_SEPARATORS[delimiter]}"] * (delimiter != usual)
+    words = _SEPARATORS.get(delimiter, "blanks")
+    notes = [f"{name}: cells are separated by {words}"] * (delimiter != usual)
     notes += [f"{name}: numbers have decimal commas"] * (decimal == ",")
     notes += [f"{name}: cells are in single quotes"] * (quote == "'")
     if skip:
         before = " ".join(text.split("\n")[0].split())[:_SHOWN]
         many = f"{skip} lines" if skip > 1 else "a line"
         notes.append(f"{name}: {many} before the header left out, the first {before!r}")
-    return _Dialect(delimiter, decimal, skip + (declared is not None), quote, notes)
+    loose = delimiter == _BLANK or _is_loose(text, delimiter, quote)
+    if loose and delimiter != _BLANK:
+        notes.append(f"{name}: blanks or backslashes beside quotes are left out")
+    return _Dialect(delimiter, decimal, skip + (declared is not None), quote, notes, loose)
 
 
 def _first_records(text: str, delimiter: str, quote: str) -> _Start:
@@ -230,7 +258,12 @@ def _first_records(text: str, delimiter: str, quote: str) -> _Start:
     records: list[list[str]] = []
     lines: list[int] = []  # before each
     with suppress(csv.Error):  # said again, with the line, when the file is read
-        reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, quotechar=quote)
+        reader = csv.reader(
+            _bare(text.splitlines()) if delimiter == _BLANK else text.splitlines(keepends=True),
+            delimiter=delimiter,
+            quotechar=quote,
+            skipinitialspace=delimiter == _BLANK,
+        )
         before = 0
         for record in reader:
             if record:
@@ -242,6 +275,27 @@ def _first_records(text: str, delimiter: str, quote: str) -> _Start:
     records = records[:-1] if len(text) >= _SAMPLE and len(records) > 1 else records
     first = preamble(records)
     return _Start(records[first:], lines[first] if first else 0)
+
+
+def _is_loose(text: str, delimiter: str, quote: str) -> bool:
+    """Whether there are blanks between quotes and separators, or quotes behind backslashes."""
+    lines = text.splitlines(keepends=True)[:_RECORDS]
+    try:
+        records = list(csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True))
+    except csv.Error as error:
+        return "expected after" in str(error)
+    return any(cell[:1] == " " and cell.lstrip()[:1] == quote for row in records for cell in row)
+
+
+def _are_cells(records: list[list[str]]) -> bool:
+    """Whether what blanks separate are cells, half of them numbers, and no dates or words."""
+    widths = {len(record) for record in records[1:]}
+    width = min(widths, default=0)
+    if len(widths) != 1 or width < _LEAST_BLANK or len(records[0]) not in (width, width - 1):
+        return False
+    numbers = sum(all(is_plain(record[j]) for record in records[1:]) for j in range(width))
+    lines = [" ".join(record) for record in records[1:]]
+    return 2 * numbers >= width and not any(looks_like_date(x) or numeral(x) for x in lines)
 
 
 def preamble(records: list[list[str]]) -> int:
@@ -289,6 +343,10 @@ def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list
     names: list[str] = []
     rows = 1
     blanks = [j for j, name in enumerate(first) if not name]
+    if _is_row(first, records[1:]):
+        names = [f"column {j}" for j in range(1, len(first) + 1)]
+        note = f"{file}: the first line has values, so columns are called {names[0]!r}"
+        return names, 0, [f"{note} to {names[-1]!r}"]
     if len(blanks) > 1 and _is_below(second, blanks, records[2:]):
         counts, question, rows = Counter(second), "", 2
         for name, under in zip(first, second, strict=False):
@@ -322,6 +380,20 @@ def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list
         other = f"{file}: several columns are called {again!r}; the second is now {again + '_2'!r}"
         notes.append(other)
     return names, rows, notes
+
+
+def _is_row(first: list[str], records: list[list[str]]) -> bool:
+    """Whether the first record has values, as those below it: numbers within the range of theirs.
+
+    Years and other whole numbers may be names, unless they come again.
+    """
+    names = [name for name in first if is_plain(name)]
+    within = 0
+    for j, name in enumerate(first):
+        below = [float(r[j]) for r in records if j < len(r) and is_plain(r[j])]
+        within += bool(is_plain(name) and below and min(below) <= float(name) <= max(below))
+    may_be = len(names) > 1 and (any("." in name for name in names) or len(set(names)) < len(names))
+    return may_be and len(records) >= _UNIT_ROWS and 2 * within >= len(names)
 
 
 def _goes_on(names: list[str], j: int) -> bool:
@@ -422,7 +494,7 @@ class Delimited(Table):
         if self.has_entities:
             more.append(f"{path.name}: what HTML writes as &amp; and the like is read as letters")
         super().__init__(path, header, [*notes, *self._dialect.notes, *more])
-        if has_odd_quotes:
+        if has_odd_quotes or self._dialect.loose:
             self._check_rows()
 
     def _bytes(self) -> AbstractContextManager[IO[bytes]]:
@@ -433,6 +505,9 @@ class Delimited(Table):
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns as texts."""
+        if self._dialect.loose:
+            yield from self._filled_batches(columns, 0)
+            return
         pa, done = load_pyarrow(), 0
         width = sum(map(len, self.names)) + len(self.names)
         block = max(_PART_BYTES, _FEW_ROWS * width)
@@ -485,8 +560,7 @@ class Delimited(Table):
             try:
                 for _ in range(self._dialect.skip):
                     last += bool(next(lines))
-                delimiter, quote = self._dialect.delimiter, self._dialect.quote
-                for cells in csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True):
+                for cells in self._dialect.records(lines):
                     lines.end_row()
                     last = lines.number
                     if cells or number <= 0 or len(self.names) == 1:  # no empty line

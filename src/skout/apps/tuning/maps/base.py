@@ -239,13 +239,15 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def scaled(self, targets: np.ndarray) -> Self:
         """Learn the scales of targets (n, p), and return itself."""
-        self.skewed_ = are_skewed(targets)
-        self.low_ = np.nanmin(targets, axis=0)
-        self.scale_ = np.ones(len(self.low_))
+        self.skewed_: np.ndarray = are_skewed(targets)
+        self.low_: np.ndarray = np.nanmin(targets, axis=0)
+        self.scale_: np.ndarray = np.ones(len(self.low_))
         for j in np.flatnonzero(self.skewed_):
             above = targets[:, j] - self.low_[j]
             self.scale_[j] = np.median(above[above > 0.0])
-        self.top_ = np.where(self.skewed_, np.nanmax(self.logs(targets), axis=0) + _ABOVE, np.inf)
+        self.top_: np.ndarray = np.where(
+            self.skewed_, np.nanmax(self.logs(targets), axis=0) + _ABOVE, np.inf
+        )
         return self
 
     def logs(self, targets: np.ndarray) -> np.ndarray:
@@ -262,7 +264,7 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Fit the regressor on logarithms."""
         targets = np.reshape(np.asarray(y), (len(y), -1))
         logs = self.scaled(targets).logs(targets)
-        self.regressor_ = clone(self.regressor).fit(X, logs, **weighed(sample_weight))
+        self.regressor_: Regressor = clone(self.regressor).fit(X, logs, **weighed(sample_weight))
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
@@ -272,6 +274,9 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN."""
+
+    columns_: list[np.ndarray]
+    members_: list[Any]
 
     def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor

@@ -124,6 +124,12 @@ class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     C is one over the penalty, as in scikit-learn.
     """
 
+    which_: np.ndarray
+    base_: np.ndarray
+    gain_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 

@@ -345,8 +345,10 @@ class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Centered:
         """Fit the regressor on centered targets, which may have gaps if it takes them."""
-        self.mean_ = column_means(np.asarray(y), sample_weight)
-        self.regressor_ = clone(self.regressor).fit(X, y - self.mean_, **weighed(sample_weight))
+        self.mean_: np.ndarray = column_means(np.asarray(y), sample_weight)
+        self.regressor_: Regressor = clone(self.regressor).fit(
+            X, y - self.mean_, **weighed(sample_weight)
+        )
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
@@ -384,7 +386,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Learn the kernel, then fit with it."""
         kernel, m = self.learned_kernel(X, y, sample_weight), self.sketch
         ridge = self._ridge(kernel, None if m is None else min(m, n_rows(X)), self.alpha)
-        self.ridge_ = ridge.fit(X, y, sample_weight=sample_weight)
+        self.ridge_: KernelRidge = ridge.fit(X, y, sample_weight=sample_weight)
         return self
 
     def _ridge(self, kernel: Kernel, m: int | None, alpha: float | Sequence[float]) -> KernelRidge:

@@ -292,7 +292,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weights = weighed(sample_weight)
         if self._is_plain:
             targets = targets[:, 0] if p == 1 else targets
-            self.forest_ = _grown(self.forest, X, targets, clock, weights)
+            self.forest_: Any = _grown(self.forest, X, targets, clock, weights)
             self.forest_.n_jobs = 1  # its threads add trees in any order: see `predict`
             return self
         rng = check_rng(self.random_state)
@@ -370,6 +370,9 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Where there are no more targets than `n_components`, each has a regressor of its own.
     """
 
+    mean_: np.ndarray
+    components_: np.ndarray
+
     def __init__(self, regressor: Any, n_components: int = _BOOSTED) -> None:
         self.regressor = regressor
         self.n_components = n_components
@@ -379,7 +382,9 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets, weights = np.reshape(y, (len(y), -1)), weighed(sample_weight)
         self.mean_, self.components_ = principal_axes(targets, self.n_components, sample_weight)
         scores = (targets - self.mean_) @ self.components_  # (n, q)
-        self.members_ = [clone(self.regressor).fit(X, column, **weights) for column in scores.T]
+        self.members_: list[Any] = [
+            clone(self.regressor).fit(X, column, **weights) for column in scores.T
+        ]
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
