@@ -406,7 +406,7 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n1,2\n", ["-o", "m"], "--target is missing"),
         ("x,y\n1,2\n,3\n", FIT, "column 'x' has no value in row 2"),
         ("x,y\n1,2\nnan,3\n", FIT, "column 'x' has no value in row 2"),
-        ("x,y\n1,2\n3,inf\n", FIT, "column 'y' has 'inf', which is no finite number, in row 2"),
+        ("x,y\n1,2\ninf,3\n", FIT, "column 'x' has 'inf', which is no finite number, in row 2"),
         ("x,y\n" + "1,2\n" * 300 + "one,3\n", FIT, "column 'x' has 'one', which is no finite num"),
         ("x,y\n1,2\n3,4,5\n", FIT, "row 2 (line 3) has 3 cells, and the header 2"),
         ("x,y\n" + "1,2\n" * 300 + "1,2,3\n", FIT, "row 301 (line 302) has 3 cells"),

@@ -754,7 +754,6 @@ def long_row():
 # Files that cannot be read, and the file, place and remedy that the error names.
 BROKEN = {
     "long row": (long_row(), ["row 4 (line 5) has 5 cells, and the header 4", "Quote cells"]),
-    "infinite": (text_of(edited(7, 1, "-inf")), ["column 'z' has '-inf'", "line 8"]),
     "open quote": (
         text_of(edited(5, 2, '"red')),
         ["begins in line 6", "is opened there and never closed"],
@@ -771,6 +770,10 @@ SAID = {
         "several columns are called 'x'; the second is now 'x_2'",
     ),
     "two without names": (text_of([["", "", "colour", "y"], *PLAIN[1:]]), ""),
+    "infinite": (
+        text_of(edited(7, 1, "-inf")),
+        "column 'z': 1 of 40 cells is no number and is taken as missing, '-inf' in row 7",
+    ),
     "no target": (text_of(edited(11, 3, "")), "y: 1 of 40 rows have no value and are left out"),
     "a word": (
         text_of(edited(20, 3, "lots")),

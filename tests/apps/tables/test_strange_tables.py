@@ -84,6 +84,7 @@ NUMBERS = {
     "seasons": (["2009-10", "2012-13", "1999-00", "2011–12"], [2009, 2012, 1999, 2011]),
     "seasons and years": (["2012/2013", "2014", "2015 / 2016"], [2012, 2014, 2015]),
     "some heights in feet": ([*map(str, range(60, 80)), "5' 4\""], [*range(60, 80), 64]),
+    "decades": (["1985", "1990s", "2004", "1991"] * 5, [1985, 1990, 2004, 1991] * 5),
     "at least so many years": (["10+ years", "3 years", "4 or more years"], [10, 3, 4]),
     "no numbers at all": ([*map(str, range(20)), "Inf"], [*range(20), NAN]),
     "serial dates of Excel": (["44197", "44228", "44256"], [44197, 44228, 44256]),
@@ -104,6 +105,7 @@ def test_numbers_as_people_write_them(name):
 DATES = {
     "months of a year": (["Jan 2020", "March 2021", "Dec 2019"], ["2020-01-01", "2021-03-01"]),
     "years and months": (["2020-03", "2021-12", "2019-01"], ["2020-03-01", "2021-12-01"]),
+    "months with slashes": (["05/2020", "12/2021", "3/2019"], ["2020-05-01", "2021-12-01"]),
     "quarters": (["Q1 2024", "Q4 2023", "Q2 2024"], ["2024-01-01", "2023-10-01"]),
     "ordinals": (["5th May 2024", "1st June 2023", "22nd Jan 2024"], ["2024-05-05", "2023-06-01"]),
     "weekdays": (["Monday, 6 May 2024", "Tue, 7 May 2024"], ["2024-05-06", "2024-05-07"]),

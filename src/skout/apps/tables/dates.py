@@ -38,6 +38,7 @@ _FORMS = [
         rf"{_NAMED},?[ -](?P<year>\d{{4}})",
         rf"(?P<year>\d{{4}})[ -]{_NAMED}",
         r"(?P<year>(?:1[6-9]|2[0-2])\d\d)-(?P<month>0[1-9]|1[0-2])",
+        r"(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:1[6-9]|2[0-2])\d\d)",
         r"(?P<year>\d{4})[ -]?Q(?P<quarter>[1-4])",
         r"Q(?P<quarter>[1-4])[ -]?(?P<year>\d{4})",
         rf"{_NAMED}(?:-|\s?['’])(?P<year>\d{{2}})",  # Dec-13, Dec '13

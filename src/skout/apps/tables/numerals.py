@@ -131,6 +131,7 @@ _ISO_SPAN = re.compile(
 ).fullmatch
 # Two years that follow each other: 2013-14, 2013/2014.
 _SEASON = re.compile(r"((?:1[6-9]|2[01])\d\d)\s*[-–—/]\s*(\d{4}|\d\d)", re.A).fullmatch
+_is_decade = re.compile(r"(?:1[6-9]|20)\d0", re.A).fullmatch  # of 1990s, which are no seconds
 # The first and the last number of a range.
 _RANGE = re.compile(
     r"(\d+(?:\.\d+)?)(?:\s*[-–—]\s*|\s+to\s+)(\d+(?:\.\d+)?)(?:\s?([^\W\d_]{1,12}))?", re.I
@@ -251,6 +252,8 @@ def numeral(cell: str) -> Numeral | None:
         return None
     exponent = match["exponent"] or (f"e{power}" if power else "")
     sign = match["sign"] or match["minus"] or ""
+    if unit == "s" and _is_decade(digits):
+        return Numeral(digits, sign, exponent, "", "~")
     currency = money[-1:] if money[-1:] in _MONEY else money  # US$ is $
     return Numeral(digits, sign, exponent, currency or unit, _bound(match))
 

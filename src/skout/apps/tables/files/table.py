@@ -253,7 +253,7 @@ class Table:
             writing = replace(writing, decimal=",")
         is_plain = writing.decimal == "." and not (writing.true or writing.are_dates)
         plain = _plain_numbers(cells, pa) if is_plain else None
-        if plain is not None:
+        if plain is not None and not np.isinf(plain).any():
             return Read(plain, [], []), ()
         texts = self._texts(cells)
         return read_numbers(texts, writing), texts
