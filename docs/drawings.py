@@ -85,7 +85,7 @@ HOUSE = (
         ("deep", "sources"),
     ),
     (("rows",), "where rows live: memory, disk, stream, dask, device", ("losses",)),
-    (("_numerics",), "arrays, threads, factorisations, checks", ("formulas",)),
+    (("_numerics",), "arrays, threads, factorizations, checks", ("formulas",)),
 )
 
 

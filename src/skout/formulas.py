@@ -99,7 +99,7 @@ def sketched_machine(
     gradient: Callable[[Array, Array], Array] = huber_gradient,
     n_steps: int = 5000,
 ) -> Array:
-    """Return the minimiser of mean loss(Z c, Y) + alpha/2 ||c||^2 (3.11; J (11)).
+    """Return the minimizer of mean loss(Z c, Y) + alpha/2 ||c||^2 (3.11; J (11)).
 
     Z are coordinates of the inputs, of shape (n, r), Y targets of shape (n, d). `gradient` is that
     of the loss in its first argument, with slope at most 1; then this is Nesterov's gradient

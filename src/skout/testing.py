@@ -445,7 +445,7 @@ def check_kind(
     Parameters
     ----------
     kind : Kind
-    Y : outputs of this kind, at least four, of which neighbours differ
+    Y : outputs of this kind, at least four, of which neighbors differ
     cells : cells of a column of text, or numbers of shape (n, n_columns), optional
     columns : names of their columns
 

@@ -50,7 +50,7 @@ def _device_for(n: int) -> TorchDevice | None:
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Factorise a positive semi-definite matrix on its numerically independent rows.
+    """Factorize a positive semi-definite matrix on its numerically independent rows.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def top_eigenvalue(C: np.ndarray, first: int = 0, n_iter: int = 4, enough: float
 
 
 def top_centered(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
-    """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centres rows.
+    """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centers rows.
 
     The estimates increase; the first one above `enough` is returned.
     """
@@ -440,5 +440,5 @@ def _refuse(lowest: float, largest: float) -> None:
         f"{lowest:.3g} beside values of up to {largest:.3g}, far beyond rounding. Use another "
         "kernel: sums, products and exponentials of kernels are kernels, tanh(a x.x' + b) is not. "
         "If it is one, numbers in sparse rows are too large for their distances: scale them, for "
-        "instance with scikit-learn's MaxAbsScaler, or give dense rows, which are centred."
+        "instance with scikit-learn's MaxAbsScaler, or give dense rows, which are centered."
     )

@@ -27,7 +27,7 @@ from .euler import Graph, nearest_trail
 
 # A built string must be better than a known one by more than rounding, relative to k(c, c).
 _ROUNDING = 1e-9
-# Norms that a string is looked for at, where the kernel is normalised.
+# Norms that a string is looked for at, where the kernel is normalized.
 _SCALES = 16
 
 
@@ -135,7 +135,7 @@ class StringDecoder(Decoder):
     def scores(self, F: Floats) -> Floats:
         """Return the expected counts g of the n-grams `ngrams_`, shape (n, q).
 
-        Those of a normalised kernel are relative to the norm of the string.
+        Those of a normalized kernel are relative to the norm of the string.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class StringDecoder(Decoder):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return counts to come near to, and what 2 g . c - c . c must exceed.
 
-        A normalised kernel asks for the largest g . c / ||c||: among strings of norm t that is
+        A normalized kernel asks for the largest g . c / ||c||: among strings of norm t that is
         the one nearest to t g / ||g||, and it is worth t^2 (2 cos - 1).
         """
         if scale is None:

@@ -154,7 +154,7 @@ class MLP(Described):
         Share of the hidden units dropped in training, in [0, 1).
     activation : {"relu", "gelu", "tanh"}, default "relu"
     layer_norm : bool, default False
-        Normalise each hidden layer before its activation.
+        Normalize each hidden layer before its activation.
 
     Attributes
     ----------

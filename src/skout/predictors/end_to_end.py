@@ -47,7 +47,7 @@ class EndToEnd(StructuredPredictor):
 
     DSOKR predicts coordinates z(y) that were fixed before, by the squared loss. Candidates are
     then ranked, which is another task. Here a DSOKR is fitted first; then its network f and a map
-    of the outputs, g(z) = z + C relu(A z + b) + c, go on together to minimise
+    of the outputs, g(z) = z + C relu(A z + b) + c, go on together to minimize
 
         -log softmax of heat (<f(x), g(z(y))> - k(y, y) / 2)
 

@@ -65,7 +65,7 @@ class TwoWay(StructuredPredictor):
         How forward predictions of different lengths compare. None chooses it with the weight, and
         is "distance" where the weight is a number.
     scoring : None, str or callable, default None
-        What "cv" maximises, as in `score`: with a set of candidates for each row the mean
+        What "cv" maximizes, as in `score`: with a set of candidates for each row the mean
         reciprocal rank of the truth, else the metric of the kind of outputs.
     cv : int, default 5
         Number of folds.

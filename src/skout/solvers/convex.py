@@ -103,7 +103,7 @@ def solve_convex(
     start: Solution | None = None,
     verbose: bool = False,
 ) -> Solution:
-    """Minimise P until the relative duality gap is at most `tol`.
+    """Minimize P until the relative duality gap is at most `tol`.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Inputs:
 
     columns: list[str]
     is_text: bool = False
-    standardize: bool = False  # numbers are centred and scaled by what `learn` gathers
+    standardize: bool = False  # numbers are centered and scaled by what `learn` gathers
     missing: str = "error"  # or "mean" fills missing numbers, or the "model" takes those of a table
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)

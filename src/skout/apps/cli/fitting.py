@@ -343,6 +343,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
+        "scores": model.summary(brief=True),
         "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),

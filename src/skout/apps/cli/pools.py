@@ -43,7 +43,7 @@ def build(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Make a pool: standardised, each molecule once, with masses, formulas and fingerprints.
+    """Make a pool: standardized, each molecule once, with masses, formulas and fingerprints.
 
     Killed while it builds, the same command goes on.
 

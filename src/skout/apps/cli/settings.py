@@ -213,7 +213,7 @@ def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
 
 
 def _kernel(text: str, option: str, on_text: bool) -> Any:
-    """Return a kernel; those of texts are normalised, and made to take SMILES if need be."""
+    """Return a kernel; those of texts are normalized, and made to take SMILES if need be."""
     kernel = parse(text, KERNELS, "kernel", option)
     if not on_text:
         return kernel

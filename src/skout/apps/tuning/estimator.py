@@ -679,8 +679,13 @@ class Tuned(PartsByName):
         data = data.with_outputs()
         return float(metric(data.Y, data.X, **weighed(data.weights)))
 
-    def summary(self) -> str:
+    def summary(self, *, brief: bool = False) -> str:
         """Return one line with the score, its standard error and the baselines.
+
+        Parameters
+        ----------
+        brief : bool, default False
+            Leave out how it was fitted: on how many rows, what the clock cut off, which columns.
 
         Returns
         -------
@@ -688,7 +693,7 @@ class Tuned(PartsByName):
             E.g. "F1 0.437 +- 0.006 in 5 folds; a forest 0.402; the most frequent set 0.210".
         """
         check_is_fitted(self)
-        return line(self)
+        return line(self, brief=brief)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the score of each trial, with its standard error, against its seconds.

@@ -97,8 +97,8 @@ def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
     }
 
 
-def line(model: Any) -> str:
-    """Return the score with its standard error, and what baselines reach."""
+def line(model: Any, *, brief: bool = False) -> str:
+    """Return the score with its error and the baselines, then how the model was fitted."""
     metric = model._kind
     if hasattr(model, "outer_scores_"):
         scores = model.outer_scores_
@@ -118,6 +118,8 @@ def line(model: Any) -> str:
     if model.best_settings_[0]["map"] == "constant":  # whose set may be better than the usual one
         which = "which" if baseline == _number(metric, mean) else "but the same for all rows"
         parts[-1] += f", {which} is predicted, since no model did better"
+    if brief:
+        return "; ".join(parts)
     parts += [rows_line(model), cut_line(model)]
     parts += [f"without {name}, which {why}" for name, why in model.left_out_.items()]
     parts.append("" if model.encoder_ is None else model.encoder_.summary())

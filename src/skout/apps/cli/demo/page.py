@@ -16,7 +16,7 @@ from skout.dev import extra
 
 from .run import DemoRun, table
 
-# Colours, in [0, 1].
+# Colors, in [0, 1].
 _PAPER, _INK = np.array([248, 249, 251]) / 255, np.array([38, 44, 56]) / 255
 _RIGHT, _WRONG = np.array([29, 92, 200]) / 255, np.array([222, 84, 20]) / 255
 _IN_PICTURE, _ON_PAGE = 2, 1  # test digits of each class that are shown
@@ -43,19 +43,19 @@ def first_of_each(digit: np.ndarray, n: int = _ON_PAGE) -> np.ndarray:
 
 
 def _tiles(run: DemoRun, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return what is shown of these digits, by name, and the colours: (names, digits, 8, 8, 3)."""
+    """Return what is shown of these digits, by name, and the colors: (names, digits, 8, 8, 3)."""
     upper, lower = run.test.upper[shown], run.test.lower[shown]
-    rows = [_coloured(upper, 0.0 * lower, _INK), _coloured(upper, lower, _INK)]
+    rows = [_colored(upper, 0.0 * lower, _INK), _colored(upper, lower, _INK)]
     for method in run.methods:
-        colours = np.where(method.right[shown, None, None, None], _RIGHT, _WRONG)
-        rows.append(_coloured(upper, method.lower[shown], colours))
+        colors = np.where(method.right[shown, None, None, None], _RIGHT, _WRONG)
+        rows.append(_colored(upper, method.lower[shown], colors))
     return ["given", "truth", *(m.name for m in run.methods)], np.stack(rows)
 
 
-def _coloured(upper: np.ndarray, lower: np.ndarray, colour: np.ndarray) -> np.ndarray:
-    """Return digits as colours: (n, 8, 8, 3), the upper half in ink."""
+def _colored(upper: np.ndarray, lower: np.ndarray, color: np.ndarray) -> np.ndarray:
+    """Return digits as colors: (n, 8, 8, 3), the upper half in ink."""
     halves = [half.reshape(-1, 4, 8, 1) for half in (upper, lower)]
-    inks = [_PAPER + half * (c - _PAPER) for half, c in zip(halves, (_INK, colour), strict=True)]
+    inks = [_PAPER + half * (c - _PAPER) for half, c in zip(halves, (_INK, color), strict=True)]
     return np.concatenate(inks, axis=1)
 
 

@@ -5,7 +5,6 @@ import ctypes
 import ipaddress
 import logging
 import math
-import re
 import socket
 import sys
 from collections.abc import Sequence
@@ -31,8 +30,6 @@ from .models import Models, digest
 from .spectra import SpectraModel
 
 log: logging.Logger = logging.getLogger("skout.serve")
-# Where the summary of a search goes on to rows, clock and columns, which the page does not show.
-_ACCOUNT = re.compile(r"; (?=fitted on |the clock ended |without |[\d,]+ columns? to )")
 # Seconds in which the head of a request must have come, and after which a connection without a
 # request is closed.
 _HEAD, _KEEP_ALIVE = 10.0, 15
@@ -61,7 +58,11 @@ def open_served(
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)
         records = notes.get("targets") or [notes]
-        summaries = [_scores(record.get("validation", {}).get("summary", "")) for record in records]
+        validations = [record.get("validation", {}) for record in records]
+        summaries = [  # files of earlier versions have no "scores"
+            facts.get("scores", facts.get("summary", "")).replace("+-", "±")
+            for facts in validations
+        ]
         if saved.others:
             summaries = [
                 f"{target.outputs.name}: {text}"
@@ -79,11 +80,6 @@ def open_served(
     with suppress(Exception):  # of a row that is made up, and nobody asks for
         served.warm()
     return served
-
-
-def _scores(summary: str) -> str:
-    """Return the score and the baselines of a summary, without the account of the search."""
-    return _ACCOUNT.split(summary)[0].replace("+-", "±")
 
 
 def prepare(

@@ -14,7 +14,7 @@ _NEAREST_NAMES = 52.0  # pixels between names
 
 
 def spectrum_svg(explanation: Explanation, precursor: float = np.nan) -> str:
-    """Return the drawing of a spectrum: explained peaks are coloured, the largest are named."""
+    """Return the drawing of a spectrum: explained peaks are colored, the largest are named."""
     mz, height = explanation.mz, explanation.intensity
     shown = np.sort(np.argsort(-height, kind="stable")[:_MOST_PEAKS])
     low, high = _ends(mz, precursor)
