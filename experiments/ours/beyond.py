@@ -568,7 +568,7 @@ sizes
 {FLOOR}
 
 Mean and standard deviation over ten of the splits. "Most likely" are kernels on inputs and label
-sets that maximise the likelihood of the softmax itself; "all" is a softmax over the scores of all.
+sets that maximize the likelihood of the softmax itself; "all" is a softmax over the scores of all.
 All together are no shorter than the best alone. Not blind: which kernels and which score to offer,
 and the share of rows to learn on, was settled after looks at test sizes in the first few of these
 splits, also for the next table; so were the widths and penalties of the models of the floor, which

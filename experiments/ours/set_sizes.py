@@ -167,7 +167,7 @@ def chain(X: Any, Y: Any, new: Any, pool: Any) -> np.ndarray:
 
 
 def most_likely_kernel(K: Any, K_new: Any, number: Any, outputs: Any, alpha: float) -> np.ndarray:
-    """Return scores f(x)_c of sets that maximise the likelihood of softmax(f + log prior)."""
+    """Return scores f(x)_c of sets that maximize the likelihood of softmax(f + log prior)."""
     # min over Theta of -mean log softmax(Z Theta T' + b)_truth + alpha / 2 ||Theta||^2
     (Z, Z_new), T = _coordinates(K, K_new), _coordinates(outputs)[0]
     b, n = np.log(0.5 + np.bincount(number, minlength=len(T))), len(K)
