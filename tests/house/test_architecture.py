@@ -393,7 +393,7 @@ def place_of(name: str) -> tuple[str, str]:
 def is_public(name: str) -> bool:
     """Whether a dotted name is documented: a module, or what is in its ``__all__``."""
     place, rest = place_of(name)
-    return place in DOCUMENTED and (not rest or rest in public_names(place))
+    return place in {*DOCUMENTED, "skout.typing"} and (not rest or rest in public_names(place))
 
 
 def crossings(module: Module) -> dict[tuple[str, str], int]:

@@ -98,11 +98,6 @@ def public_functions(part):
             yield inspect.unwrap(method)
 
 
-# Public functions that still take `Any`: those of applications, and `EmbeddedPool`, which `embed`
-# makes. The numbers may only fall.
-LEFT = {"skout.apps": 21, "skout": 1}
-
-
 def anys_of(function):
     """Return the parameters of a function that are `Any` at run time."""
     spaces = function.__globals__ | vars(typing)
@@ -116,15 +111,13 @@ def anys_of(function):
 
 
 def test_no_public_signature_has_any():
-    bad = {folder: set() for folder in LEFT}
+    bad = set()
     for _, part in public_callables():
         for function in public_functions(part):
             names = [arg for arg in anys_of(function) if arg != "return"]
-            folder = next(name for name in LEFT if function.__module__.startswith(name))
             if names:
-                bad[folder].add(f"{function.__qualname__}({', '.join(names)})")
-    for folder, functions in bad.items():
-        assert len(functions) <= LEFT[folder], "\n".join(sorted(functions))
+                bad.add(f"{function.__qualname__}({', '.join(names)})")
+    assert not bad, "\n".join(sorted(bad))
 
 
 @pytest.mark.parametrize(

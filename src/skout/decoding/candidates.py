@@ -325,7 +325,7 @@ class CandidateDecoder(Decoder):
         k = pool.width(k)
         queries = self.queries(F, pool)
         if pool.is_per_query:
-            return top_k_of_sets(self._set_scores(queries, pool), pool.objects.indptr, k)
+            return top_k_of_sets(self._set_scores(queries, pool), pool.sets.indptr, k)
         n_distinct = min(k, len(pool.first))
         if pool.index is not None:
             ranked = pool.index.search(queries, n_distinct)
@@ -339,7 +339,7 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
-            chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
+            chosen = pool.sets.indices[pool.sets.indptr[:-1] + indices[:, 0]]
             return taken(pool.pool, chosen)
         if pool.index is not None:
             check_found(indices[:, 0])
@@ -371,9 +371,7 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             pool = pool.distinct()
             scores = self._set_scores(queries, pool)
-            above, tied = count_better_of_sets(
-                scores, pool.objects.query_of, scores_of_truth, slack
-            )
+            above, tied = count_better_of_sets(scores, pool.sets.query_of, scores_of_truth, slack)
         else:
             above, tied = count_better(
                 queries, pool.embedding, scores_of_truth, slack, n_jobs=self.n_jobs
@@ -397,7 +395,7 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
         if pool.is_per_query:
-            best = best_of_sets(self._set_scores(queries, pool), pool.objects.indptr)
+            best = best_of_sets(self._set_scores(queries, pool), pool.sets.indptr)
         else:
             best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         scores_of_truth = np.einsum("ij,ij->i", queries, pool.embedding[truth])
@@ -422,7 +420,7 @@ class CandidateDecoder(Decoder):
         queries = self.queries(F, pool)
         if pool.is_per_query:
             pool = pool.distinct()
-            sets: CandidateSets = pool.objects
+            sets = pool.sets
             scores = self._set_scores(queries, pool)
             floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
             inside = np.flatnonzero(scores >= floor[sets.query_of])
@@ -494,5 +492,5 @@ class CandidateDecoder(Decoder):
         return match(*comparable(self._encoded(Y, "Y").load(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        sets = pool.objects
-        return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
+        indptr = pool.sets.indptr
+        return set_scores(queries, pool.embedding, indptr, pool.members, n_jobs=self.n_jobs)

@@ -101,7 +101,7 @@ class Blend:
         """Return the k best candidates of each query: positions and scores, best first."""
         pool = self.pool
         if pool.is_per_query:
-            return top_k_of_sets(self._set_scores(pool), pool.objects.indptr, k)
+            return top_k_of_sets(self._set_scores(pool), pool.sets.indptr, k)
         n_distinct = min(k, len(pool.first))
         if self.by_rank:
             ranked = joined([ranked for ranked, _ in self._ranked(n_distinct)], n_distinct)
@@ -143,22 +143,22 @@ class Blend:
 
     def _set_scores(self, pool: EmbeddedPool) -> np.ndarray:
         """Return the combined score of each candidate of the sets, one set after another."""
-        indptr, members = pool.objects.indptr, pool.members
+        indptr, members = pool.sets.indptr, pool.members
         scores = (
             set_scores(Q, E, indptr, members, n_jobs=self.n_jobs)
             for Q, E in zip(self.queries, self.embeddings, strict=True)
         )
         if not self.by_rank:
             return _folded((c * s for c, s in zip(self.scales, scores, strict=True)), self.fold)
-        key = pool.objects.query_of * len(pool.embedding) + members
+        key = pool.sets.query_of * len(pool.embedding) + members
         _, first, copy = np.unique(key, return_index=True, return_inverse=True)
         # `key` puts the distinct candidates of a set together, and sets in their order
-        starts = np.searchsorted(pool.objects.query_of[first], np.arange(len(indptr)))
+        starts = np.searchsorted(pool.sets.query_of[first], np.arange(len(indptr)))
         return self._mean_ranks((s[first] for s in scores), starts, slice(None))[copy]
 
     def _counts_in_sets(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pool = self.pool.distinct()
-        query_of, scores = pool.objects.query_of, self._set_scores(pool)
+        query_of, scores = pool.sets.query_of, self._set_scores(pool)
         if self.by_rank:
             slack = np.zeros(len(truth))
             hit = np.flatnonzero(pool.members == truth[query_of])

@@ -109,7 +109,7 @@ class GradientDecoder(Decoder):
         rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
         best = [row[row >= 0] for row in self.start_.rank(F, pool, k=self.n_starts)[0]]
         if pool.is_per_query:
-            best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
+            best = [pool.sets.positions(i)[row] for i, row in enumerate(best)]
         starts = [rows[positions] for positions in best]
         minima = map_blocks(
             lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs

@@ -6,7 +6,7 @@ An `EmbeddedPool` holds the distinct ones, and where they lie in what was given.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,12 @@ from .sets import CandidateSets
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
 
+class SearchIndex(Protocol):
+    """What is used of an index that was built on an embedding, such as a `FaissIndex`."""
+
+    def search(self, queries: Floats, k: int) -> Found: ...
+
+
 @dataclass(frozen=True, eq=False)
 class EmbeddedPool:
     """Candidates with their coordinates: give it as `candidates` to search them many times.
@@ -55,12 +61,12 @@ class EmbeddedPool:
         How often each distinct candidate was among the training outputs, if it is one of them.
     """
 
-    objects: Any
+    objects: Objects | CandidateSets
     first: Ints
     inverse: Ints
     embedding: Floats
     made_by: str
-    index: Any = None
+    index: SearchIndex | None = None
     counts: Ints | None = None
 
     @property
@@ -71,18 +77,23 @@ class EmbeddedPool:
     @property
     def pool(self) -> Any:
         """The pool that positions refer to."""
-        return self.objects.pool if self.is_per_query else self.objects
+        return self.objects.pool if isinstance(self.objects, CandidateSets) else self.objects
+
+    @property
+    def sets(self) -> CandidateSets:
+        """The candidates of each query, where each has its own."""
+        assert isinstance(self.objects, CandidateSets)
+        return self.objects
 
     @property
     def members(self) -> Ints:
         """The distinct candidates of the sets, one set after another."""
-        sets: CandidateSets = self.objects
-        return self.inverse[sets.indices]
+        return self.inverse[self.sets.indices]
 
     @property
     def largest(self) -> int:
         """The most candidates that a query has."""
-        return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
+        return int(self.sets.sizes.max(initial=0)) if self.is_per_query else len(self)
 
     def width(self, k: int) -> int:
         """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
@@ -92,9 +103,9 @@ class EmbeddedPool:
     def distinct(self) -> EmbeddedPool:
         """Return the candidates without copies, in each set if there are sets."""
         if self.is_per_query:
-            key = self.objects.query_of * len(self.embedding) + self.members
+            key = self.sets.query_of * len(self.embedding) + self.members
             first = np.sort(np.unique(key, return_index=True)[1])
-            return replace(self, objects=self.objects.select(first))
+            return replace(self, objects=self.sets.select(first))
         if len(self.first) == len(self):
             return self
         everything = np.arange(len(self.first))
@@ -132,7 +143,7 @@ class EmbeddedPool:
         return f"<EmbeddedPool: {sets}{n_rows(self.pool)} candidates, {n} distinct, {p} columns>"
 
     def __len__(self) -> int:
-        return len(self.objects) if self.is_per_query else n_rows(self.objects)
+        return len(self.sets) if self.is_per_query else n_rows(self.pool)
 
 
 def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
@@ -159,7 +170,7 @@ def in_own_set(numbers: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
     """
     if not pool.is_per_query:
         return numbers
-    query_of = pool.objects.query_of
+    query_of = pool.sets.query_of
     present = np.zeros(len(numbers), dtype=bool)
     present[query_of[pool.members == numbers[query_of]]] = True
     return np.where(present, numbers, -1)

@@ -17,7 +17,7 @@ from .._numerics.estimators import PartsByName
 from .._numerics.typing import Array, Candidates, Estimator, Floats, Index, Ints, Objects
 from ..decoding.base import able, split_pipeline
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
-from ..decoding.sets import CandidateSets, PerQuery
+from ..decoding.sets import PerQuery
 from ..predictor import ObjectPredictor
 from ..rows import block_rows, source
 
@@ -133,7 +133,7 @@ def in_pool(place: Ints, pool: EmbeddedPool, query: Index = slice(-1)) -> Ints:
     """
     if not pool.is_per_query:
         return place
-    sets: CandidateSets = pool.objects
+    sets = pool.sets
     positions: Ints = sets.indices[sets.indptr[query] + place]
     return positions
 

@@ -243,7 +243,7 @@ class Reranker(RankingPredictor):
         """Return the new scores of candidates in the lists, which have no copies."""
         pool = results.pool
         if columns is not None:
-            rows = pool.objects.indptr[:-1] if pool.is_per_query else np.arange(results.n)
+            rows = pool.sets.indptr[:-1] if pool.is_per_query else np.arange(results.n)
             columns = columns_of(columns, pool, listed, rows)
         references: References | None = None
         if self.references_ is not None:

@@ -111,7 +111,7 @@ def checked_weights(weights: Weights, n: int) -> np.ndarray:
 def set_sizes(pool: Candidates, n: int) -> np.ndarray:
     """Return the number of candidates of each of n queries."""
     plain = plain_pool(pool)
-    return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
+    return plain.sets.sizes if plain.is_per_query else np.full(n, len(plain))
 
 
 def new_strata(

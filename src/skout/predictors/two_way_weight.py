@@ -229,7 +229,7 @@ class TwoWayScores:
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the distinct candidates of a query, and their scores of shape (3, c)."""
         if self.pool.is_per_query:
-            members, indptr = self.pool.members, self.pool.objects.indptr
+            members, indptr = self.pool.members, self.pool.sets.indptr
             for i in range(self.n):
                 numbers = members[indptr[i] : indptr[i + 1]]
                 yield numbers, self._of(slice(i, i + 1), numbers)[:, 0]

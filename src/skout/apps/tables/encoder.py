@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from .encoders import (
     SetColumn,
     TextColumn,
 )
-from .frames import Columns, coded_columns, columns_of
+from .frames import Columns, TableLike, coded_columns, columns_of
 from .kinds import KINDS, SEPARATORS, Look, listed, look_at, no_column, writing_of
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
@@ -117,7 +118,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         self.strict = strict
 
     @all_at_once
-    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+    def fit(self, X: TableLike, y: object = None) -> TableEncoder:
         """Infer the kind of each column, and fit its encoder.
 
         Parameters
@@ -133,7 +134,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         return self
 
     @all_at_once
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: TableLike, y: object = None) -> np.ndarray:
         """Fit, and return the matrix of the same rows.
 
         Parameters
@@ -265,7 +266,7 @@ class TableEncoder(TransformerMixin, PartsByName):
             if isinstance(encoder, CategoryColumn) and not encoder.has_others_
         }
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: TableLike) -> np.ndarray:
         """Return the matrix that encodes the rows of a table.
 
         Parameters
@@ -278,7 +279,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         """
         return self._matrix(self.read(X))
 
-    def read(self, X: Any) -> Columns:
+    def read(self, X: TableLike) -> Columns:
         """Return the columns that are used as their kinds take them: floats, moments or texts.
 
         Parameters
@@ -306,7 +307,7 @@ class TableEncoder(TransformerMixin, PartsByName):
             parts.insert(0, self._scaler.transform(numbers))
         return np.hstack(parts)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the columns of the matrix.
 
         Parameters

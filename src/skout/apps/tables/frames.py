@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import numbers
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from skout.dev import is_categorical, is_gap
+from skout.typing import Rows
 
 Columns = dict[str, np.ndarray]
+#: Tables as users give them: a data frame, a dict of columns, an array.
+TableLike: TypeAlias = Rows | Mapping[str, Sequence[Any] | np.ndarray]
 
 
 class SomeRows(dict[str, np.ndarray]):

@@ -78,6 +78,34 @@ class ProbabilityCalibration(PartsByName):
         return cls(floor, power, shift, are_sets)
 
 
+def calibrated(
+    estimates: np.ndarray,
+    truth: np.ndarray,
+    block: np.ndarray,
+    *,
+    are_sets: bool,
+    weights: np.ndarray | None = None,
+) -> tuple[ProbabilityCalibration, float]:
+    """Return the calibration of held-out rows, and its error where each block is left out once."""
+
+    def fitted(rows: slice | np.ndarray) -> ProbabilityCalibration:
+        row_weights = None if weights is None else weights[rows]
+        return ProbabilityCalibration.fitted(
+            estimates[rows], truth[rows], are_sets=are_sets, weights=row_weights
+        )
+
+    calibration = fitted(slice(None))
+    honest = np.empty_like(estimates)
+    for number in np.unique(block):
+        rows = block == number
+        honest[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
+    if not are_sets:
+        top = honest.argmax(axis=1)[:, None]
+        honest = np.take_along_axis(honest, top, axis=1)[:, 0]
+        truth = np.take_along_axis(truth, top, axis=1)[:, 0]
+    return calibration, expected_calibration_error(honest, truth, weights)
+
+
 def _log_odds(estimates: np.ndarray, floor: float) -> np.ndarray:
     return logit((np.clip(estimates, 0.0, 1.0) + floor) / (1.0 + 2.0 * floor))
 

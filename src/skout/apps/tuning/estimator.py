@@ -7,9 +7,10 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import ClassifierTags
@@ -32,10 +33,12 @@ from skout.dev import (
     unique,
 )
 from skout.kinds import KINDS, Kind
+from skout.typing import CV, Candidates, Labels, Scoring, Targets
 
 from ..tables.encoder import TableEncoder
+from ..tables.frames import TableLike
 from .averages import Averaged, Chosen, choice_of, last_sizes
-from .calibration import ProbabilityCalibration, expected_calibration_error
+from .calibration import ProbabilityCalibration, calibrated
 from .clock import Clock
 from .data import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
 from .folds import make_folds
@@ -47,6 +50,9 @@ from .report import baselines_of, drawn, line, page, progress_bar, rows_line, ro
 from .samples import Sample, profile_of
 from .scoring import Merit, OutputScoring, codes_of, spoken
 from .search import Budget, Callback, ModelSearch, has_time_for
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LEAST_ROWS = 10
 # Numbers of folds, of which the first is taken that there is time for.
@@ -201,6 +207,8 @@ class Tuned(PartsByName):
     _now = staticmethod(time.perf_counter)
     _names: LabelNames | None = None
     labels_: list[str]
+    calibration_: ProbabilityCalibration
+    calibration_error_: float
     encoder_: TableEncoder | None
     score_: float
     score_error_: float
@@ -211,12 +219,12 @@ class Tuned(PartsByName):
     def __init__(
         self,
         kind: str | None = None,
-        scoring: Any = None,
+        scoring: Scoring = None,
         budget: float | str = 60,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         *,
-        cv: Any = None,
-        outer_cv: Any = None,
+        cv: CV = None,
+        outer_cv: CV = None,
         ensemble: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -246,10 +254,10 @@ class Tuned(PartsByName):
     @all_at_once
     def fit(
         self,
-        X: Any,
-        Y: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
+        X: TableLike,
+        Y: Targets | None = None,
+        groups: Labels = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         started: float | None = None,
     ) -> Tuned:
@@ -338,29 +346,16 @@ class Tuned(PartsByName):
     def _calibrate(self, Y: Any, basis: Any, search: ModelSearch, chosen: Chosen) -> None:
         """Fit the calibration of probabilities on held-out rows, and its error."""
         folds = search.sample.folds
-        estimates = basis.probabilities(chosen.F.astype(np.float64))
-        truth, weights = codes_of(basis, take(Y, folds.held)), folds.held_weights
-        are_sets = not hasattr(basis, "classes_")
-
-        def fitted(rows: slice | np.ndarray) -> ProbabilityCalibration:
-            row_weights = None if weights is None else weights[rows]
-            return ProbabilityCalibration.fitted(
-                estimates[rows], truth[rows], are_sets=are_sets, weights=row_weights
-            )
-
-        self.calibration_: ProbabilityCalibration = fitted(slice(None))
         block = np.empty(folds.n_held, dtype=int)
         for (rows, _), number in zip(folds.parts, folds.blocks, strict=True):
             block[rows] = number
-        honest = np.empty_like(estimates)
-        for number in np.unique(block):
-            rows = block == number
-            honest[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
-        if not are_sets:
-            top = honest.argmax(axis=1)[:, None]
-            honest = np.take_along_axis(honest, top, axis=1)[:, 0]
-            truth = np.take_along_axis(truth, top, axis=1)[:, 0]
-        self.calibration_error_: float = expected_calibration_error(honest, truth, weights)
+        self.calibration_, self.calibration_error_ = calibrated(
+            basis.probabilities(chosen.F.astype(np.float64)),
+            codes_of(basis, take(Y, folds.held)),
+            block,
+            are_sets=not hasattr(basis, "classes_"),
+            weights=folds.held_weights,
+        )
 
     def _checked(self, data: TuningData) -> tuple[OutputScoring, Any, TuningData]:
         """Return the scoring of the outputs, rows as models take them, and the checked data."""
@@ -540,7 +535,7 @@ class Tuned(PartsByName):
             scores.append(inner.score(new.X, new.Y, sample_weight=new.weights))
         return np.array(scores)
 
-    def predict(self, X: Any, candidates: Any = None) -> Any:
+    def predict(self, X: TableLike, candidates: Candidates = None) -> Any:
         """Predict an output for each row of X.
 
         Parameters
@@ -577,7 +572,9 @@ class Tuned(PartsByName):
             raise ValueError(f"X must have {width} columns, as in fit. Got {what}.")
         return rows
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def rank(
+        self, X: TableLike, candidates: Candidates = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
 
         Parameters
@@ -603,7 +600,7 @@ class Tuned(PartsByName):
         return np.asarray(self.best_estimator_.output_basis_.classes_)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Return how likely each class, or each label, is.
 
         Coordinates of classes and label sets estimate probabilities; what held-out
@@ -624,7 +621,7 @@ class Tuned(PartsByName):
         return np.asarray(estimates if calibration is None else calibration.apply(estimates))
 
     @available_if(_has_probabilities)
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """Return what `predict_proba` makes probabilities of, where no two rows are cut to 0 or 1.
 
         Parameters
@@ -646,7 +643,13 @@ class Tuned(PartsByName):
         basis: Any = self.best_estimator_.output_basis_
         return CandidateDecoder().fit(basis, self.candidates_)
 
-    def score(self, X: Any, Y: Any, candidates: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: TableLike,
+        Y: Targets,
+        candidates: Candidates = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Return how good predictions are, by the metric that chose the model.
 
         Parameters
@@ -665,15 +668,15 @@ class Tuned(PartsByName):
         scoring = OutputScoring(resolve(self.kind_, KINDS, "kind"), self.scoring)
         metric = scoring.metric(self.best_estimator_.output_basis_)
         with named("Y"):
-            Y = scoring.check(Y if self._names is None else self._names.read(Y))
+            truth = scoring.check(Y if self._names is None else self._names.read(Y))
         if scoring.takes_probabilities:
             predicted = self.predict_proba(X)
         else:
             predicted = self._predicted(X, candidates)
-        if self._names is not None and Y.shape[1] > predicted.shape[1]:  # labels that are new
+        if self._names is not None and truth.shape[1] > predicted.shape[1]:  # labels that are new
             predicted = sparse.csr_matrix(predicted, copy=True)
-            predicted.resize(Y.shape)
-        data = counted(predicted, Y, None, sample_weight)
+            predicted.resize(truth.shape)
+        data = counted(predicted, truth, None, sample_weight)
         if data.weights is not None:
             scoring.check_weights()
         data = data.with_outputs()
@@ -695,7 +698,7 @@ class Tuned(PartsByName):
         check_is_fitted(self)
         return line(self, brief=brief)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Any:
         """Draw the score of each trial, with its standard error, against its seconds.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -13,14 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from skout.dev import PartsByName, all_at_once, n_rows, resolve, take
 from skout.kinds import KINDS, Kind, LabelSets, guess_kind
+from skout.typing import Tabular
 
 from ..tables.encoder import EncodedTable, TableEncoder
-from ..tables.frames import columns_of, is_frame
+from ..tables.frames import TableLike, columns_of, is_frame
 from ..tables.kinds import no_column
 from ..tables.reading import as_texts
 from ..tables.targets import as_target, kind_of_numbers, kind_of_texts
 from .estimator import Tuned
 from .inputs import first_inputs
+
+#: Targets by name: a data frame or a dict, of which each column is one.
+TargetColumns: TypeAlias = Tabular | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class TunedTargets(PartsByName):
         self.kinds = kinds
 
     @all_at_once
-    def fit(self, X: Any, Y: Any, started: float | None = None) -> TunedTargets:
+    def fit(self, X: TableLike, Y: TargetColumns, started: float | None = None) -> TunedTargets:
         """Choose and fit the models.
 
         Parameters
@@ -88,7 +92,8 @@ class TunedTargets(PartsByName):
         -------
         self : TunedTargets
         """
-        n = n_rows(next(iter(columns_of(X).values()))) if is_frame(X) else n_rows(X)
+        table: Any = X  # `is_frame` tells which
+        n = n_rows(next(iter(columns_of(X).values())) if is_frame(X) else table)
         targets = self._targets(Y, n)
         tuned = Tuned() if self.tuned is None else self.tuned
         budget = _share(tuned.budget, len(targets))
@@ -166,7 +171,7 @@ class TunedTargets(PartsByName):
         encoder = self.encoder_
         return X if encoder is None else EncodedTable.of(encoder.transform(X), encoder)
 
-    def predict(self, X: Any) -> dict[str, Any]:
+    def predict(self, X: TableLike) -> dict[str, Any]:
         """Predict all targets of each row of X.
 
         Parameters
@@ -185,7 +190,7 @@ class TunedTargets(PartsByName):
                 predictions[name] = np.array(kind.write(predictions[name]), dtype=object)
         return predictions
 
-    def predict_proba(self, X: Any) -> dict[str, Any]:
+    def predict_proba(self, X: TableLike) -> dict[str, Any]:
         """Return the probabilities of classes and labels, of the targets that have them.
 
         Parameters
@@ -205,7 +210,7 @@ class TunedTargets(PartsByName):
             if hasattr(model, "predict_proba")
         }
 
-    def score(self, X: Any, Y: Any) -> dict[str, float]:
+    def score(self, X: TableLike, Y: TargetColumns) -> dict[str, float]:
         """Return the score of each target by the metric of its kind, on the rows that have it.
 
         Parameters

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from skout.dev import PartsByName, check_choice, check_level, check_number, check_rng
 from skout.molecules import fingerprints, parse_smiles
+from skout.typing import Labels, RandomState
 
 from ..pools.building import SETTINGS
 from ..pools.priors import check_prior, prior_column
@@ -22,9 +23,9 @@ from .columns import CandidateModels, candidate_columns
 from .design import Design, combined_kernel, few_a_group
 from .explaining import explain_peaks
 from .fragmentation import FragmentModel
-from .inputs import formula_of, read_library
+from .inputs import SpectraLike, formula_of, read_library
 from .learning import learned_models
-from .queries import batches, read_queries
+from .queries import CandidatePool, batches, read_queries
 from .ranking import (
     CandidateRanking,
     HeldOut,
@@ -136,7 +137,7 @@ class SpectrumIdentifier(PartsByName):
         coverage: float = 0.9,
         fingerprint: dict[str, Any] | None = None,
         fragments: bool = True,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -153,11 +154,11 @@ class SpectrumIdentifier(PartsByName):
 
     def fit(
         self,
-        spectra: Any,
-        smiles: Any = None,
-        groups: Any = None,
+        spectra: SpectraLike,
+        smiles: Sequence[str] | np.ndarray | None = None,
+        groups: Labels = None,
         *,
-        pool: Any = None,
+        pool: CandidatePool | None = None,
         ppm: float = 10.0,
         prior: Mapping[str, float] | None = None,
         on_error: str = "raise",
@@ -251,8 +252,8 @@ class SpectrumIdentifier(PartsByName):
 
     def identify(
         self,
-        spectra: Any,
-        pool: Any,
+        spectra: SpectraLike,
+        pool: CandidatePool,
         *,
         ppm: float = 10.0,
         top: int = 25,
@@ -354,7 +355,7 @@ class SpectrumIdentifier(PartsByName):
         return described(best, pool)
 
     def explain(
-        self, spectrum: Any, smiles: str, *, ppm: float = 10.0, adduct: str | None = None
+        self, spectrum: SpectraLike, smiles: str, *, ppm: float = 10.0, adduct: str | None = None
     ) -> Explanation:
         """Return which peaks of a spectrum weigh as parts of a molecule, and these fragments.
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from skout.dev import check_choice
+from skout.dev import Spectra, check_choice
 
 from ..pools.standard import entries
 from ..readers import SpectraTable, neutral_mass, precursor_mz, spectra_table
 from .columns import Ions
+
+#: Spectra as users give them: as `skout.readers` returns them, or a list as kernels take it.
+SpectraLike: TypeAlias = SpectraTable | Spectra | Sequence[Any]
 
 _SHOWN = 5
 

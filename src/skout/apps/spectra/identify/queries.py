@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,19 @@ from .search import Pairs
 
 # Pairs of a spectrum and a candidate, and spectra, that are held at a time.
 _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
+
+
+class CandidatePool(Protocol):
+    """What is used of a `MoleculePool`: rows by mass or formula, and what they are."""
+
+    def by_mass(self, mass: float, ppm: float) -> np.ndarray: ...
+    def by_formula(self, formula: str) -> np.ndarray: ...
+    def smiles(self, indices: np.ndarray) -> np.ndarray: ...
+    def names(self, indices: np.ndarray) -> np.ndarray: ...
+    def keys(self, indices: np.ndarray) -> np.ndarray: ...
+    def masses(self, indices: np.ndarray) -> np.ndarray: ...
+    def formulas(self, indices: np.ndarray) -> np.ndarray: ...
+    def fingerprints(self, indices: np.ndarray) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,7 @@ class Batch(NamedTuple):
         return np.concatenate(means, axis=1), Pairs.of(lists)
 
 
-def batches(queries: Queries, pool: Any, ppm: float, by: str) -> Iterator[Batch]:
+def batches(queries: Queries, pool: CandidatePool, ppm: float, by: str) -> Iterator[Batch]:
     """Yield compounds of similar mass, and their candidates."""
     compounds: list[int] = []
     lists: list[np.ndarray] = []
@@ -161,6 +174,6 @@ def _batch(queries: Queries, compounds: list[int], lists: list[np.ndarray]) -> B
     return Batch(compounds, np.concatenate(spectra), places, Pairs.of(lists))
 
 
-def _candidates_of(pool: Any, key: Any, ppm: float, by: str) -> np.ndarray:
+def _candidates_of(pool: CandidatePool, key: Any, ppm: float, by: str) -> np.ndarray:
     indices = pool.by_formula(key) if by == "formula" else pool.by_mass(key, ppm)
     return np.asarray(indices, dtype=np.int64)
