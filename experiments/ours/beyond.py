@@ -498,7 +498,7 @@ after the gain stands its standard deviation over the draws.
 
 {HUBS}
 
-It pays on all five. Share and heat are the defaults of the library, which were set on validation
+It pays on all five. Both parameters are the defaults of the library, which were set on validation
 captions of molecules: the last two rows, one draw on the test part, are those of that task.
 MassBank is by its validation part, with the width and alpha chosen there. It costs as many fits as
 there are folds, five.

@@ -124,14 +124,14 @@ def spectra_model(kernel: Any, seed: int) -> TwoWay:
 
     gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
     chosen = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
-    weight, normalisation = read_record("reranking")["results"][0]["formula"]["option"]
+    weight, normalization = read_record("reranking")["results"][0]["formula"]["option"]
     inputs = KernelBasis(kernel, SubSample(M_X), random_state=seed + 2000)
     backward = iokr(
         kernel, GaussianTanimoto(gamma), input_sketch=SubSample(M_X),
         output_sketch=SubSample(M_Y), alpha=alpha, random_state=seed,
     )  # fmt: skip
     forward = StructuredPredictor(ridge(*chosen[1:]), inputs)
-    return TwoWay(backward, forward, weight, normalisation=normalisation)
+    return TwoWay(backward, forward, weight, normalization=normalization)
 
 
 def spectra_draw(problem: Any, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:

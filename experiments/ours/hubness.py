@@ -5,7 +5,7 @@
 Digits and USPS: the lower half of an image from the upper one, among all lower halves, of which no
 training one is the truth; ten splits and draws. MassBank: spectra of the validation part among
 molecules of their formula, as in `massbank.py`. bibtex: label sets among the training ones, which
-most test sets are, official split, ten draws. Nothing is tuned: share and heat are the defaults,
+most test sets are, official split, ten draws. Nothing is tuned: the parameters are the defaults,
 which were set on captions of molecules (`text2mol.py`) before these were run.
 """
 

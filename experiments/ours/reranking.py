@@ -151,7 +151,7 @@ def weighed(ways: TwoWay, option: Option) -> tuple[TwoWay, Any]:
 
     These are made of pools of the model with weight 1 by distance: nothing is embedded again.
     """
-    weight, cosine, basis = option.weight, option.normalisation == "cosine", ways.output_basis_
+    weight, cosine, basis = option.weight, option.normalization == "cosine", ways.output_basis_
     new = JointBasis(basis.outputs, basis.regressor, basis.n_forward, weight, cosine)
     found = copy(ways)
     found.regressor_ = JointRegressor(
@@ -215,7 +215,7 @@ def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
     among |= {"n_test": len(large), "median": float(np.median(sizes[large]))}
     return row | {
         "large sets": among,
-        "option": [tried[2].weight, tried[2].normalisation],
+        "option": [tried[2].weight, tried[2].normalization],
         "coefficients": dict(zip(words[1].feature_names_, words[1].coef_.tolist(), strict=True)),
         "importances": dict(
             zip(words[1].feature_names_, words[1].importances_.tolist(), strict=True)

@@ -51,7 +51,7 @@ from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
 from skout.predictors.joint import JointBasis, JointRegressor
 from skout.predictors.two_way_weight import (
-    NORMALISATIONS,
+    NORMALIZATIONS,
     Option,
     TwoWayScores,
     option_scores,
@@ -182,13 +182,13 @@ def fitted(problem: Problem, train: np.ndarray, seed: int) -> Fitted:
 def judged(
     parts: tuple[Any, Any, Any], X: Any, Y: Any, candidates: Any
 ) -> tuple[list[Option], Any]:
-    """Return weights and normalisations, and the mean reciprocal rank of held-out rows by each.
+    """Return weights and normalizations, and the mean reciprocal rank of held-out rows by each.
 
     `parts` are regressor, basis and decoder of both ways with weight 1, by distance.
     """
     regressor, basis, decoder = parts
     scores = TwoWayScores(decoder.embed(candidates).distinct(), basis, regressor.predict(X))
-    options = options_for(scores.spreads(), NORMALISATIONS)
+    options = options_for(scores.spreads(), NORMALIZATIONS)
     return options, option_scores(scores, options, None, decoder, Y)
 
 
@@ -205,11 +205,11 @@ def draw(problem: Problem, seed: int, quick: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"seed": seed, "fit seconds": fit.seconds}
     for name, option in tried.items():
         with clock() as spent:
-            cosine = option.normalisation == "cosine"
+            cosine = option.normalization == "cosine"
             given = *pair(problem, test), problem.sets(test)
             ranks = ways.ranks(*given, option.weight, cosine)
         row[name] = judge(problem, ranks, test) | {"seconds": spent.seconds}
-        row[name] |= {"weight": option.weight, "normalisation": option.normalisation}
+        row[name] |= {"weight": option.weight, "normalisation": option.normalization}
     return row | {"n": len(train), "n_test": len(test)}
 
 
@@ -239,9 +239,9 @@ def three(model: TwoWay, X: Any, Y: Any, quality: Any) -> dict[str, Any]:
     found = {"weight": model.weight_, "both": quality(model)}
     results = model.weight_results_
     alone = np.isinf(results["weight"])
-    normalisation = str(results["normalisation"][alone][results["score"][alone].argmax()])
+    normalization = str(results["normalization"][alone][results["score"][alone].argmax()])
     for name, weight in (("backward", 0.0), ("forward", np.inf)):
-        one = TwoWay(model.backward, model.forward, weight, normalisation=normalisation)
+        one = TwoWay(model.backward, model.forward, weight, normalization=normalization)
         found[name] = quality(one.fit(X, Y))
     return found
 

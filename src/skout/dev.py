@@ -29,7 +29,7 @@ from .kernels.spectra import Spectra, read_spectra
 from .predictors.listwise import FeatureLists
 from .predictors.listwise import chosen_alpha as listwise_alpha
 from .predictors.listwise import linear as listwise_coefficients
-from .predictors.thresholds import cut, size_edges
+from .predictors.thresholds import conformal_quantile, size_edges
 from .rows import Source
 from .rows.encode import check_matrix, in_memory, named
 from .rows.local import Local
@@ -61,7 +61,7 @@ __all__ = [
     "check_rng",
     "chemistry",
     "column_names",
-    "cut",
+    "conformal_quantile",
     "deal",
     "digest",
     "ending",

@@ -89,7 +89,7 @@ experiments/ours/tuned_calibration.py apps.tuning.calibration.expected_calibrati
 experiments/ours/tuned_calibration.py apps.tuning.scoring.codes_of
 experiments/ours/two_way.py predictors.joint.JointBasis
 experiments/ours/two_way.py predictors.joint.JointRegressor
-experiments/ours/two_way.py predictors.two_way_weight.NORMALISATIONS
+experiments/ours/two_way.py predictors.two_way_weight.NORMALIZATIONS
 experiments/ours/two_way.py predictors.two_way_weight.Option
 experiments/ours/two_way.py predictors.two_way_weight.TwoWayScores
 experiments/ours/two_way.py predictors.two_way_weight.option_scores

@@ -23,7 +23,7 @@ from skout.predictors.lists import Lists, Ranker
 from skout.predictors.nonconformity import (
     SCORES,
     cumulated,
-    learn,
+    learn_score,
     levels_of,
     query_features,
 )
@@ -172,7 +172,7 @@ def test_scores_keep_the_order_of_what_they_are_made_of(name):
     rows = np.arange(300)
     lists = lists_of(model, rows)
     known = replace(lists, truth=lists.entries(Y))
-    score = learn(name, known, np.ones(300), np.random.default_rng(0))
+    score = learn_score(name, known, np.ones(300), np.random.default_rng(0))
     values = score(lists)
     assert values.shape == lists.score.shape
     assert np.all(np.isfinite(values))
@@ -206,10 +206,14 @@ def test_the_weighted_threshold_by_a_loop():
             fits = [
                 q for q in values if mass[values <= q].sum() >= coverage * (mass.sum() + weight)
             ]
-            assert thresholds.cut(values, coverage, mass, weight) == min(fits, default=math.inf)
+            assert thresholds.conformal_quantile(values, coverage, mass, weight) == min(
+                fits, default=math.inf
+            )
     ones = np.ones(20)
     for coverage in np.arange(1, 20) / 20:
-        assert thresholds.cut(values, coverage, ones) == thresholds.cut(values, coverage)
+        assert thresholds.conformal_quantile(
+            values, coverage, ones
+        ) == thresholds.conformal_quantile(values, coverage)
 
 
 def test_rows_of_a_group_count_as_one():
@@ -241,7 +245,7 @@ def test_coverage_of_each_score(name):
     trials = 12 if name in ("quantile_gap", "quantile_rank", "auto") else 60
     mean, error, _ = coverage_of(name, 200, 0.8, trials)
     n = 200 if name in ("gap", "rank") else 140
-    promised = thresholds.cut(np.arange(1.0, n + 1), 0.8) / (n + 1)
+    promised = thresholds.conformal_quantile(np.arange(1.0, n + 1), 0.8) / (n + 1)
     above = 0.06 if name == "rank" else 0.02  # ranks tie
     assert promised - 4 * error < mean < promised + above + 4 * error
     assert error < 0.03

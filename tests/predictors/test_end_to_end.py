@@ -31,7 +31,7 @@ def model(**params):
 def raw_loss(loss, F, Z, rho, weights):
     """Return the mean of -log softmax by loops; copies of the right output are not there."""
     A, b, C, c = (p.detach().numpy() for p in (*loss.enter.parameters(), *loss.leave.parameters()))
-    heat = np.exp(float(loss.log_heat.detach()))
+    heat = np.exp(float(loss.log_scale.detach()))
     values = []
     for i in range(len(F)):
         scores = {}
@@ -51,7 +51,7 @@ def test_the_loss_is_its_formula(weighted, trained):
     F, Z, rho = rng.standard_normal((8, 5)), rng.standard_normal((8, 5)), rng.random(8)
     Z[3] = Z[6]
     w = rng.random(8) if weighted else None
-    loss = ListwiseLoss(5, hidden=4, heat=1.7).double()
+    loss = ListwiseLoss(5, hidden=4, logit_scale=1.7).double()
     if trained:
         torch.manual_seed(0)
         for parameter in loss.parameters():
@@ -67,7 +67,7 @@ def test_negatives_are_more_outputs_of_training_and_copies_do_not_count():
     F, Z, bank = (torch.tensor(rng.standard_normal((n, 5))).float() for n in (8, 8, 30))
     bank[4] = Z[3]
     rho = torch.rand(30)
-    loss = ListwiseLoss(5, hidden=4, heat=1.7, negatives=50)
+    loss = ListwiseLoss(5, hidden=4, logit_scale=1.7, negatives=50)
     loss.bank = bank, rho
     torch.manual_seed(0)
     rows = torch.randint(30, (50,))
@@ -106,12 +106,12 @@ def test_without_a_first_training_it_is_a_contrastive_model(data):
 
 def test_gradients_reach_both_sides():
     torch.manual_seed(0)
-    loss = ListwiseLoss(4, hidden=3, heat=2.0)
+    loss = ListwiseLoss(4, hidden=3, logit_scale=2.0)
     F = torch.randn(6, 4, requires_grad=True)
     loss(F, torch.randn(6, 4)).backward()
     assert F.grad.abs().max() > 0
     assert all(loss.leave.weight.grad.flatten() != 0)
-    assert loss.log_heat.grad != 0
+    assert loss.log_scale.grad != 0
 
 
 def test_it_starts_from_dsokr(data):

@@ -44,14 +44,14 @@ def plain_scores(model, pool):
 def test_prices_are_what_the_docstring_says(model):
     pool = model.embed(POOL)
     F, own = model.predict_coordinates(NEW), np.array([0, 5, -1, -1, 7, 7, 99, 3, 2])
-    found = hubness_penalties(F, pool, own, share=0.7, heat=0.2)
+    found = hubness_penalties(F, pool, own, share=0.7, temperature=0.2)
     for c in range(len(POOL)):
         z, k = pool.embedding[c, :-1], -pool.embedding[c, -1]
         a = np.array([f @ z / (np.linalg.norm(f) * np.sqrt(k)) for f in F[own != c]])
         expected = 2 * 0.7 * np.sqrt(k) * 0.2 * np.log(np.mean(np.exp(a / 0.2)))
         assert_allclose(found[c], expected, rtol=1e-10, atol=1e-12)
     with mock.patch("skout.predictors.hubness._COSINES", 30):  # several blocks
-        assert_allclose(hubness_penalties(F, pool, own, share=0.7, heat=0.2), found)
+        assert_allclose(hubness_penalties(F, pool, own, share=0.7, temperature=0.2), found)
 
 
 def test_a_candidate_that_nobody_else_is_near_to_pays_nothing():
@@ -59,7 +59,7 @@ def test_a_candidate_that_nobody_else_is_near_to_pays_nothing():
     pool = model.embed(POOL[:3])
     F = model.predict_coordinates(NEW[:1])
     assert hubness_penalties(F, pool, np.array([1]))[1] == 0.0
-    assert np.isfinite(hubness_penalties(np.zeros((2, F.shape[1])), pool, heat=1e-6)).all()
+    assert np.isfinite(hubness_penalties(np.zeros((2, F.shape[1])), pool, temperature=1e-6)).all()
 
 
 def test_every_search_sees_the_prices(model, priced):
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_said(model, priced):
     pool = model.embed(POOL)
     for options, error, match in (
         ({"share": -1}, ValueError, "share must be a finite number >= 0"),
-        ({"heat": 0}, ValueError, "heat must be a finite number > 0"),
+        ({"temperature": 0}, ValueError, "temperature must be a finite number > 0"),
     ):
         with pytest.raises(error, match=match):
             hubness_penalties(F, pool, **options)

@@ -24,10 +24,10 @@ from skout.predictors.listwise import (
     _standard_error,
     chosen_alpha,
     linear,
-    loss_and_slope,
+    loss_and_gradient,
     own_order,
 )
-from skout.predictors.reranking_features import in_spreads, searched
+from skout.predictors.reranking_features import searched, standardized
 
 RNG = np.random.default_rng(0)
 N, N_NEW = 120, 40
@@ -81,7 +81,7 @@ def oracle_loss(coef, lists, alpha, start):
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
 def test_the_loss_is_that_of_the_formula_and_its_slope_that_of_differences(alpha):
     lists, coef, start = tiny_lists(), np.array([0.4, -1.2, 0.7]), np.array([1.0, 0.0, 0.0])
-    value, slope = loss_and_slope(coef, lists, alpha, start)
+    value, slope = loss_and_gradient(coef, lists, alpha, start)
     assert_allclose(value, oracle_loss(coef, lists, alpha, start), rtol=1e-12)
     h = 1e-6
     for j, unit in enumerate(np.eye(3)):
@@ -153,24 +153,26 @@ def test_rows_of_a_group_are_one_piece_of_evidence():
 
 
 def test_scores_by_way_add_up_to_the_score():
-    for normalisation in ("distance", "cosine"):
-        model = TwoWay(BASE, weight=0.7, normalisation=normalisation).fit(X, Y)
+    for normalization in ("distance", "cosine"):
+        model = TwoWay(BASE, weight=0.7, normalization=normalization).fit(X, Y)
         given = searched(model, NEW, POOL)
         listed = given.listed(20)
-        ways = given.scores("ways", listed, None)
-        second = ways["forward" if normalisation == "distance" else "cosine"]
+        ways = given.scores("directions", listed, None)
+        second = ways["forward" if normalization == "distance" else "cosine"]
         assert_allclose(ways["backward"] + 0.7 * second, listed.score, atol=1e-9)
     alone = TwoWay(BASE, weight=np.inf).fit(X, Y)
     given = searched(alone, NEW, POOL)
     assert_allclose(
-        given.scores("ways", given.listed(5), None)["forward"], given.listed(5).score, atol=1e-9
+        given.scores("directions", given.listed(5), None)["forward"],
+        given.listed(5).score,
+        atol=1e-9,
     )
 
 
-def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
+def test_standardized_has_mean_0_and_spread_1_in_each_list():
     score = np.array([1.0, 3.0, 5.0, 2.0, 2.0, 7.0])
     root = np.sqrt(8 / 3)
-    assert_allclose(in_spreads(score, np.array([0, 3, 5, 6])), [-2 / root, 0, 2 / root, 0, 0, 0])
+    assert_allclose(standardized(score, np.array([0, 3, 5, 6])), [-2 / root, 0, 2 / root, 0, 0, 0])
 
 
 def test_copies_are_listed_once():
@@ -490,7 +492,12 @@ BAD = {
     ),
     "feature": (Reranker(BASE, "scor"), {}, ValueError, "features has 'scor'"),
     "features": (Reranker(BASE, 3), {}, TypeError, "features must be names"),
-    "ways of one": (Reranker(BASE, ["ways"]), {}, ValueError, "'ways', which StructuredPredictor"),
+    "ways of one": (
+        Reranker(BASE, ["directions"]),
+        {},
+        ValueError,
+        "'directions', which StructuredPredictor",
+    ),
     "members of one": (Reranker(BASE, "members"), {}, ValueError, "Ensemble has members"),
     "alpha": (Reranker(BASE, alpha=-1), {}, ValueError, 'alpha must be "cv" or a number'),
     "top": (Reranker(BASE, top=0), {}, ValueError, "top"),

@@ -44,8 +44,8 @@ def ways(gx=GX, gy=GY):
     )
 
 
-def two_way(weight, normalisation="distance", **options):
-    return TwoWay(*ways(), weight, normalisation=normalisation, **options)
+def two_way(weight, normalization="distance", **options):
+    return TwoWay(*ways(), weight, normalization=normalization, **options)
 
 
 def gaussian(a, b, gamma):
@@ -75,11 +75,11 @@ def oracle_ways():
     return found
 
 
-def oracle(weight, normalisation):
+def oracle(weight, normalization):
     """The score of each candidate for each query."""
     backward, product, square, length = oracle_ways()
     forward = 2.0 * product - square
-    if normalisation == "cosine":
+    if normalization == "cosine":
         forward = 2.0 * product / np.sqrt(square) / length - 1.0
     return forward if np.isinf(weight) else backward + weight * forward
 
@@ -87,12 +87,12 @@ def oracle(weight, normalisation):
 # The score ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalisation", ["distance", "cosine"])
+@pytest.mark.parametrize("normalization", ["distance", "cosine"])
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 40.0, np.inf])
-def test_the_score_is_that_of_the_formula(weight, normalisation):
-    model = two_way(weight, normalisation).fit(X, Y)
+def test_the_score_is_that_of_the_formula(weight, normalization):
+    model = two_way(weight, normalization).fit(X, Y)
     indices, scores = model.rank(NEW, POOL, k=len(POOL))
-    expected = oracle(weight, normalisation)
+    expected = oracle(weight, normalization)
     assert_allclose(
         np.take_along_axis(expected, indices, axis=1), scores, atol=1e-6 * (1 + min(weight, 40))
     )
@@ -133,15 +133,15 @@ def test_any_regressors_and_label_sets():
 # The choice --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalisation", ["distance", "cosine"])
-def test_the_choice_sees_the_scores_of_the_model(normalisation):
+@pytest.mark.parametrize("normalization", ["distance", "cosine"])
+def test_the_choice_sees_the_scores_of_the_model(normalization):
     """Options are judged by scores of both ways at weight 1: these must be the model's."""
     model = TwoWay(*ways(), 1.0).fit(X, Y)
     pool = model.embed(POOL)
     parts = TwoWayScores(pool, model.output_basis_, model.predict_coordinates(NEW))
     found = np.array([S for _, S in parts])  # (n, 3, c)
-    want = TwoWay(*ways(), 0.7, normalisation=normalisation).fit(X, Y).rank(NEW, POOL, k=len(POOL))
-    second = 1 if normalisation == "distance" else 2
+    want = TwoWay(*ways(), 0.7, normalization=normalization).fit(X, Y).rank(NEW, POOL, k=len(POOL))
+    second = 1 if normalization == "distance" else 2
     mine = found[:, 0] + 0.7 * found[:, second]
     assert_allclose(np.take_along_axis(mine, want[0], axis=1), want[1], atol=1e-8)
 
@@ -189,7 +189,7 @@ def test_scores_of_options_are_those_of_models(scoring):
     folds = GroupKFold(3, shuffle=True, random_state=int(rng.integers(2**31)))
     splits = list(folds.split(X, groups=groups))
     for i in (0, 3, 8, 12):
-        weight, name = results["weight"][i], results["normalisation"][i]
+        weight, name = results["weight"][i], results["normalization"][i]
         total = 0.0
         for train, test in splits:
             part = two_way(weight, name).fit(X[train], Y[train])
@@ -266,7 +266,7 @@ def test_pools_on_disk(model, tmp_path):
 def test_files(model, tmp_path):
     skout.save(model, tmp_path / "model.skout")
     copy = skout.load(tmp_path / "model.skout")
-    assert (copy.weight_, copy.normalisation_) == (0.8, "cosine")
+    assert (copy.weight_, copy.normalization_) == (0.8, "cosine")
     for other in (copy, pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.rank(NEW, POOL)[1], model.rank(NEW, POOL)[1])
         assert_array_equal(other.predict(NEW), model.predict(NEW))
@@ -302,7 +302,7 @@ def test_an_index(model):
     extra("faiss")
     backward, forward = ways()
     backward.set_params(decoder=skout.decoding.CandidateDecoder(FaissIndex()))
-    found = TwoWay(backward, forward, 0.8, normalisation="cosine").fit(X, Y).rank(NEW, POOL)
+    found = TwoWay(backward, forward, 0.8, normalization="cosine").fit(X, Y).rank(NEW, POOL)
     assert_array_equal(found[0], model.rank(NEW, POOL)[0])
 
 
@@ -316,7 +316,7 @@ def test_a_cluster():
         alpha=ALPHA,
         random_state=0,
     )
-    one = TwoWay(backward, weight=0.8, normalisation="cosine")
+    one = TwoWay(backward, weight=0.8, normalization="cosine")
     here = clone(one).fit(X, Y)
     there = clone(one).fit(da.from_array(X, chunks=(25, 2)), da.from_array(Y, chunks=(25, 3)))
     queries, pool = da.from_array(NEW, chunks=(4, 2)), da.from_array(POOL, chunks=(20, 3))
@@ -343,7 +343,7 @@ def test_data_frames():
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = two_way("cv", None, cv=2, random_state=0).fit(frame, pd.DataFrame(Y))
     assert_array_equal(
-        model.predict(frame), two_way(model.weight_, model.normalisation_).fit(X, Y).predict(X)
+        model.predict(frame), two_way(model.weight_, model.normalization_).fit(X, Y).predict(X)
     )
     assert model.feature_names_in_.tolist() == ["a", "b"]
 
@@ -371,7 +371,7 @@ def test_a_forward_model_of_another_kind_of_input():
         ({"weight": -1.0}, {}, 'weight must be "cv" or a number >= 0. Got -1.0'),
         ({"weight": "auto"}, {}, "weight must be"),
         ({"weight": float("nan")}, {}, "weight must be"),
-        ({"normalisation": "cosin"}, {}, "normalisation must be"),
+        ({"normalization": "cosin"}, {}, "normalization must be"),
         ({"cv": 1}, {}, "cv must be an integer >= 2"),
         ({"cv": 7}, {"groups": np.arange(60) // 10}, "cv=7 folds need as many groups. Got 6"),
         (
@@ -385,7 +385,7 @@ def test_a_forward_model_of_another_kind_of_input():
     ],
 )
 def test_mistakes(options, given, message):
-    options = {"weight": "cv", "normalisation": None, "random_state": 0} | options
+    options = {"weight": "cv", "normalization": None, "random_state": 0} | options
     with pytest.raises((TypeError, ValueError), match=message):
         two_way(**options).fit(X, Y, **given)
 

@@ -1,4 +1,4 @@
-"""Batches: from what users have to what a module takes, on its device."""
+"""Batches of inputs for a module, on its device, from arrays, strings, dicts and Datasets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..rows.encode import numbers_in
 #: What a module is called with: a tensor, or a dict of keyword arguments.
 Batch: TypeAlias = Any
 
-# Numbers of a matrix that are put on the device as a whole: 1 GB in float32.
+# Entries up to which a matrix is copied to the device as a whole: 1 GB in float32.
 _RESIDENT = 2**28
 
 
 class BatchSource(ABC):
-    """Inputs of a module, of which batches are taken by position."""
+    """Base class of inputs of a module, which are taken in batches by position."""
 
     #: length of each input, where inputs are padded to the longest of a batch
     lengths: Tensor | None = None
@@ -35,7 +35,7 @@ class BatchSource(ABC):
     def batch(self, index: Tensor, on_device: Tensor) -> Batch:
         """Return the inputs at these positions, as the module takes them.
 
-        The positions come on the CPU and on the device: to move them for each batch takes time.
+        `index` is on the CPU, and `on_device` the same on the device: copying it takes time.
         """
 
 
@@ -56,12 +56,13 @@ def as_source(X: Objects, module: nn.Module, device: torch.device) -> BatchSourc
 
 
 def call(module: nn.Module, batch: Batch) -> Tensor:
-    """Return what a module makes of a batch; dicts are keyword arguments."""
+    """Return the output of a module for a batch; a dict is its keyword arguments."""
     out: Tensor = module(**batch) if isinstance(batch, dict) else module(batch)
     return out
 
 
 def _are_strings(X: Objects) -> bool:
+    """Whether X is a list, an array or a column of strings."""
     if isinstance(X, np.ndarray):
         return X.dtype.kind == "U" or (X.ndim == 1 and X.size > 0 and isinstance(X[0], str))
     if hasattr(X, "to_numpy") and getattr(X, "ndim", 0) == 1:  # a column of a data frame
@@ -70,7 +71,7 @@ def _are_strings(X: Objects) -> bool:
 
 
 class _Array(BatchSource):
-    """A matrix, or an array of any number of axes, of numbers."""
+    """Batches of an array of numbers, a CSR matrix or a tensor."""
 
     def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if sparse.issparse(X):
@@ -89,24 +90,25 @@ class _Array(BatchSource):
         if sparse.issparse(self._rows):
             rows = self._rows[index.numpy()].toarray().astype(np.float32, copy=False)
             return torch.from_numpy(rows).to(self._device)
-        there = on_device if self._rows.device == on_device.device else index.to(self._rows.device)
-        out: Tensor = self._rows[there].to(self._device)
+        is_resident = self._rows.device == on_device.device
+        out: Tensor = self._rows[on_device if is_resident else index.to(self._rows.device)]
+        out = out.to(self._device)
         return out
 
 
 def _takes_integers(module: nn.Module) -> bool:
-    """Whether integers are positions in a table of this module, not quantities."""
+    """Whether integers are positions in an embedding of this module, not quantities."""
     return any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
 
 
 def _floats(X: Tensor, module: nn.Module) -> Tensor:
-    """Return a tensor of floats in the precision of the module; others as they are."""
+    """Return a tensor of floats in the precision of the module; other tensors as they are."""
     floats = (weights.dtype for weights in module.parameters() if weights.is_floating_point())
     return X.to(next(floats, X.dtype)) if X.is_floating_point() else X
 
 
 def _tensor(X: Objects, keep_integers: bool) -> Tensor:
-    """Return numbers as a tensor: float32, or int64 for integers that are to be kept."""
+    """Return numbers as a tensor of float32; with `keep_integers`, integers as int64."""
     with numbers_in(X, "X"):
         array = np.asarray(X)
     if array.dtype.kind not in "fiub":
@@ -125,7 +127,7 @@ def _tensor(X: Objects, keep_integers: bool) -> Tensor:
 
 
 class _Tokens(BatchSource):
-    """Strings, made into tokens once; a batch is padded to its longest."""
+    """Batches of strings, which are tokenized once; a batch is padded to its longest row."""
 
     def __init__(self, X: Objects, module: nn.Module, device: torch.device) -> None:
         if not hasattr(module, "tokenize"):
@@ -163,7 +165,7 @@ class _Tokens(BatchSource):
 
 
 class _Fields(BatchSource):
-    """A dict of inputs: the module's keyword arguments."""
+    """Batches of a dict of inputs, the module's keyword arguments."""
 
     def __init__(self, fields: dict[str, BatchSource]) -> None:
         lengths = {name: len(source) for name, source in fields.items()}
@@ -185,7 +187,7 @@ class _Fields(BatchSource):
 
 
 class _Items(BatchSource):
-    """A torch Dataset."""
+    """Batches of the items of a torch Dataset."""
 
     def __init__(self, items: Any, device: torch.device) -> None:
         self._items, self._device = items, device
@@ -198,6 +200,7 @@ class _Items(BatchSource):
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
+    """Return a batch on the device."""
     if isinstance(batch, dict):
         return {name: _moved(part, device) for name, part in batch.items()}
     return batch.to(device)

@@ -20,7 +20,7 @@ _EXCLUDED = -1e9
 
 
 class BatchLoss(nn.Module, ABC):
-    """A loss that is a mean over the rows of a batch."""
+    """Base class of losses that are means over the rows of a batch."""
 
     @abstractmethod
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -45,9 +45,10 @@ class KernelLoss(BatchLoss):
     """The distance of a prediction to an object in the output feature space, under a loss.
 
     With coordinates f and z(y) in an orthonormal basis, ||f - psi(y)||^2 = ||f - z(y)||^2 + rho(y),
-    where rho(y) = k(y, y) - ||z(y)||^2 is what the basis cannot see of y. The loss is h of the
-    root of that, with h from `skout.losses`: 1/2 r^2, Huber (396), epsilon-insensitive (392), its
-    square (394), or your own. For the squared loss rho is a constant.
+    where rho(y) = k(y, y) - ||z(y)||^2 is the squared distance of psi(y) to the span of the basis.
+    The loss is h of the root of that, with h from `skout.losses`: 1/2 r^2, Huber (396),
+    epsilon-insensitive (392), its square (394), or your own. With the squared loss rho only adds a
+    constant.
 
     Parameters
     ----------
@@ -99,17 +100,17 @@ def _check_tensors(loss: RadialLoss) -> None:
 class ListwiseLoss(BatchLoss):
     """Minus the log of the softmax of the right output among all outputs of a batch.
 
-    The score of output y for a prediction f is heat (<f, g(z(y))> - k(y, y) / 2), where
-    g(z) = z + C relu(A z + b) + c is trained, and so is the heat. C and c are 0 at first, which
-    makes it the score that candidates of DSOKR are ranked by. In training, `negatives` rows of
-    `bank`, drawn at random for each batch, stand beside its outputs.
+    The score of output y for a prediction f is logit_scale (<f, g(z(y))> - k(y, y) / 2), where
+    g(z) = z + C relu(A z + b) + c is trained, and so is logit_scale. C and c are 0 at first, so
+    that candidates are ranked as by DSOKR. In training, `negatives` rows of `bank`, drawn at random
+    for each batch, are further candidates.
 
     Examples
     --------
     >>> import torch
     >>> from skout.deep.criteria import ListwiseLoss
     >>> z = torch.eye(2)  # two outputs, predicted perfectly: log(1 + exp(-1)) each
-    >>> round(ListwiseLoss(2, hidden=3, heat=1.0)(z, z).item(), 4)
+    >>> round(ListwiseLoss(2, hidden=3, logit_scale=1.0)(z, z).item(), 4)
     0.3133
     """
 
@@ -119,13 +120,13 @@ class ListwiseLoss(BatchLoss):
     enter: nn.Linear
     leave: nn.Linear
 
-    def __init__(self, n_outputs: int, hidden: int, heat: float, negatives: int = 0) -> None:
+    def __init__(self, n_outputs: int, hidden: int, logit_scale: float, negatives: int = 0) -> None:
         super().__init__()
         self.negatives = negatives
         self.enter, self.leave = nn.Linear(n_outputs, hidden), nn.Linear(hidden, n_outputs)
         for parameter in self.leave.parameters():
             nn.init.zeros_(parameter)
-        self.log_heat: nn.Parameter = nn.Parameter(torch.tensor(math.log(heat)))
+        self.log_scale: nn.Parameter = nn.Parameter(torch.tensor(math.log(logit_scale)))
 
     def outputs(self, coordinates: Tensor) -> Tensor:
         """Return g of the coordinates of outputs."""
@@ -139,13 +140,14 @@ class ListwiseLoss(BatchLoss):
             more, unseen = (None if part is None else part[rows] for part in self.bank)
             assert more is not None
             outputs, norms = torch.cat([target, more]), torch.cat([norms, _norms(more, unseen)])
-        S = self.log_heat.exp() * (prediction.float() @ self.outputs(outputs).T - 0.5 * norms)
+        S = self.log_scale.exp() * (prediction.float() @ self.outputs(outputs).T - 0.5 * norms)
+        # equal outputs are not negatives of each other; 1e-6 is well above rounding in float32
         again = torch.cdist(target, outputs).square() <= 1e-6 * norms[: len(target), None]
         S = S.masked_fill(again.fill_diagonal_(False), _EXCLUDED)
         return cross_entropy(S, torch.arange(len(S), device=S.device), reduction="none")
 
 
 def _norms(coordinates: Tensor, residual: Tensor | None) -> Tensor:
-    """Return k(y, y)."""
+    """Return k(y, y) = ||z(y)||^2 + residual of each row."""
     norms = coordinates.square().sum(dim=1)
     return norms if residual is None else norms + residual

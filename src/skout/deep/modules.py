@@ -31,16 +31,17 @@ Config: TypeAlias = dict[str, Any]
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
 
 
-# Numbers that a module may hold beyond its weights, such as sinusoids of positions.
+# A file that asks for a module much larger than its weights is refused: entries of buffers that it
+# may have beyond them, such as sinusoids of positions (64 MB), and layers if it has few arrays.
 _SPARE = 2**24
-_LAYERS = 64  # that a module may have, if its weights are fewer
+_LAYERS = 64
 
 
 # Files -------------------------------------------------------------------------------------------
 
 
 class Described(nn.Module):
-    """A network that can be built from its settings: a file has these and the weights."""
+    """Base class of networks that files describe by their settings and weights."""
 
     #: the parameters, from which an equal module can be built; None where they do not say all
     config: Config | None
@@ -62,7 +63,7 @@ class Described(nn.Module):
 
     @classmethod
     def _can_be_filled(cls, config: Config, weights: Mapping[str, np.ndarray]) -> bool:
-        """Whether settings ask for no more than there is: else they could take all memory."""
+        """Whether the module of these settings is no larger than its weights in the file."""
         settings = config.get("model", {}).get("settings", {})
         counts = [config.get("n_layers", 0), len(config.get("hidden", ()))]
         counts += [settings[name] for name in settings if "layers" in name or "group" in name]
@@ -76,7 +77,7 @@ class Described(nn.Module):
 
 
 def weights_of(module: nn.Module) -> dict[str, np.ndarray] | None:
-    """Return the weights and buffers of a module, None where they are not drawn yet."""
+    """Return the weights and buffers of a module as arrays, None where they are not drawn yet."""
     tensors = module.state_dict()
     if any(is_lazy(tensor) for tensor in tensors.values()):
         return None
@@ -100,7 +101,7 @@ def load_weights(module: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
 
 
 def saved_module(module: ModuleLike, fitted: nn.Module | None) -> ModuleLike | Given:
-    """Return what a file has of the parameter `module`: itself, or that `load` must be given it."""
+    """Return the parameter `module` as files have it: itself, or `Given`, passed to `load`."""
     kind = getattr(module, "func", module)
     if is_described(module):
         return module
@@ -120,19 +121,24 @@ def is_described(module: object) -> bool:
 
 
 def _is_ours(kind: object) -> bool:
-    """Whether this is a class of skout: one that users derive may build something else."""
+    """Whether this is a class of skout, not one that users derived, which may build otherwise."""
     of_ours = isinstance(kind, type) and issubclass(kind, Described)
     return of_ours and kind.__module__.startswith("skout.")
 
 
-def given_network(made: ModuleLike, n_outputs: int) -> nn.Module:
-    """Return a new network of a user, from an instance, its class or a callable."""
-    if isinstance(made, nn.Module):
-        return copy.deepcopy(made)
-    module = made(n_outputs)
-    if not isinstance(module, nn.Module):
-        raise TypeError(f"What is given must make an nn.Module. It made {type(module)}.")
-    return module
+def new_network(module: ModuleLike, n_outputs: int) -> nn.Module:
+    """Return a new network from an instance, which is copied, from a class or a callable."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    if not callable(module):
+        raise TypeError(
+            "module must be an nn.Module, a class of them, or a callable that takes the number of "
+            f"outputs. Got {module!r} instead."
+        )
+    network = module(n_outputs)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"module must make an nn.Module. It made {type(network).__name__}.")
+    return network
 
 
 # Networks ----------------------------------------------------------------------------------------
@@ -153,6 +159,7 @@ class MLP(Described):
     dropout : float, default 0.0
         Share of the hidden units dropped in training, in [0, 1).
     activation : {"relu", "gelu", "tanh"}, default "relu"
+        The function between layers.
     layer_norm : bool, default False
         Normalize each hidden layer before its activation.
 
@@ -306,6 +313,7 @@ class CharTransformer(Described):
         return [self._ids(text) for text in texts]
 
     def _ids(self, text: bytes) -> np.ndarray:
+        """Return the token ids of a text: the start token, then its bytes."""
         ids = np.empty(len(text) + 1, dtype=np.int64)
         ids[0] = self._START
         ids[1:] = np.frombuffer(text, dtype=np.uint8)
@@ -343,7 +351,7 @@ def dense_layers(
     activation: str = "relu",
     layer_norm: bool = False,
 ) -> nn.Sequential:
-    """Return hidden layers and a linear one; `n_inputs` None is found at the first batch."""
+    """Return hidden layers and a linear layer; with `n_inputs` None, the first batch sets it."""
     n_outputs = check_number(n_outputs, "n_outputs", low=1, integer=True)
     widths = check_widths(hidden)
     check_dropout(dropout)
@@ -366,7 +374,7 @@ def _linear(n_in: int | None, n_out: int) -> nn.Module:
 
 
 def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
-    """Return one vector for each row of `tokens`, shape (b, L, width), without the padding."""
+    """Return the pooled vector of each row of `tokens`, shape (b, L, width), padding left out."""
     if pooling == "cls":
         return tokens[:, 0]
     padding = ~mask[:, :, None]
@@ -384,7 +392,7 @@ def _sinusoids(n: int, width: int) -> Tensor:
 
 
 def check_strings(strings: object) -> list[str]:
-    """Return a list of str, or raise with the index of the first thing that is not one."""
+    """Return strings as a list, or raise with the index of the first item that is not a str."""
     if isinstance(strings, str | bytes) or not isinstance(strings, Iterable):
         raise TypeError(
             f"strings must be a list of str. Got {type(strings).__name__} instead; for a single "
@@ -400,14 +408,14 @@ def check_strings(strings: object) -> list[str]:
 
 
 def check_dropout(dropout: float) -> float:
-    """Return a share in [0, 1)."""
+    """Return the dropout as a float, or raise unless it is in [0, 1)."""
     if check_number(dropout, "dropout") >= 1:
         raise ValueError(f"dropout must be a number in [0, 1). Got {dropout!r} instead.")
     return float(dropout)
 
 
 def check_widths(hidden: Iterable[int]) -> list[int]:
-    """Return the widths of hidden layers as a list."""
+    """Return the widths of hidden layers as a list, or raise unless they are integers >= 1."""
     if isinstance(hidden, str) or not isinstance(hidden, Iterable):
         raise TypeError(f"hidden must be a sequence of integers >= 1. Got {hidden!r} instead.")
     return [
@@ -416,6 +424,7 @@ def check_widths(hidden: Iterable[int]) -> list[int]:
 
 
 def _check_width(width: int, n_heads: int) -> None:
+    """Raise unless the width is even and a multiple of n_heads."""
     check_number(width, "width", low=2, integer=True)
     check_number(n_heads, "n_heads", low=1, integer=True)
     if width % n_heads or width % 2:

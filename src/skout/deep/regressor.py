@@ -29,13 +29,13 @@ from ..rows.device import named_device
 from ..rows.encode import numbers_in
 from .batches import Batch, as_source, call
 from .criteria import KernelLoss, ListwiseLoss
-from .modules import ModuleLike, given_network, is_described, load_weights, saved_module, weights_of
+from .modules import ModuleLike, is_described, load_weights, new_network, saved_module, weights_of
 from .training import Batches, Metric, Trainer, Training, predictions
 
 #: The rows to train on, and those held out.
 Parts: TypeAlias = tuple[np.ndarray, np.ndarray]
 
-# After so many epochs, a loss within 2 % of that of the best constant is worth a warning.
+# From this number of epochs on, a loss within 2 % of that of the best constant gives a warning.
 _EPOCHS_TO_LEARN = 5
 _CONSTANT = 0.98
 
@@ -62,6 +62,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     metric : callable, optional
         (predictions, targets) -> number on the held-out rows, smaller is better; default the loss.
     random_state : None, int or Generator
+        Seed of weights, order of rows and dropout.
     verbose : bool, default False
         Show a progress bar.
     device : str, optional
@@ -129,8 +130,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
     @property
     def uses_residual(self) -> bool:
-        """Whether `fit` wants what the output basis cannot see of the targets."""
-        return not isinstance(as_loss(self.loss), Squared)  # to which it is a constant
+        """Whether `fit` uses `residual`: the squared loss does not, where it is a constant."""
+        return not isinstance(as_loss(self.loss), Squared)
 
     @all_at_once
     def fit(
@@ -157,9 +158,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     def choice_splits(
         self, n: int, y: object = None, weights: object = None, groups: ArrayLike | None = None
     ) -> list[Parts]:
-        """Return the split that the best epoch is chosen on, if that is not by `metric`.
+        """Return the validation split, [(train, held)], or [] where `metric` chooses the epoch.
 
-        It is [(train, held)] or []. Rows of a group are all held out, or none of them.
+        Rows of a group are all held out, or none of them.
         """
         rng = check_rng(self.random_state)
         rng.integers(2**31)  # the seed of the network, which `fit` draws first
@@ -197,7 +198,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         parts: Parts | None = None,
         metric: Metric | None = None,
     ) -> NeuralRegressor:
-        """Train on one part of the rows, and validate on the other."""
+        """Train the network on one part of the rows, validate on the other, and return self."""
         training = self.training or Training()
         training.check()
         if self.patience is not None:
@@ -250,6 +251,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return F[:, 0] if self._is_vector else F
 
     def _targets(self, X: Objects, y: ArrayLike) -> np.ndarray:
+        """Return the targets as float32 of shape (n, p), or raise where they do not fit X."""
         if not has_rows(X):
             raise TypeError(f"X must be a list or array, one row an object. Got {X!r}.")
         with numbers_in(y, "y"):
@@ -306,24 +308,13 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return batches(train), batches(held) if len(held) else None
 
     def _build(self, n_outputs: int, seed: int) -> nn.Module:
-        """Return a fresh module on the device."""
+        """Return a new module with weights drawn by the seed, on the device."""
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
-            if isinstance(self.module, nn.Module):
-                module = copy.deepcopy(self.module)
-            elif callable(self.module):
-                module = self.module(n_outputs)
-            else:
-                raise TypeError(
-                    "module must be an nn.Module, a class of them, or a callable that takes the "
-                    f"number of outputs. Got {self.module!r} instead."
-                )
-        if not isinstance(module, nn.Module):
-            raise TypeError(f"module must make an nn.Module. It made {type(module).__name__}.")
-        return module.to(self._device)
+            return new_network(self.module, n_outputs).to(self._device)
 
     def _prepare(self, data: Batches, n_outputs: int) -> None:
-        """Run one batch, which gives lazy layers their size, and check what comes out."""
+        """Run one batch, which gives lazy layers their size, and raise for a wrong output."""
         self.module_.eval()
         with torch.random.fork_rng([]), torch.no_grad():
             torch.manual_seed(0)
@@ -368,7 +359,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     def __skout_restore__(cls, state: dict[str, Any]) -> NeuralRegressor:
         attributes = {name: value for name, value in state.items() if name != "weights"}
         if "weights" in state:
-            attributes["module_"] = given_network(state["module"], state["n_outputs_"])
+            attributes["module_"] = new_network(state["module"], state["n_outputs_"])
             load_weights(attributes["module_"], state["weights"])
         (model,) = with_attributes(cls, attributes)
         if "module_" in attributes:
@@ -387,7 +378,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
 
 def _given_parts(held: Any, n: int) -> Parts:
-    """Return the rows to train on, and those held out, whose numbers a user gives."""
+    """Return the rows to train on, and those held out, whose numbers the user passed."""
     is_pair = any(np.ndim(number) > 0 for number in held)
     held = np.empty(0) if is_pair else np.asarray(held)
     if held.ndim != 1 or held.dtype.kind not in "iu" or not len(held):
@@ -422,7 +413,7 @@ def _warn_if_constant(
 
 
 def _held_groups(groups: np.ndarray, n_held: int, rng: Rng) -> Parts:
-    """Return the rows of most groups, and those of a few at random that have `n_held` rows."""
+    """Return the rows to train on, and those of random groups with `n_held` rows or a few more."""
     _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         raise ValueError("groups must be at least 2 different ones. Got 1: leave groups out.")
@@ -433,7 +424,7 @@ def _held_groups(groups: np.ndarray, n_held: int, rng: Rng) -> Parts:
 
 
 def _first_call(module: nn.Module, inputs: Batch) -> object:
-    """Call a module; where it cannot take its inputs, say what they were."""
+    """Return the output of a module; where it raises, raise an error that describes the inputs."""
     try:
         return call(module, inputs)
     except (RuntimeError, IndexError) as error:
@@ -447,6 +438,7 @@ def _first_call(module: nn.Module, inputs: Batch) -> object:
 
 
 def _shown(part: object) -> str:
+    """Return shape and dtype of a tensor, or the type of something else, for an error."""
     if isinstance(part, torch.Tensor):
         return f"shape {tuple(part.shape)} and {str(part.dtype).removeprefix('torch.')}"
     return type(part).__name__
@@ -469,7 +461,7 @@ def _device(name: str | None, X: Objects) -> torch.device:
 
 
 def _column(values: ArrayLike | None, name: str, n: int) -> np.ndarray | None:
-    """Return one non-negative number a row in float32."""
+    """Return a column of n finite numbers >= 0 in float32, or raise; None is None."""
     if values is None:
         return None
     with numbers_in(values, name):
@@ -480,6 +472,7 @@ def _column(values: ArrayLike | None, name: str, n: int) -> np.ndarray | None:
 
 
 def _rows(X: Objects, index: np.ndarray) -> Any:
+    """Return some rows of X."""
     if isinstance(X, torch.utils.data.Dataset):
         return torch.utils.data.Subset(X, index.tolist())
     if isinstance(X, torch.Tensor):
@@ -491,7 +484,7 @@ def _rows(X: Objects, index: np.ndarray) -> Any:
 
 
 class _Together(nn.Module):
-    """A network with what else is trained, whose weights a trainer then keeps as well."""
+    """A network and a loss with weights, as one module: both are trained, and kept."""
 
     def __init__(self, network: nn.Module, loss: ListwiseLoss) -> None:
         super().__init__()
@@ -509,20 +502,20 @@ def train_together(
     residual: np.ndarray,
     *,
     hidden: int,
-    heat: float,
+    logit_scale: float,
     negatives: int = 0,
     training: Training | None,
     groups: ArrayLike | None = None,
     sample_weight: Any = None,
 ) -> tuple[NeuralRegressor, list[np.ndarray]]:
-    """Go on with the training of a fitted network, together with a map of its outputs.
+    """Train a fitted network further, together with a map of the output coordinates.
 
     The settings are those of the regressor, but for `training` where it is given. Rows of a group
     are all held out, or none of them. Returns a copy of the regressor with the new network, and A,
     b, C and c of the map, see `ListwiseLoss`.
     """
     check_number(hidden, "hidden", low=1, integer=True)
-    check_number(heat, "heat", strict=True)
+    check_number(logit_scale, "logit_scale", strict=True)
     check_number(negatives, "negatives", integer=True)
     out = copy.copy(regressor)
     training = training or out.training or Training()
@@ -533,7 +526,7 @@ def train_together(
     data = out._batches(X, targets, residual, sample_weight, (train, held))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        loss = ListwiseLoss(targets.shape[1], hidden, heat, negatives).to(out._device)
+        loss = ListwiseLoss(targets.shape[1], hidden, logit_scale, negatives).to(out._device)
     loss.bank = data[0].targets, data[0].residual
     both = _Together(copy.deepcopy(out.module_), loss)
     trainer = Trainer(both, loss, training, len(train), seed, out._device)

@@ -29,7 +29,7 @@ Encoder: TypeAlias = Any
 Tokenizer: TypeAlias = Any
 ModelLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | TextEncoder"
 
-# Encoders that are all in transformers, and whose settings are numbers and words.
+# Kinds of encoders that files may have: their code is in transformers, their settings are plain.
 _KINDS = (
     *("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta"),
     *("t5", "xlm-roberta"),
@@ -186,7 +186,7 @@ def _pretrained(model: ModelLike) -> tuple[Encoder, Tokenizer]:
 
 
 def _check_reach(max_length: int, encoder: Encoder, tokenizer: Tokenizer) -> None:
-    """Raise if the model has no positions for max_length tokens."""
+    """Raise if max_length is more than the number of tokens that the model can read."""
     positions = getattr(encoder.config, "max_position_embeddings", None) or max_length
     reach = min(positions, tokenizer.model_max_length)
     if max_length > reach:
@@ -197,7 +197,7 @@ def _check_reach(max_length: int, encoder: Encoder, tokenizer: Tokenizer) -> Non
 
 
 def _pad_id(tokenizer: Tokenizer) -> int:
-    """Return the padding token, else the end token, else 0; the mask hides it in any case."""
+    """Return the id of the padding token, else of the end token, else 0; masks hide it."""
     for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)
@@ -254,6 +254,7 @@ def _from_description(model: Mapping[str, Any]) -> tuple[Encoder, Tokenizer]:
 
 
 def _tokenizer(transformers: ModuleType, model: Mapping[str, Any]) -> Tokenizer:
+    """Return the tokenizer of a description, or raise where it cannot be read."""
     import tokenizers
 
     try:
@@ -278,6 +279,7 @@ def _settings(kind: str) -> set[str]:
 
 
 def _is_plain(value: object) -> bool:
+    """Whether a setting is None, a number or a text."""
     return value is None or isinstance(value, bool | int | float | str)
 
 

@@ -1,4 +1,4 @@
-"""How a network is trained: settings, and the loop that follows them."""
+"""Training of networks: the settings of stochastic gradient descent, and its loop."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torc
 _PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The keys of a checkpoint.
 _STATE = {"about", "epoch", "history", "best", "module", "optimizer", "scheduler", "scaler"}
-# Rows of a batch of predictions, in multiples of a training batch: without gradients it takes about
-# a quarter of the memory.
+# Rows of a batch of predictions, in multiples of a training batch: without gradients a row takes
+# about a quarter of the memory.
 _PREDICTED = 4
-# Batches whose rows are sorted by length together: short ones then are padded less, and there are
-# still enough in a pool to be shuffled.
+# Batches whose rows are sorted by length together, for less padding: many enough that batches still
+# differ from epoch to epoch.
 _SORTED = 32
 
 
@@ -44,8 +44,9 @@ class Training(PartsByName):
     Parameters
     ----------
     max_epochs : int, default 50
-        0 leaves the network as it is drawn, or as it was before.
+        Passes over the rows; 0 leaves the network as it is drawn, or as it was before.
     batch_size : int, default 128
+        Rows of a batch.
     lr : float, default 1e-3
         The largest learning rate.
     schedule : "cosine", "linear" or "constant", default "cosine"
@@ -55,13 +56,14 @@ class Training(PartsByName):
     optimizer : "adamw", "adam", "sgd" or callable, default "adamw"
         A callable gets the parameters, lr and weight_decay.
     weight_decay : float, default 0.0
+        Passed to the optimizer.
     head_lr : float, optional
-        The learning rate of what is new beside a pretrained part: all weights of the network that
-        are not in a part named `encoder`, as `TextEncoder` has one. Default `lr`.
+        The learning rate of all weights outside of the pretrained part, which is an attribute
+        named `encoder`, as `TextEncoder` has it. Default `lr`.
     clip_norm : float, optional
         Gradients longer than this are shortened to it.
     precision : "float32", "bfloat16" or "float16", default "float32"
-        Of the products in the network; weights and losses are float32.
+        Precision of the products in the network; weights and losses are float32.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class Training(PartsByName):
         self.precision = precision
 
     def check(self) -> None:
-        """Raise an error that names a bad setting."""
+        """Raise an error that names the setting that is wrong."""
         check_number(self.max_epochs, "max_epochs", low=0, integer=True)
         check_number(self.batch_size, "batch_size", low=1, integer=True)
         check_number(self.lr, "lr", strict=True)
@@ -124,7 +126,7 @@ class Training(PartsByName):
 
 @dataclass(frozen=True)
 class Batches:
-    """Inputs with their targets."""
+    """Inputs with their targets, residuals and weights, taken in batches."""
 
     source: BatchSource
     targets: Tensor  # (n, p)
@@ -145,17 +147,19 @@ class Batches:
 
 
 def _trained(module: nn.Module, head_lr: float | None) -> Any:
-    """Return the parameters to train; if `head_lr` is given, in two groups with a rate each."""
+    """Return the parameters to train; with `head_lr` in two groups, each with its learning rate."""
     trained = [p for p in module.parameters() if p.requires_grad]
     if head_lr is None:
         return trained
     encoders = (getattr(part, "encoder", None) for part in module.modules())
     inside = {id(p) for part in encoders if isinstance(part, nn.Module) for p in part.parameters()}
-    old, new = ([p for p in trained if (id(p) in inside) is there] for there in (True, False))
+    old = [p for p in trained if id(p) in inside]
+    new = [p for p in trained if id(p) not in inside]
     return [{"params": old}, {"params": new, "lr": head_lr}]
 
 
 def _autocast(device: torch.device, training: Training) -> AbstractContextManager[Any]:
+    """Return the context in which products have the precision of the settings."""
     dtype = _PRECISIONS[training.precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
@@ -177,7 +181,7 @@ def predictions(
 def _shuffled(
     n: int, size: int, lengths: Tensor | None, generator: torch.Generator
 ) -> list[Tensor]:
-    """Return the batches of an epoch: rows at random, but with others of about their length."""
+    """Return the rows of the batches of an epoch: random, with rows of similar length together."""
     order = torch.randperm(n, generator=generator)
     if lengths is None or n <= size:
         return list(torch.split(order, size))
@@ -189,7 +193,7 @@ def _shuffled(
 
 
 def _processes() -> tuple[int, int]:
-    """Return the number of this process and how many there are, where torch.distributed runs."""
+    """Return rank and number of the processes of torch.distributed; (0, 1) without it."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
@@ -254,8 +258,9 @@ class Trainer:
         self.scaler: torch.amp.GradScaler = torch.amp.GradScaler(device.type, enabled=half)
 
     def run_epoch(self, data: Batches) -> float:
-        """Go through the rows once; return the mean loss."""
+        """Train on all rows once, and return the mean loss."""
         size = int(self.training.batch_size)
+        # primes, here and in `_random`, so that seeds of epochs and processes do not coincide
         generator = torch.Generator().manual_seed(self.seed + 7919 * self.epoch)
         batches = _shuffled(len(data), size, data.source.lengths, generator)
         order = torch.cat(batches).to(self.device)
@@ -278,6 +283,7 @@ class Trainer:
         return loss
 
     def _step(self, data: Batches, index: Tensor, on_device: Tensor) -> Tensor:
+        """Take one step of the optimizer on a batch, and return its loss."""
         share, index, on_device = self._share(data, index, on_device)
         inputs, targets, residual, weights = data.batch(index, on_device)
         self.optimizer.zero_grad(set_to_none=True)
@@ -299,7 +305,7 @@ class Trainer:
     def _share(
         self, data: Batches, index: Tensor, on_device: Tensor
     ) -> tuple[Tensor | float | None, Tensor, Tensor]:
-        """Return the weight of the loss of this process, and its rows of a batch.
+        """Return the factor of this process's loss, and its rows of a batch.
 
         The mean over processes is then the loss of the batch. A batch with fewer rows than
         processes is computed by each of them.
@@ -314,14 +320,14 @@ class Trainer:
 
     @contextmanager
     def _random(self) -> Iterator[None]:
-        """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
+        """Seed PyTorch for an epoch, for dropout and the like; restore its state afterwards."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(self.seed + 104729 * (self.epoch + 1) + self.rank)
             yield
 
     def validate(self, data: Batches, metric: Metric | None) -> float:
-        """Return the metric of the predictions of a validation part; default the mean loss."""
+        """Return the metric of the predictions of held-out rows; default the mean loss."""
         F = predictions(self.module, data.source, self.training, self.device)
         if metric is not None:
             return float(metric(F.numpy(), data.targets.cpu().numpy()))
@@ -340,7 +346,7 @@ class Trainer:
         self.history.append(row)
 
     def save(self, path: Path, about: str) -> None:
-        """Write a checkpoint: the old file or the new one is there, never half of one."""
+        """Write a checkpoint in one step: the file is the old or the new one, never a part."""
         if self.rank > 0:  # the first process writes for all
             return
         parts: dict[str, Any] = {
@@ -355,7 +361,7 @@ class Trainer:
             torch.save(state, file)
 
     def load(self, path: Path, about: str) -> None:
-        """Go on from a checkpoint, of which only tensors and numbers are read."""
+        """Restore the state of a checkpoint, of which only tensors and numbers are read."""
         state = _read_checkpoint(path, self.device)
         if state["about"] != about:
             raise ValueError(
@@ -378,7 +384,7 @@ class Trainer:
         checkpoint: tuple[Path, str] | None = None,
         verbose: bool = False,
     ) -> None:
-        """Train to the last epoch, or until `patience` epochs were not better; keep the best."""
+        """Train to the last epoch, or until `patience` epochs were no better; keep the best."""
         epochs = int(self.training.max_epochs)
         with tqdm(total=epochs, initial=self.epoch, desc="epochs", disable=not verbose) as bar:
             while self.epoch < epochs and not self._is_over(patience):
@@ -400,11 +406,12 @@ class Trainer:
         return self.epoch if self.best is None else int(self.best["epoch"])
 
     def _is_over(self, patience: int | None) -> bool:
+        """Whether `patience` epochs in a row were no better than the best."""
         return patience is not None and self.epoch - self.best_epoch >= patience
 
 
 def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """Return what a checkpoint has, if it is one."""
+    """Return the state in a checkpoint, or raise where the file is no checkpoint."""
     try:
         state: Any = torch.load(path, map_location=device, weights_only=True)
         missing = _STATE - state.keys() if isinstance(state, dict) else _STATE

@@ -25,8 +25,8 @@ from ..sketches import SubSample
 
 #: Cells of a table: those of one column of text, or numbers of shape (n, n_columns).
 Cells = Sequence[str] | np.ndarray
-# Distinct outputs that coordinates are those of, at most: the exact basis is as wide as they are
-# many.
+# Outputs beyond which a basis is sketched by as many landmarks: the exact basis has a coordinate
+# for each distinct output.
 _LANDMARKS = 1000
 
 
@@ -48,12 +48,12 @@ class Kind:
     name: ClassVar[str]
     #: The similarity of two outputs. Kinds with coordinates of their own do not use it.
     kernel: ClassVar[Kernel]
-    #: What `score` is called.
+    #: The name of what `score` returns.
     metric: ClassVar[str] = "similarity"
-    #: What the prediction that ignores the inputs is called, see `baseline`.
+    #: The name of `baseline`, the prediction that ignores the inputs.
     baseline_name: ClassVar[str] = "the most frequent output"
-    #: "classifier" or "regressor" where scikit-learn has a word for its models. Of a regressor the
-    #: score is the mean over coordinates of their R2, and the `measures` of a row are errors.
+    #: "classifier" or "regressor" where models are such to scikit-learn. The score of a regressor
+    #: is the mean R2 of its coordinates, and the `measures` of a row are errors.
     estimator_type: ClassVar[str | None] = None
     #: Whether an output can be chosen among candidates.
     has_candidates: ClassVar[bool] = True
@@ -61,42 +61,42 @@ class Kind:
     has_probabilities: ClassVar[bool] = False
     #: Whether objects are texts, which kernels on strings and on SMILES take.
     are_texts: ClassVar[bool] = False
-    #: What other libraries call the kind.
+    #: Names of the kind in other libraries.
     elsewhere: ClassVar[tuple[str, ...]] = ()
     #: How pages show its words: as "text", "chips", an "order", or "bars" of numbers.
     style: ClassVar[str] = "text"
-    #: What each of the columns of numbers that it may be in is called, such as a label.
+    #: The beginning of default names of its columns, where it may be in columns of numbers.
     part: ClassVar[str] = ""
-    #: What is between the words of an output in a cell.
+    #: The separator between the words of an output in a cell.
     separator: ClassVar[str] = " "
     #: Classes and functions that models of it need in `skout.load`, such as a kernel of your own.
     modules: ClassVar[tuple[Callable[..., object], ...]] = ()
 
     @property
     def plural(self) -> str:
-        """What outputs are called."""
+        """The name of several outputs, in sentences."""
         return self.name.replace("_", " ")
 
     # Outputs in Python ----------------------------------------------------------------------------
 
     def recognizes(self, Y: Objects) -> bool:
-        """Whether outputs may be of this kind; where several kinds fit, the user must name one."""
+        """Whether outputs may be of this kind; several kinds may recognize the same outputs."""
         return False
 
     def check(self, Y: Objects) -> Any:
-        """Return outputs as all other methods take them, or raise and say what is wrong."""
+        """Return outputs in the form that the other methods take, or raise an error."""
         Y = column_of(Y)
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
     # Models ---------------------------------------------------------------------------------------
 
     def basis(self, Y: Objects, random_state: int) -> KernelBasis:
-        """Return the coordinates that models of these outputs predict."""
+        """Return the basis, not fitted, whose coordinates models of these outputs predict."""
         sketch = SubSample(_LANDMARKS) if n_rows(Y) > _LANDMARKS else None
         return KernelBasis(self.kernel, sketch, random_state=random_state)
 
     def decoders(self, Y: Objects) -> dict[str, Decoder]:
-        """Return decoders of these coordinates by name, of which `Tuned` chooses one."""
+        """Return decoders of the basis's coordinates by name, of which `Tuned` chooses one."""
         return {"candidates": CandidateDecoder()}
 
     def is_binary(self, Y: Objects) -> bool:
@@ -104,7 +104,7 @@ class Kind:
         return False
 
     def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Objects:
-        """Return the output, one row, that a model without inputs predicts: the most frequent."""
+        """Return the prediction of a model without inputs, one row: the most frequent output."""
         baseline: Objects = take(Y, most_frequent(self.kernel.encode(Y), sample_weight))
         return baseline
 
@@ -115,9 +115,9 @@ class Kind:
         return similarities(self.kernel, true, pred)
 
     def score(self, true: Objects, pred: Objects, sample_weight: np.ndarray | None = None) -> float:
-        """Return how good predictions are: the mean of `row_scores`.
+        """Return the score of predictions, the greater the better: the mean of `row_scores`.
 
-        It depends on no parameter of a model, so that models can be chosen by it.
+        It does not depend on parameters of a model, so that models can be chosen by it.
         """
         scores = self.row_scores(true, pred)
         if sample_weight is None:
@@ -127,52 +127,52 @@ class Kind:
     def decoded_scores(
         self, decoders: Sequence[Decoder], F: np.ndarray, true: Objects
     ) -> np.ndarray:
-        """Return `row_scores` of what each decoder makes of coordinates F, (n_decoders, n).
+        """Return `row_scores` of the outputs that each decoder decodes from F, (n_decoders, n).
 
-        To override is for kinds whose decoders share work: `Tuned` spends its time here.
+        Override it where decoders share work: `Tuned` spends its time here.
         """
         F = F.astype(np.float64, copy=False)
         return np.array([self.row_scores(true, decoder.decode(F)) for decoder in decoders])
 
     def measures(self, true: Objects, pred: Objects) -> dict[str, np.ndarray]:
-        """Return what evaluations say of each row, (n,) by name; the first is the main one."""
+        """Return the metrics of each row by name, each of shape (n,); the first is the main one."""
         exact = row_matches(self.kernel, true, pred)
         return {self.metric: self.row_scores(true, pred), "exact_matches": exact}
 
     def evaluate(self, true: Objects, pred: Objects) -> dict[str, float | None]:
-        """Return what evaluations say of all rows: the means of `measures`; None is no value."""
+        """Return the metrics of all rows by name, the means of `measures`; None is undefined."""
         return {name: float(np.mean(rows)) for name, rows in self.measures(true, pred).items()}
 
     # Cells of tables ------------------------------------------------------------------------------
 
     def reads_text(self, n_columns: int) -> bool:
-        """Whether so many columns hold text; if so, they are one column."""
+        """Whether outputs in this number of columns are read from text, not from numbers."""
         return True
 
     def named(self, columns: Sequence[str]) -> Self:
-        """Return the kind with the names of the columns that outputs are in."""
+        """Return a copy of the kind with the names of the columns that outputs are in."""
         return self
 
     def learn(self, cells: Cells, columns: Sequence[str]) -> Self:
-        """Return the kind with what it needs to know of training cells, such as label names.
+        """Return a copy of the kind with what it learns from training cells, such as label names.
 
         It is called for one block of rows after the other.
         """
         return self.named(columns)
 
     def read(self, cells: Cells) -> Objects:
-        """Return the outputs in cells.
+        """Return the outputs that cells hold.
 
-        Raises a ValueError that says what a cell has, to be read after "row 3 has".
+        The text of its ValueError continues "row 3 has ...".
         """
         raise TypeError(f"{self.plural} cannot be read from the cells of a table.")
 
     def read_candidates(self, cells: Cells) -> Objects:
-        """Return outputs which a model that learned from other cells must be able to predict."""
+        """Return the outputs in cells, or raise where the model cannot predict one of them."""
         return self.read(cells)
 
     def unreadable(self, cells: Cells) -> list[int]:
-        """Return the rows, from 0, whose cells can be no candidates."""
+        """Return the numbers, from 0, of the rows that `read_candidates` raises for."""
         try:
             self.read_candidates(cells)
         except ValueError:
@@ -184,53 +184,56 @@ class Kind:
         return []
 
     def write(self, objects: Objects) -> list[str]:
-        """Return each output as one text: the cell of a column, a candidate of a list."""
+        """Return each output as the text of one cell."""
         return [self.separator.join(words) for words in self.words(objects)]
 
     def to_columns(self, objects: Objects) -> np.ndarray:
-        """Return outputs as columns of numbers, (n, n_columns), if they are in such columns."""
+        """Return outputs as columns of numbers, (n, n_columns), of kinds in such columns."""
         return np.reshape(np.asarray(objects), (n_rows(objects), -1))
 
     # Words and pictures ---------------------------------------------------------------------------
 
     def words(self, objects: Objects) -> list[list[str]]:
-        """Return each output as words, such as labels, as pages show them in their `style`."""
+        """Return the words of each output, such as its labels, which pages show in the `style`."""
         return [[str(output)] for output in as_objects(objects)]
 
     def split(self, cells: Cells) -> list[list[str]]:
-        """Return cells of text as words, as `words` would return what `read` makes of them."""
+        """Return the words of each cell of text: `words` of the output that `read` reads in it."""
         return [[cell.strip()] for cell in cells]
 
     def names(self, Y: Objects) -> list[str]:
-        """Return names of the columns of outputs that have none."""
+        """Return default names for the columns of outputs."""
         return [f"{self.part}{j}" for j in range(np.shape(Y)[1])] if self.part else [self.name]
 
     def notice(self) -> str:
-        """Return a remark where cells may have been read otherwise than meant, else ""."""
+        """Return a warning where cells may have been read otherwise than meant, else ""."""
         return ""
 
     def picture(self, text: str) -> str:
-        """Return the drawing of an output, as `write` writes it, as SVG; empty if there is none."""
+        """Return a drawing as SVG of an output that `write` wrote; "" if the kind has none."""
         return ""
 
 
 def filled(cells: Cells) -> Cells:
-    """Return cells of text, or raise where one is empty."""
+    """Return cells of text, or raise a ValueError where one is empty."""
     if not all(map(str.strip, cells)):
         raise ValueError("nothing in its cell: fill it, or leave out the row.")
     return cells
 
 
 def most_frequent(rows: Objects, sample_weight: np.ndarray | None = None) -> list[int]:
-    """Return where the most frequent row is first, in a list; ties go to the earliest row."""
+    """Return the position of the first copy of the most frequent row, in a list.
+
+    Ties go to the earliest row.
+    """
     first, number = unique(rows)
     return [int(first[np.argmax(np.bincount(number, sample_weight))])]
 
 
 def values_of(Y: Objects) -> Any:
-    """Return outputs as an array, without what is missing if they are one column.
+    """Return outputs as an array, of one column without missing values.
 
-    Sparse matrices come back as they are, and objects that make no array as an array of them.
+    Sparse matrices come back as they are, and objects that make no array as an array of objects.
     """
     outputs: Any = column_of(Y)
     outputs = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
@@ -249,13 +252,13 @@ def values_of(Y: Objects) -> Any:
 
 
 def floats(values: np.ndarray) -> np.ndarray:
-    """Return numbers in an array of objects; those that are missing are NaN."""
+    """Return an array of objects as floats, with NaN for missing values."""
     numbers = [np.nan if is_gap(value) else value for value in values.ravel()]
     return np.array(numbers, dtype=np.float64).reshape(values.shape)
 
 
 class Coordinates(TransformerMixin, PartsByName):
-    """A basis whose coordinates have a formula, and need no landmarks."""
+    """Base class of bases whose coordinates have a formula, without landmarks."""
 
     rank_: int
     kernel_: Any

@@ -21,17 +21,20 @@ from ..kernels import F1, Kernel
 from ..metrics.objects import f1_scores, overlap
 from .base import Cells, Coordinates, Kind, values_of
 
-# Thresholds of expected labels that decoders are compared with.
+# Thresholds on expected labels, of the decoders that are compared.
 _THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
-# Numbers that the coordinates of label sets may have, where there are fewer labels than that.
+# Entries that the matrix of coordinates may have (400 MB in float32): rows times coordinates.
 _MOST_NUMBERS = 1e8
-# Most coordinates of label sets: more labels than that have one each.
+# Coordinates that label sets may have; where there are more labels, each has one.
 _MOST_COLUMNS = 2500
-# What the features may miss of 2 / (s + t), relative to its trace.
+# Share of the trace of the matrix 2 / (s + t) that the functions phi_r may leave out.
 _MISSED = 1e-4
+# Entries of a block of scores of rows and labels: 64 MB.
 _BLOCK_NUMBERS = 2**23
-_LIKELY = 64  # labels that a set of greatest expected F1 is looked for among, at least
-_LARGE = 2**25  # coordinates are float32 from then on
+# Most likely labels among which the set of greatest expected F1 is searched, at least.
+_LIKELY = 64
+# Entries from which on coordinates are float32: 256 MB in float64.
+_LARGE = 2**25
 # The word that may separate labels, as a part of `LabelSets.separators`.
 _AND = " and "
 
@@ -125,7 +128,7 @@ class LabelSets(Kind):
     def read(self, cells: Cells) -> sparse.csr_matrix:
         """Return a CSR matrix; labels that were not learned get columns of their own."""
         if isinstance(cells, np.ndarray):
-            cells = np.nan_to_num(cells)  # of a label that nobody ticked nothing is written
+            cells = np.nan_to_num(cells)  # an empty cell is a label that the row has not
             wrong = np.argwhere((cells != 0) & (cells != 1))
             if len(wrong):
                 i, j = wrong[0]
@@ -134,7 +137,10 @@ class LabelSets(Kind):
                     "the row has not, or has."
                 )
             return sparse.csr_matrix(cells)
-        sets = self.split(cells)
+        return self.rows_of(self.split(cells))
+
+    def rows_of(self, sets: Sequence[Sequence[str]]) -> sparse.csr_matrix:
+        """Return sets of names as rows of 0 and 1; new labels get columns after the others."""
         names = dict.fromkeys([*self.labels, *(label for labels in sets for label in labels)])
         return MultiLabelBinarizer(classes=[*names], sparse_output=True).fit_transform(sets)
 
@@ -168,7 +174,7 @@ class LabelSets(Kind):
 
 
 def _inside(cell: str) -> str:
-    """Return what is between the brackets of a list, as Python and JSON write it, or the cell."""
+    """Return a cell without the brackets of a list, as Python and JSON write them."""
     cell = cell.strip()
     return cell[1:-1] if cell[:1] + cell[-1:] in ("[]", "{}", "()") else cell
 
@@ -180,7 +186,7 @@ def _bare(word: str) -> str:
 
 
 def _are_names(Y: Sequence[Any] | np.ndarray) -> bool:
-    """Whether these are lists or sets of words, the names of labels."""
+    """Whether outputs are lists or sets of the names of labels."""
     if not isinstance(Y, list | tuple) and getattr(Y, "dtype", np.dtype(int)).kind != "O":
         return False
     are_lists = all(isinstance(words, list | tuple | set | frozenset) for words in Y)
@@ -215,7 +221,7 @@ class LabelFeatures(Coordinates):
         self.max_columns = max_columns
 
     def fit(self, Y: Objects, y: Objects | None = None) -> LabelFeatures:
-        """Find functions of the size of the sets, rows of 0 and 1 of shape (n, L)."""
+        """Compute the functions phi_r of sizes from label sets, rows of 0 and 1 of shape (n, L)."""
         labels = label_matrix(Y)
         if labels.shape[1] == 0:
             raise ValueError(
@@ -231,7 +237,7 @@ class LabelFeatures(Coordinates):
         enough = int(np.argmax(missed <= _MISSED)) + 1
         most = max(1, self.max_columns // labels.shape[1])
         kept = slice(0, min(enough, most))
-        # phi of each size, 0 of the empty set
+        # phi_r(s) of each size s, 0 for the empty set
         self.sizes_: Floats = np.zeros((largest + 1, kept.stop))
         self.sizes_[1:] = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))
         # the diagonal stays 1: F1 of a set with itself
@@ -252,9 +258,9 @@ class LabelFeatures(Coordinates):
         return self
 
     def transform(self, Y: Objects) -> np.ndarray:
-        """Return y_j phi_r(s) of sets with s labels, shape (n, r L).
+        """Return the coordinates y_j phi_r(s) of sets with s labels, shape (n, r L).
 
-        There is a column for the empty set if there is one.
+        There is one more, for the empty set, if training had one.
         """
         labels = label_matrix(Y)
         if labels.shape[1] != self.n_labels_:
@@ -274,7 +280,7 @@ class LabelFeatures(Coordinates):
         return Z
 
     def marginals(self, F: np.ndarray) -> np.ndarray:
-        """Return E[Y_j | x] of predicted coordinates, shape (n, L)."""
+        """Return the expected labels E[Y_j | x] from predicted coordinates, shape (n, L)."""
         r = self.sizes_.shape[1]
         levels = self.levels_.astype(F.dtype, copy=False)
         cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
@@ -284,7 +290,7 @@ class LabelFeatures(Coordinates):
     scores = marginals
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
-        """Return the probability of each label, (n, L): the marginals, within 0 and 1."""
+        """Return the probability of each label, (n, L): the marginals clipped to [0, 1]."""
         return np.asarray(np.clip(self.marginals(F), 0.0, 1.0))
 
 
@@ -297,6 +303,7 @@ class SetDecoder(Decoder):
         The set of greatest expected F1; the labels whose expectation is above a threshold; the
         training set of greatest expected F1.
     threshold : float, default 0.5
+        The expectation above which a label is predicted, with rule="threshold".
     """
 
     def __init__(self, rule: str = "f1", threshold: float = 0.5) -> None:
@@ -306,7 +313,7 @@ class SetDecoder(Decoder):
     def fit(
         self, basis: Estimator, Y: Objects, coordinates: np.ndarray | None = None
     ) -> SetDecoder:
-        """Keep the basis and, to choose among them, the distinct training outputs."""
+        """Store the basis and, with rule="candidates", the distinct training outputs."""
         check_choice(self.rule, "rule", ("f1", "threshold", "candidates"))
         check_number(self.threshold, "threshold", low=-np.inf)
         labels = label_matrix(Y)
@@ -327,7 +334,7 @@ class SetDecoder(Decoder):
         return chosen.astype(self._dtype)
 
     def sets(self, F: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
-        """Return the label sets as booleans, shape (n, L); `expected` are the marginals of F."""
+        """Return the decoded label sets as booleans, (n, L); `expected` are the marginals of F."""
         basis = self.basis_
         if self.rule == "threshold":
             return self._above(basis.marginals(F) if expected is None else expected)
@@ -338,7 +345,9 @@ class SetDecoder(Decoder):
         return np.concatenate([*(best(F[rows]) for rows in blocks), none])
 
     def _best_f1(self, F: np.ndarray) -> np.ndarray:
-        """Compare the best set of each size, and the empty one; ties go to the smaller set.
+        """Return the sets of greatest expected F1: of those best of their size, and the empty one.
+
+        Ties go to the smaller set.
 
         E[F1(c, Y)] = sum of w_j over the labels of c, w_j = sum_r phi_r(|c|) f_rj.
         """
@@ -357,16 +366,16 @@ class SetDecoder(Decoder):
 
     @property
     def n_likely(self) -> int | None:
-        """How many labels of greatest expectation a set is looked for among, None for all."""
+        """Number of most likely labels among which a set is searched, None for all."""
         most = max(_LIKELY, 3 * (len(self.basis_.sizes_) - 1))
         return None if self.basis_.n_labels_ <= 2 * most else most
 
     def sizes(self, most: int) -> list[int]:
-        """Return the sizes of sets that are compared, of at most so many labels."""
+        """Return the sizes of sets that are compared, up to `most` labels."""
         return _compared_sizes(min(len(self.basis_.sizes_) - 1, most))
 
     def _likely(self, F: np.ndarray) -> np.ndarray | None:
-        """Return the labels of greatest expectation, where there are many more than sets have."""
+        """Return the numbers of the `n_likely` most likely labels of each row, None for all."""
         basis, most = self.basis_, self.n_likely
         if most is None:
             return None
@@ -374,7 +383,7 @@ class SetDecoder(Decoder):
         return np.argpartition(expected, basis.n_labels_ - most, axis=1)[:, -most:]
 
     def _above(self, expected: np.ndarray) -> np.ndarray:
-        """Return the labels above the threshold; the first one where no set may be empty."""
+        """Return the labels above the threshold, or the likeliest where no set may be empty."""
         chosen = expected > self.threshold
         if not self.basis_.has_empty_:
             none = np.flatnonzero(~chosen.any(axis=1))
@@ -382,13 +391,13 @@ class SetDecoder(Decoder):
         return chosen
 
     def _nearest(self, F: np.ndarray) -> np.ndarray:
-        """Return the training set of greatest f . z(c); all have norm 1."""
+        """Return the training sets of greatest score <f, z(c)>; all z(c) have norm 1."""
         scores = F.astype(np.float32, copy=False) @ self.embedding_.T
         return np.asarray(self.pool_[np.argmax(scores, axis=1)].toarray() > 0)
 
 
 def _compared_sizes(largest: int) -> list[int]:
-    """Return the sizes of sets to look for: all small ones, and every few of the large ones."""
+    """Return the sizes of sets to compare: all small ones, and an eighth apart the large ones."""
     sizes, size = [], 1
     while size <= largest:
         sizes.append(size)

@@ -1,4 +1,4 @@
-"""Numbers and classes, of which the coordinates are columns of numbers."""
+"""Kinds whose coordinates are columns of numbers: numbers, and classes by one-hot codes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from ..rows.encode import check_matrix
 from .base import Cells, Coordinates, Kind, filled, floats, most_frequent, values_of
 from .rankings import are_permutations
 
-# Classes recur: so many rows for each on average; and how many whole numbers from 0 may be some.
+# A column is taken for classes where words have at least 2 rows each on average, or where its whole
+# numbers are 0, 1, 2 and so on, at most 20 of them.
 _RECUR, _MOST_CLASSES = 2, 20
 
 
 def in_words(value: float) -> str:
-    """Return a number of the data with four digits, or all of those before its point.
+    """Return a number as text with four digits, or with all digits before its decimal point.
 
     Examples
     --------
@@ -151,7 +152,7 @@ class Classes(Kind):
         return values.dtype.kind in "bUS" or are_few
 
     def is_likely(self, Y: Objects) -> bool:
-        """Whether a column that may be classes looks more like them than like another kind.
+        """Whether a column that may be classes is more likely so than of another kind.
 
         Words do if they recur; whole numbers if there are two, or if they count from 0: grades
         and numbers of things mostly count from 1, or leave some out.
@@ -206,9 +207,9 @@ class Classes(Kind):
 
 
 def _of_one_type(classes: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Return classes as an array, and raise where some are texts and others are not.
+    """Return classes as an array, or raise where some are texts and others are not.
 
-    NumPy would make texts of all, and one class of 1 and "1".
+    NumPy would turn all into texts, and 1 and "1" into one class.
     """
     if not isinstance(classes, np.ndarray) or classes.dtype == object:
         first = {isinstance(c, str): c for c in reversed(list(classes)) if not is_gap(c)}
@@ -221,7 +222,7 @@ def _of_one_type(classes: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 class StandardTargets(Coordinates):
-    """Columns of numbers with mean 0 and variance 1, so that each counts the same; NaN is a gap.
+    """Coordinates of numbers: columns scaled to mean 0 and variance 1; NaN is missing.
 
     Examples
     --------
@@ -236,7 +237,7 @@ class StandardTargets(Coordinates):
     landmarks_: Rows
 
     def fit(self, Y: Objects, y: Objects | None = None) -> StandardTargets:
-        """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
+        """Compute means and scales of Y, of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
         self.is_vector_: bool = np.asarray(Y).ndim == 1
         empty = np.flatnonzero(np.isnan(values).all(axis=0))
@@ -254,17 +255,18 @@ class StandardTargets(Coordinates):
         return self
 
     def transform(self, Y: Objects) -> Floats:
-        """Return (Y - mean) / scale, with the gaps of Y."""
+        """Return (Y - mean) / scale; NaN stays NaN."""
         Z: Floats = (_columns(Y) - self.mean_) / self.scale_
         return Z
 
     def decoded(self, F: np.ndarray) -> np.ndarray:
-        """Return the numbers that coordinates stand for."""
+        """Return numbers from coordinates, F * scale + mean."""
         values: np.ndarray = F * self.scale_ + self.mean_
         return values[:, 0] if self.is_vector_ else values
 
 
 def _columns(Y: Objects) -> Any:
+    """Return numbers as float64 columns, (n, d), or raise for infinity; NaN is allowed."""
     values = np.asarray(Y)
     values = values[:, None] if values.ndim == 1 else values
     gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
@@ -275,7 +277,7 @@ def _columns(Y: Objects) -> Any:
 
 
 class ClassCodes(Coordinates):
-    """One class of several as a row of zeros and a one.
+    """Coordinates of classes: one-hot codes, a row of zeros with a one.
 
     Examples
     --------
@@ -290,23 +292,23 @@ class ClassCodes(Coordinates):
     landmarks_: Rows
 
     def fit(self, Y: Objects, y: Objects | None = None) -> ClassCodes:
-        """Find the classes of n labels."""
+        """Store the distinct classes of n rows."""
         self.classes_: Array = np.unique(np.asarray(Y))
         self.rank_: int = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
         return self
 
     def transform(self, Y: Objects) -> np.ndarray:
-        """Return rows of 0 and 1; zeros for a class that was not there."""
+        """Return one-hot codes, (n, n_classes); zeros for a class that is not in `classes_`."""
         return np.asarray(np.asarray(Y)[:, None] == self.classes_, dtype=np.float64)
 
     def decoded(self, F: np.ndarray) -> np.ndarray:
-        """Return the class of the largest coordinate."""
+        """Return the class of the largest coordinate of each row."""
         classes: np.ndarray = self.classes_[F.argmax(axis=1)]
         return classes
 
     def scores(self, F: np.ndarray) -> np.ndarray:
-        """Return what classes are chosen by, (n, n_classes); of two, how far the second leads."""
+        """Return decision values, (n, n_classes); of two classes their difference, (n,)."""
         return F[:, 1] - F[:, 0] if self.rank_ == 2 else F
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
@@ -322,12 +324,12 @@ class ClassCodes(Coordinates):
 
 
 class CodeDecoder(Decoder):
-    """Let the basis itself decode, by its method `decoded`: numbers and classes."""
+    """Decode numbers and classes by the method `decoded` of their basis."""
 
     def fit(
         self, basis: Estimator, Y: Objects, coordinates: np.ndarray | None = None
     ) -> CodeDecoder:
-        """Keep the basis."""
+        """Store the basis."""
         self.basis_ = basis
         return self
 
@@ -343,6 +345,6 @@ class CodeDecoder(Decoder):
         return order, np.take_along_axis(F, order, axis=1)
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> Any:
-        """Return what the coordinates stand for."""
+        """Return the numbers or classes of predicted coordinates."""
         self._refuse(candidates)
         return self.basis_.decoded(F)

@@ -15,14 +15,17 @@ from ..kernels import Kendall
 from ..metrics.objects import row_taus
 from .base import Cells, Coordinates, Kind, values_of
 
-# Items that the best ranking is found for exactly.
+# Items up to which the best ranking is computed exactly: the time of `kemeny` is of order 2^items.
 _MOST_ITEMS = 11
 
 
 @dataclass(frozen=True)
 class Rankings(Kind):
-    """Rows of ranks, of which equal ones are ties; in tables a column such as a>b>c, or a column
-    of ranks for each item, of which the best has the least."""
+    """Rows of the ranks of items; equal ranks are ties.
+
+    In tables a column of texts such as a>b>c, or a column of ranks for each item, the best of which
+    has the lowest.
+    """
 
     name = "rankings"
     kernel: ClassVar[Kendall] = Kendall()
@@ -62,7 +65,7 @@ class Rankings(Kind):
         return are_permutations(Y)
 
     def baseline(self, Y: Objects, sample_weight: np.ndarray | None = None) -> Any:
-        """Return the consensus: of few items Kemeny's, which agrees best, else by mean ranks."""
+        """Return the consensus ranking: Kemeny's for few items, else the order of mean ranks."""
         ranks = np.asarray(Y)
         if ranks.shape[1] <= _MOST_ITEMS:
             before = [np.average(r[:, None] < ranks, 0, sample_weight) for r in ranks.T]
@@ -91,9 +94,9 @@ class Rankings(Kind):
         return replace(self, items=sorted(set(self.split(cells[:1])[0])))
 
     def read(self, cells: Cells) -> np.ndarray:
-        """Return ranks from 0."""
+        """Return the ranks of items, from 0, shape (n, n_items)."""
         if isinstance(cells, np.ndarray):
-            # candidates may count from elsewhere
+            # the ranks of candidates may start at another number than those of training
             ranks: np.ndarray = cells - cells.min(axis=1, keepdims=True)
             proper = np.sort(ranks, axis=1) == np.arange(ranks.shape[1])
             for row in cells[~proper.all(axis=1)]:
@@ -108,6 +111,7 @@ class Rankings(Kind):
         return ranks
 
     def _wrong(self, shown: str, form: str = "") -> ValueError:
+        """Return the error for a cell that is no ranking."""
         return ValueError(
             f"{shown!r}, which is no ranking of the {len(self.items)} items "
             f"{', '.join(self.items)}, each once{form}."
@@ -137,33 +141,36 @@ def are_permutations(Y: Objects) -> bool:
 
 
 class PairOrders(Coordinates):
-    """The order of each pair of items, 1 or -1 over the root of their number, as Kendall has it."""
+    """Coordinates of rankings: the features of Kendall's kernel.
+
+    They are the order of each pair of items, 1 or -1, over the root of the number of pairs.
+    """
 
     def fit(self, Y: Objects, y: Objects | None = None) -> PairOrders:
-        """Note the number of items, the columns of ranks of shape (n, d)."""
+        """Store the kernel and the number of pairs of d items, from ranks of shape (n, d)."""
         self.kernel_: Kendall = Kendall()
         self.landmarks_: Rows = self.kernel_.encode(Y[:2])
         self.rank_: int = self.kernel_.features(self.landmarks_).shape[1]
         return self
 
     def transform(self, Y: Objects) -> np.ndarray:
-        """Return the signs of all pairs, shape (n, d (d - 1) / 2)."""
+        """Return the features of rankings, shape (n, d (d - 1) / 2)."""
         return np.asarray(self.kernel_.features(self.kernel_.encode(Y)), dtype=np.float64)
 
     def combine(self, values: Objects) -> np.ndarray:
-        """Return what each coordinate stands for: itself."""
+        """Return the identity: coordinates are the features of the kernel."""
         return np.eye(self.rank_)
 
 
 class BordaDecoder(RankingDecoder):
-    """Sort items by what all their pairs say together (Borda), in coordinates of Kendall's kernel.
+    """Decode rankings by the Borda rule: sort items by the sum of their predicted pair orders.
 
-    The order that agrees with most pairs, which `RankingDecoder` finds, follows each pair however
-    close; sums over pairs average their errors. No search: any number of items.
+    The order that agrees with most pairs, which `RankingDecoder` finds, follows even pairs that are
+    nearly even; sums over pairs average their errors. It takes no search, for any number of items.
     """
 
     def decode(self, F: np.ndarray, candidates: Candidates = None) -> np.ndarray:
-        """Return the ranking of each predicted row; equal sums go by the number of the item."""
+        """Return the ranking of each row of coordinates; items of equal sums keep their order."""
         self._refuse(candidates)
         first, second = np.triu_indices(self.n_items_, k=1)
         votes = np.zeros((len(F), self.n_items_))

@@ -22,7 +22,7 @@ KINDS.aliases["class"] = Classes.name
 
 
 def kinds_of(Y: Objects) -> list[str]:
-    """Return the names of all kinds that outputs may be of, the likeliest of one column first."""
+    """Return the names of all kinds that recognize outputs, the likeliest of one column first."""
     names = [name for name, kind in KINDS.items() if kind.recognizes(Y)]
     if Classes.name in names and not KINDS[Classes.name].is_likely(Y):
         names.remove(Classes.name)
@@ -58,6 +58,6 @@ def guess_kind(Y: Objects) -> str:
 
 
 def either(names: Iterable[str]) -> str:
-    """Return names in a row, the last one after "or"."""
+    """Return names as a phrase: "a, b or c"."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last

@@ -1,4 +1,4 @@
-"""How good predicted objects are: by the metric of their kind, by a name, or by a function."""
+"""Scores of predicted objects: by the metric of their kind, a named metric, or a function."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Scoring = str | Callable[..., float] | None
 COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
 # Training outputs that are candidates while alpha is chosen; of more, a sample.
 _MOST_CANDIDATES = 20_000
-# What kernels compare that is of no kind: it may be an input as well.
+# Metrics of what kernels compare and what is no kind of output: inputs may be such, too.
 _OTHERS = {"vectors": "r2", "curves": "curve_r2"}
 
 
 def metrics() -> dict[str, Callable[..., float]]:
-    """Return what `scoring` may name: the metric of each kind, and those of objects of any kind.
+    """Return all metrics by name: those of the kinds, and those of objects of any kind.
 
     All are functions (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater the better.
     """
@@ -50,7 +50,7 @@ def metrics() -> dict[str, Callable[..., float]]:
 
 
 def metric_of(kernel: Kernel, rows: Objects) -> str:
-    """Return the name of the metric of what a kernel compares: that of its kind, if it has one.
+    """Return the name of the metric for objects that a kernel compares: that of their kind, if any.
 
     If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
     """
@@ -64,7 +64,7 @@ def metric_of(kernel: Kernel, rows: Objects) -> str:
 def score_objects(
     scoring: Scoring, kernel: Kernel, rows: Objects, Y_true: Objects, Y_pred: Objects
 ) -> float:
-    """Return how good predicted objects are, by the name of a metric or a function of both.
+    """Return the score of predicted objects, by the name of a metric or a function of both.
 
     None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
     """
@@ -75,7 +75,7 @@ def score_objects(
 
 
 def check_scoring(scoring: Scoring) -> None:
-    """Raise unless it is None, a function, or a name that `scoring` takes."""
+    """Raise unless `scoring` is None, a function, or a known name."""
     if scoring is None or callable(scoring):
         return
     if not isinstance(scoring, str):
@@ -109,7 +109,7 @@ def object_score(
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
 ) -> float:
-    """Return how good predictions of objects Y are, by `scoring`; the greater the better.
+    """Return the score of predictions of objects Y by `scoring`, the greater the better.
 
     None is the metric of what the output kernel compares, and the mean reciprocal rank of the truth
     where each query has candidates of its own. Of `predict` and `truth_ranks` one is called.
@@ -124,7 +124,7 @@ def object_score(
 
 
 class DecodedScore:
-    """Decodes predictions of held-out rows and scores the objects: the `score` of a scorer.
+    """The `score` of a `Scorer`: decodes predictions of held-out rows, and scores the objects.
 
     Without candidates, those of a split are the outputs of its training rows, of which up to
     20,000 are drawn at random where there are more.
@@ -176,7 +176,7 @@ class DecodedScore:
         )
 
     def _embedded(self, candidates: Candidates) -> Any:
-        """Return candidates, embedded if the decoder can: of sets only those of scored rows."""
+        """Return candidates, embedded if the decoder embeds; of sets, those of scored rows only."""
         n, landmarks = len(self.fitted.outputs), self.fitted.basis.landmarks_
         if not isinstance(candidates, CandidateSets) and are_lists(candidates, landmarks):
             candidates = CandidateSets.from_lists(candidates)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ class DecodedScore:
         return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
 
     def __call__(self, k: int, F: np.ndarray) -> list[float]:
-        """Return the score of each alpha; F has shape (n_alphas, h, p)."""
+        """Return the score of each alpha on split k, from predictions F (n_alphas, h, p)."""
         at = np.searchsorted(self.scored, self.held[k])
         truth = take(self.truth, at)
         decoder, pool = self._of_split(k, at)
@@ -213,7 +213,7 @@ class DecodedScore:
         return scores
 
     def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
-        """Return the decoder and the candidates of a split, of rows `at` among the scored ones."""
+        """Return decoder and candidates of split k, for rows `at` among the scored ones."""
         if self.candidates is not None:
             if not getattr(self.candidates, "is_per_query", False):
                 return self.decoder, self.candidates
@@ -234,8 +234,10 @@ class DecodedScore:
 
 
 class _FirstSeen(Reduction[Any]):
-    """For each distinct row, as they appear, the first of its numbers in each split; else a large
-    one."""
+    """A reduction to the first number of each distinct row in the training rows of each split.
+
+    It is the largest integer where a split has no such row. Rows are in order of appearance.
+    """
 
     def __call__(self, rows: KernelRows, *beside: np.ndarray) -> dict[Any, np.ndarray]:
         numbers, seen = beside

@@ -1,4 +1,4 @@
-"""Objects that a kernel compares, chosen among those of training: texts, molecules, spectra."""
+"""Kinds of outputs that are chosen among candidates by a kernel: texts, molecules, spectra."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..kernels import Kernel, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLeh
 from ..kernels.molecules import chemistry, fingerprints, molecules
 from .base import Cells, Kind, filled, values_of
 
-# The most characters of a SMILES that is drawn, and the size of the drawing.
+# The longest SMILES that is drawn, in characters, and the size of the drawing in pixels.
 _LONGEST_DRAWN, _WIDTH, _HEIGHT = 2000, 220, 150
 
 
@@ -57,9 +57,9 @@ class Smiles(Strings):
         return [i for i, molecule in enumerate(molecules(cells)) if molecule is None]
 
     def picture(self, text: str, highlight: Sequence[int] = ()) -> str:
-        """Return the structure, by RDKit; empty where the SMILES is not valid, or too long.
+        """Return the structure of a SMILES, drawn by RDKit; "" where it is not valid, or too long.
 
-        Atoms of the numbers in `highlight`, and bonds between them, are colored.
+        Atoms with numbers in `highlight`, and bonds between them, are colored.
         """
         Chem = chemistry()
         from rdkit import rdBase

@@ -35,11 +35,12 @@ Arrays = Mapping[str, np.ndarray]
 
 #: The version of the format. A new one needs a step in `MIGRATIONS`.
 VERSION = 2
-#: From the structure and the arrays of a version to those of the next one.
+#: For each older version, the function that converts its structure and arrays to the next version.
 MIGRATIONS: dict[int, Callable[[dict[str, Any], Arrays], tuple[dict[str, Any], Arrays]]] = {
     1: older.converted
 }
 
+# Packages whose versions, and attributes of models whose values, files say.
 _PACKAGES = ("skout", "numpy", "scipy", "scikit-learn")
 _FACTS = ("n_features_in_", "rank_", "alpha_", "n_members")
 
@@ -66,7 +67,7 @@ def save(
         Whether the training outputs, which are the default candidates, are saved. Without them the
         file is smaller, and `predict` needs candidates.
     metadata : dict, optional
-        Anything that JSON can hold, to travel along: scores, notes, where the data are from.
+        Anything that JSON can hold, stored beside the model: scores, notes, the source of data.
 
     Raises
     ------
@@ -116,6 +117,7 @@ def load(
     Parameters
     ----------
     path : path
+        A file that `save` wrote.
     modules : list or dict, optional
         Functions, classes of kernels, sketches, losses, decoders and other parts, and networks of
         your own that the model uses. A list goes by their names; a dict has the names as keys. A
@@ -127,8 +129,7 @@ def load(
     Returns
     -------
     model : object
-        It predicts what the model predicted that was saved. A checkpoint, which is a path, is
-        not taken from the file.
+        It predicts as the saved model did. A `checkpoint`, which is a path, is None.
 
     Raises
     ------
@@ -165,13 +166,14 @@ def load(
 
 
 def describe(path: PathLike, *, parts: bool = True) -> Node:
-    """Return what a file holds, without making a model of it.
+    """Return a description of the contents of a file, without loading the model.
 
     Parameters
     ----------
     path : path
+        A file that `save` wrote.
     parts : bool, default True
-        Whether "parts" are wanted, which takes longer than the rest.
+        Whether to return "parts", which takes longer than the rest.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def describe(path: PathLike, *, parts: bool = True) -> Node:
 
 
 def _by_name(modules: Mapping[str, object] | Iterable[object] | None) -> State:
-    """Return the functions and classes that the user passes, by name."""
+    """Return the functions and classes that the user passes as `modules`, by name."""
     if modules is None or isinstance(modules, Mapping):
         return dict(modules or {})
     if not isinstance(modules, Iterable) or isinstance(modules, str):
@@ -220,7 +222,7 @@ def _by_name(modules: Mapping[str, object] | Iterable[object] | None) -> State:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Turn every error that a crafted file may cause into a FileError."""
+    """Raise a FileError in place of every error that a crafted file may cause in the block."""
     try:
         yield
     except (FileError, ImportError):
@@ -250,7 +252,7 @@ def _read(path: PathLike, mmap: bool) -> tuple[int, Node, dict[str, np.ndarray]]
 
 
 def _structure(version: int, arrays: Arrays) -> tuple[Node, Arrays]:
-    """Return the structure of a file and its arrays in the present version."""
+    """Return the structure and the arrays of a file, converted to the present version."""
     if "structure" not in arrays:
         raise FileError("The file has arrays, but no structure.")
     structure = parse_json(arrays["structure"].tobytes())
@@ -278,6 +280,7 @@ def _checked_notes(metadata: Mapping[str, Json] | None) -> Value:
 
 
 def _versions() -> dict[str, str]:
+    """Return the versions of skout and the packages below it."""
     versions = {}
     for name in _PACKAGES:
         try:
@@ -289,7 +292,7 @@ def _versions() -> dict[str, str]:
 
 def _facts(model: Estimator, candidates: bool) -> Node:
     """Return a few numbers about a fitted model: alpha, rank, features, candidates."""
-    # of what two parts have, the later one's counts
+    # where two parts have an attribute, that of the later one counts
     parts = [*(getattr(model, name, None) for name in ("output_basis_", "regressor_")), model]
     facts = {
         name: getattr(part, name)

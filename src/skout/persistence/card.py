@@ -1,4 +1,4 @@
-"""Model cards: what a saved model is, as the README.md that model hubs show."""
+"""Model cards: descriptions of saved models, as the README.md that model hubs show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import describe, save
 
 __all__ = ["model_card"]
 
-# Characters that are shown of a value, and columns that are named.
+# Characters up to which a value is shown, and columns up to which their names are.
 _LONGEST, _MOST_NAMES = 300, 40
 _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "`": "'", "[": "&#91;"})
 
@@ -29,21 +29,22 @@ def model_card(
     license: str | None = None,
     evaluation: Mapping[str, object] | None = None,
 ) -> str:
-    """Return a card of a model: a header in YAML that hubs read, and text for people.
+    """Return the model card of a model: a header in YAML that hubs read, and Markdown.
 
     Parameters
     ----------
     model : what `skout.save` saves, or the path of what it saved
-        What `skout fit` wrote has most to say: columns, rows, and the score by validation.
+        Files of `skout fit` also say columns, rows, and the score by validation.
     name : str, optional
-        Default that of the file, or of the class.
+        The title; default the name of the file, or of the class.
     data : str, optional
-        What it was trained on, in words.
+        The training data, in words.
     license : str, optional
-        Such as "mit", of the model.
+        The license of the model, such as "mit".
     evaluation : dict, optional
-        Of rows that the model has not seen, as `skout evaluate --json` and `skout report --json`
-        give it: {"metrics": {name: value}, "rows": n, "standard_errors": {name: value}}.
+        Metrics of rows that the model has not seen, as `skout evaluate --json` and
+        `skout report --json` print them:
+        {"metrics": {name: value}, "rows": n, "standard_errors": {name: value}}.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def model_card(
 
 @dataclass(frozen=True)
 class _CardTarget:
-    """What `skout fit` noted of a target: its kind, its columns, and how its model was chosen."""
+    """The record of `skout fit` of a target: kind, columns, and the choice of its model."""
 
     kind: str
     columns: list[str]
@@ -95,7 +96,7 @@ class _CardTarget:
 
 @dataclass
 class _Card:
-    """The parts of a card, from what `describe` says; a file may have anything in its notes."""
+    """The sections of a card, from a `describe`d file; its metadata may be of any form."""
 
     facts: dict[str, Any]
     name: str
@@ -108,7 +109,7 @@ class _Card:
         self.about = self.facts["about"]
         notes = _dict(self.about.get("metadata"))
         self.notes = {key: value for key, value in notes.items() if key != "command_line"}
-        self.fit = _dict(notes.get("command_line"))  # what `skout fit` noted
+        self.fit = _dict(notes.get("command_line"))  # the record of `skout fit`
         several = self.fit.get("targets")
         records = several if isinstance(several, list) and several else [self.fit]
         self.targets = [_CardTarget.of(_dict(record)) for record in records]
@@ -116,7 +117,7 @@ class _Card:
         self.inputs = _names(_dict(self.fit.get("inputs")).get("columns"))
 
     def text(self) -> str:
-        """Return the whole card."""
+        """Return the model card as Markdown."""
         sections = [
             ("What it is", self._is()),
             ("What it was trained on", self._trained_on()),
@@ -131,7 +132,7 @@ class _Card:
         return "\n".join([self._header(), f"# {_plain(self.name)}\n", *parts])
 
     def _header(self) -> str:
-        """Return what hubs read; JSON is YAML, whatever names hold."""
+        """Return the header that hubs read, as JSON, which is YAML for names of any form."""
         kinds = dict.fromkeys(target.kind for target in self.targets if target.kind)
         tags = ["skout", "kernel-methods", *(kind.replace(" ", "-") for kind in kinds)]
         fields: dict[str, Any] = {"library_name": "skout", "tags": tags}
@@ -170,7 +171,7 @@ class _Card:
         yield f"- file: {self.facts['bytes'] / 1e6:.3g} MB, in which nothing can be executed"
 
     def _of(self, target: _CardTarget) -> str:
-        """Return the name of a target before what is said of it, where there are several."""
+        """Return the name of a target and a colon, "" where there is only one."""
         name = _plain(", ".join(target.columns[:_MOST_NAMES]))
         return f"{name}: " if len(self.targets) > 1 else ""
 
@@ -184,10 +185,10 @@ class _Card:
             named = [f"{name} ({kinds[name]})" if name in kinds else name for name in self.inputs]
             yield f"- {len(self.inputs):,} input columns{_listed(named)}"
         if not self.data:
-            yield "- Where the data are from is not said."
+            yield "- The source of the data is not stated."
 
     def _measured(self) -> Iterator[tuple[str, Any, Any, str]]:
-        """Give metric, value, standard error, and of what."""
+        """Yield metric, value, standard error, and the rows of each measurement."""
         errors = _dict(self.evaluation.get("standard_errors"))
         rows = self.evaluation.get("rows")
         where = f"{rows:,} test rows" if isinstance(rows, int) else "test rows"
@@ -243,7 +244,7 @@ def _names(value: object) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    """Return names after a colon, the first of many."""
+    """Return a colon and names, of many the first and the number of the others."""
     if not names:
         return ""
     more = [f"and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
@@ -259,7 +260,7 @@ def _short(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return text of a file on one line, without what Markdown or HTML would take for theirs."""
+    """Return a text on one line, shortened and escaped for Markdown and HTML."""
     text = " ".join(str(value).split())
     text = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return text.translate(_MARKS)

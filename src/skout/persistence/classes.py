@@ -1,5 +1,4 @@
-"""Which classes and functions a file may name, which attributes of objects it has, and how
-objects are restored.
+"""The classes and functions that a file may name, the attributes it stores, how objects restore.
 
 A file names a class of skout by the shortest import path, "skout.kernels.Gaussian"; its module is
 imported when a file names it. A class may define what is saved, see `skout._numerics.saving`.
@@ -27,13 +26,13 @@ from .._numerics.typing import Estimator, State
 from . import scikit
 from .files import FileError, Value
 
-# Packages that classes of skout in files are attributes of. Modules inside of these may change, and
-# are named in no file.
+# Packages whose attributes are the classes that files name. Files do not name the modules inside,
+# which may change.
 _MODULES = re.compile(
     r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|kinds|predictors"
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
-#: Classes of skout that files name as they were called before.
+#: New names of classes of skout by the names that older files have.
 RENAMED = {"Centred": "Centered", "LearntRidge": "LearnedRidge", "AlignedRidge": "LearnedRidge"}
 _BUILTINS: dict[str, type] = {
     kind.__name__: kind
@@ -103,12 +102,12 @@ def _is_saved(kind: type) -> bool:
 
 
 def is_part(kind: type) -> bool:
-    """Whether objects of a class of users can be saved: estimators and rows."""
+    """Whether objects of a user's class can be saved: estimators and rows."""
     return not scikit.is_unchecked(kind) and issubclass(kind, BaseEstimator | Rows)
 
 
 def value_of(name: str) -> Value:
-    """Return the class or function that is a value in a file, such as a parameter."""
+    """Return the class or function of a name that a file has as a value, such as a parameter."""
     module, _, last = name.rpartition(".")
     if module == "builtins" and last in _BUILTINS:
         return _BUILTINS[last]
@@ -121,7 +120,7 @@ def value_of(name: str) -> Value:
 
 
 def value_name(item: Estimator) -> str | None:
-    """Return the name of a class or function that a file may have as a value, else None."""
+    """Return the name of a class or function that files may name, None for others."""
     last = getattr(item, "__name__", "")
     names = [f"numpy.{last}", *(name for name in _FUNCTIONS if name.endswith(f".{last}"))]
     for name in [name_of(item)] if isinstance(item, type) else names:
@@ -147,13 +146,13 @@ def function_name(item: object, path: str) -> str:
 
 
 def has_state(item: Estimator) -> bool:
-    """Whether a file has the attributes of an object."""
+    """Whether an object is saved by its attributes."""
     kind: type = type(item)
     return not isinstance(item, type) and (is_saved(kind) or is_part(kind))
 
 
 def refusal(item: Estimator, path: str, candidates: bool) -> str:
-    """Return why an object cannot be saved, and what to do."""
+    """Return the text of an error: why an object cannot be saved, and what to do."""
     kind: type = type(item)
     package = kind.__module__.partition(".")[0]
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
@@ -189,7 +188,7 @@ def state_of(item: Estimator, candidates: bool, path: str) -> State:
 
 @functools.cache
 def _makers(kind: type) -> scikit.Makers | None:
-    """Return the functions from objects to states and back, for classes with special ones."""
+    """Return the functions from object to state and back, None for objects by attributes."""
     if hasattr(kind, "__skout_restore__"):
         return vars, lambda states: [kind.__skout_restore__(state) for state in states]
     if issubclass(kind, tuple):
@@ -211,7 +210,7 @@ def _without_candidates(item: Estimator) -> Value:
 
 
 def is_rebuilt(kind: type) -> bool:
-    """Whether restored objects of a class may copy the arrays of a file."""
+    """Whether restoring objects of a class may copy arrays of the file, which is charged for."""
     return hasattr(kind, "__skout_restore__") or scikit.is_derived(kind)
 
 
@@ -229,7 +228,7 @@ def restored(kind: type, columns: dict[str, list[Value]], n: int) -> list[Value]
 
 @functools.cache
 def new_parameters(kind: type) -> State:
-    """Return the default parameters of an estimator, for those that older files lack."""
+    """Return the default parameters of an estimator, for parameters that older files lack."""
     if not issubclass(kind, BaseEstimator):
         return {}
     parameters = inspect.signature(kind).parameters.values()

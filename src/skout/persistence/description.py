@@ -1,4 +1,4 @@
-"""The parts of a saved model as a tree, for people."""
+"""Descriptions of saved models: the tree of their parts, with sizes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 from .._numerics.typing import Json
 from .files import FileError, Node, Value
 
-# Levels, items of a container and characters of a value that are shown.
+# Levels, items of a container and characters of a value up to which they are shown.
 _MAX_DEPTH, _SHOWN, _LETTERS = 32, 8, 60
-# Fields with a value, of nodes other than containers.
+# Fields with a value, in nodes that are neither containers nor objects.
 _FIELDS = ("data", "indices", "indptr", "keywords")
 
 
 def parts_of(structure: Node, arrays: Mapping[str, np.ndarray]) -> Node:
-    """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once."""
+    """Return the tree {"name", "what", "bytes", "parts"} of a model; shared parts count once."""
     return _Walk(structure["nodes"], arrays).part("model", structure["root"], 0)
 
 
 class _Walk:
-    """Descends from the root of a structure and notes the nodes that it has visited."""
+    """Describes nodes from the root of a structure on, each node once."""
 
     def __init__(self, nodes: list[Node], arrays: Mapping[str, np.ndarray]) -> None:
         self.nodes, self.arrays = nodes, arrays
         self.seen: dict[int, str] = {}
 
     def part(self, name: str, spec: Json, depth: int) -> Node:
+        """Return the description of a value and its parts."""
         if not isinstance(spec, dict) or "ref" not in spec:
             return _leaf(name, _shortened(spec))
         number = spec["ref"]
@@ -71,6 +72,7 @@ def _references(column: Json) -> list[Value]:
 
 
 def _leaf(name: str, what: str) -> Node:
+    """Return the description of a value without parts."""
     return {"name": name, "what": what, "bytes": 0, "parts": []}
 
 
@@ -99,7 +101,7 @@ def _what(node: Node) -> str:
 
 
 def _of(column: Node) -> str:
-    """Return the class of the objects in a column, or in its lists."""
+    """Return the class of the objects in a column or its lists, after a blank; "" if mixed."""
     while "of" in column:
         column = column["of"]
     return f" {column['class'].rpartition('.')[2]}" if "class" in column else ""

@@ -1,4 +1,4 @@
-"""The file: named arrays in the layout of safetensors, closed by a checksum, written in one step.
+"""The file format: named arrays in the layout of safetensors, and a checksum at the end.
 
     8 bytes        the length of the header, little-endian
     header         JSON: {"__metadata__": {text: text}, name: {dtype, shape, data_offsets}, ...}
@@ -26,9 +26,9 @@ from .._numerics.typing import Json, PathLike
 
 #: A JSON object of the header or of the structure of a file.
 Node: TypeAlias = dict[str, Any]
-#: What a model is made of: numbers, texts, containers, arrays, objects.
+#: A value in a model: a number, a text, a container, an array or an object.
 Value: TypeAlias = Any
-#: The names that safetensors has for dtypes.
+#: dtypes by their names in safetensors.
 DTYPES: dict[str, np.dtype] = {
     "BOOL": np.dtype("?"),
     **{f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
@@ -123,7 +123,7 @@ def _header_length(file: IO[bytes], size: int) -> int:
 
 
 def _kind(start: bytes) -> str:
-    """Return, for an error, what the file may be instead."""
+    """Return, for an error, what kind of file this may be instead."""
     if start[:1] == b"\x80":
         return ", but a pickle, which could run code: it is not read"
     if start[:4] == b"PK\x03\x04":
@@ -151,7 +151,7 @@ def _verify(file: IO[bytes], size: int) -> None:
 
 
 def _checked_header(header: Json, first: int, size: int) -> tuple[dict[str, str], dict[str, Node]]:
-    """Return metadata and entries, which must cover the buffer without gaps and overlaps."""
+    """Return metadata and entries, or raise unless entries cover the buffer exactly once."""
     metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise FileError("The header of the file has no metadata.")
@@ -171,7 +171,7 @@ def _checked_header(header: Json, first: int, size: int) -> tuple[dict[str, str]
 
 
 def _offsets(name: str, entry: Json) -> tuple[int, int]:
-    """Return where an array starts and ends, or raise if its description is malformed."""
+    """Return the start and the end of an array in the buffer, or raise for a malformed entry."""
     match entry:
         case {"dtype": str(), "shape": list(shape), "data_offsets": [start, stop]}:
             if len(entry) == 3 and all(type(n) is int and n >= 0 for n in (*shape, start, stop)):
@@ -180,7 +180,7 @@ def _offsets(name: str, entry: Json) -> tuple[int, int]:
 
 
 def _check_entry(name: str, entry: Node, first: int) -> None:
-    """Raise unless dtype and shape make as many bytes as the file has, and they are aligned."""
+    """Raise unless dtype and shape fit the number of bytes, and the array is aligned."""
     dtype = DTYPES.get(entry["dtype"])
     if dtype is None:
         raise FileError(f"Array {name!r} has the unknown dtype {entry['dtype']!r}.")
@@ -196,6 +196,7 @@ def _check_entry(name: str, entry: Node, first: int) -> None:
 
 
 def _copied(file: IO[bytes], entry: Node) -> np.ndarray:
+    """Return an array read into memory."""
     array = np.empty(entry["shape"], DTYPES[entry["dtype"]])
     if file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
         raise FileError("The file became shorter while it was read.")
@@ -203,19 +204,21 @@ def _copied(file: IO[bytes], entry: Node) -> np.ndarray:
 
 
 def _mapped(buffer: np.ndarray, entry: Node) -> np.ndarray:
+    """Return an array that stays in the file."""
     start, stop = entry["data_offsets"]
     part = np.asarray(buffer[start:stop])
     return _checked_values(part.view(DTYPES[entry["dtype"]]).reshape(entry["shape"]))
 
 
 def _checked_values(array: np.ndarray) -> np.ndarray:
+    """Return the array, or raise for booleans other than 0 and 1, which NumPy does not expect."""
     if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
         raise FileError("An array of booleans has values other than 0 and 1.")
     return array
 
 
 def parse_json(text: bytes | str) -> Json:
-    """Parse JSON strictly: no key twice, no NaN, no endless nesting."""
+    """Return the value of JSON, or raise for duplicate keys, NaN and too deep nesting."""
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
     except FileError:

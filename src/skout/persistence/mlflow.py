@@ -1,6 +1,6 @@
-"""Models in MLflow (`pip install skout[mlflow]`): logged with a run, loaded by their address.
+"""Models in MLflow (`pip install skout[mlflow]`): logged with a run, loaded by their URI.
 
-What is logged is the file of `skout.save`, so no pickle. It has two flavours: "skout", which
+What is logged is the file of `skout.save`, so no pickle. It has two flavors: "skout", which
 `load_model` here gives back as it was, and "python_function", which `mlflow.pyfunc.load_model` and
 `mlflow models serve` use.
 """
@@ -31,18 +31,19 @@ def save_model(
     signature: object = None,
     metadata: dict[str, Json] | None = None,
 ) -> None:
-    """Write a folder that MLflow takes for a model.
+    """Write a model as a folder in the format of MLflow.
 
     Parameters
     ----------
     model : what `skout.save` saves, or the path of what it saved
     path : path
-        Of a folder that is made.
+        The folder, which must not exist.
     mlflow_model : mlflow.models.Model, optional
-        What the flavours are added to; for MLflow itself.
+        The model that flavors are added to; MLflow itself passes it.
     signature : mlflow.models.ModelSignature, optional
+        The columns of inputs and outputs.
     metadata : dict, optional
-        Anything that JSON can hold, to travel in the file.
+        Anything that JSON can hold, stored in the file.
     """
     mlflow, folder = _mlflow(), Path(path)
     folder.mkdir(parents=True)
@@ -65,7 +66,7 @@ def save_model(
 
 
 def _write_needs(versions: dict[str, str], folder: Path) -> None:
-    """Write which versions the model was saved with, as MLflow builds environments of them."""
+    """Write the versions that the model was saved with, from which MLflow builds environments."""
     needed = [
         f"{name}=={v}\n" for name, v in versions.items() if name != "python" and v != "unknown"
     ]
@@ -75,14 +76,15 @@ def _write_needs(versions: dict[str, str], folder: Path) -> None:
 
 
 def log_model(model: Estimator, name: str = "model", **params: object) -> Any:
-    """Log a model with the run that is active, or with a new one.
+    """Log a model with the active run of MLflow, or with a new one.
 
     Parameters
     ----------
     model : what `skout.save` saves, or the path of what it saved
     name : str, default "model"
+        The name of the logged model.
     **params
-        Of `save_model` (signature, metadata) and of `mlflow.models.Model.log`, such as
+        Parameters of `save_model` (signature, metadata) and of `mlflow.models.Model.log`, such as
         registered_model_name.
 
     Returns
@@ -108,7 +110,7 @@ def load_model(uri: str, *, modules: Mapping[str, object] | Iterable[object] | N
     Parameters
     ----------
     uri : str
-        The address of a logged or registered model, "runs:/.../model" or "models:/tags/1", or a
+        The URI of a logged or registered model, "runs:/.../model" or "models:/tags/1", or a
         folder.
     modules : list or dict, optional
         Functions and classes of your own, as in `skout.load`.
@@ -126,12 +128,12 @@ def load_model(uri: str, *, modules: Mapping[str, object] | Iterable[object] | N
 
 
 def _load_pyfunc(path: str) -> _Function:
-    """Return a model as `mlflow.pyfunc` wants it."""
+    """Return a model with the interface of `mlflow.pyfunc`, which calls this function."""
     return _Function(load(path))
 
 
 class _Function:
-    """`predict` of a model; parameters of a request go to it, such as candidates."""
+    """A model with the interface of `mlflow.pyfunc`; `params` are those of a request."""
 
     def __init__(self, model: Estimator) -> None:
         self.model = model

@@ -1,7 +1,7 @@
-"""Files of version 1 in the structure of version 2; nothing else knows of them.
+"""The converter of files of version 1 to version 2, the only module that knows version 1.
 
-They have names of classes without modules, trees node by node, networks as parts of their own, and
-archives of skops for some estimators of scikit-learn.
+Such files have names of classes without modules, trees node by node, networks as parts of their
+own, and archives of skops for some estimators of scikit-learn.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from .classes import RENAMED
 from .files import Node, Value, parse_json
 from .writing import Writer
 
-# Where classes of version 1 are now: the first that has one of the name.
+# Packages where classes of version 1 are now, in the order in which names are looked up.
 _PACKAGES = (
     *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
     *(".regressors", "._numerics", ".persistence.older", ".kinds", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
 )
 _NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
-# What `Kept` calls the private attributes that a `KernelRidge` had.
+# Names in `Kept` of what were private attributes of `KernelRidge`.
 _KEPT = {
     **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},
     **{"_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin"},
     **{"_folds": "folds", "_n_seen": "n_added"},
 }
-# Kinds of nodes that version 2 has in another form.
+# Kinds of nodes that have another form in version 2: methods of `_Converter` convert them.
 _KINDS = {*("function", "network", "object", "partial", "sklearn", "tree", "type")}
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
-_ROWS = 4096  # that boosted trees predict at a time: their paths stay in cache
+# Rows that boosted trees predict at a time: their positions stay in the cache of the processor.
+_ROWS = 4096
 
 
 def converted(
@@ -75,7 +76,7 @@ class _Converter:
         return {"ref": len(self.writer.nodes) - 1}
 
     def moved(self, spec: Json) -> Value:
-        """Return JSON with references to nodes by their new numbers."""
+        """Return JSON in which references have the new numbers of nodes."""
         if isinstance(spec, list):
             return [self.moved(inner) for inner in spec]
         if not isinstance(spec, dict):
@@ -136,7 +137,7 @@ class _Converter:
         return self.writer.nodes.pop()  # the last one is the whole
 
     def _in_archive(self, part: Node, arrays: Mapping[str, np.ndarray]) -> Value:
-        """Return the value of version 2 that a part of an archive of skops is."""
+        """Return a part of an archive of skops as a value of version 2."""
         content: Any = part.get("content")
         loader, name = part["__loader__"], part["__class__"]
         if loader == "JsonNode":
@@ -155,7 +156,7 @@ class _Converter:
 
 
 def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
-    """Return the arrays of .npy files, whose lengths must be what their headers say."""
+    """Return the arrays of .npy files, or raise unless their lengths are as their headers say."""
     arrays = {}
     for name, data in members.items():
         file = io.BytesIO(data)
@@ -169,7 +170,7 @@ def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
 
 
 def class_name(name: str) -> str:
-    """Return the name that a class of version 1 has now."""
+    """Return the present name of a class of version 1."""
     package, *_, last = name.split(".")
     if package == "sklearn" and not name.startswith(_OPTIMIZERS):
         public = name.partition("._")[0]
@@ -188,7 +189,7 @@ def class_name(name: str) -> str:
 
 
 class Bins:
-    """A `KBinsDiscretizer`, of whose encoder files have the dtype only: it is fitted again."""
+    """Restores a `KBinsDiscretizer`, whose encoder is fitted again: files have its dtype only."""
 
     @classmethod
     def __skout_restore__(cls, state: State) -> KBinsDiscretizer:

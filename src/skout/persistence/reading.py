@@ -1,4 +1,4 @@
-"""Models from JSON and arrays, see `writing`; a reader trusts nothing."""
+"""The reader of models from JSON and arrays, see `writing`: everything is checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class Reader:
-    """Builds a model from nodes, arrays, and functions and classes that were passed by name."""
+    """Builds a model from nodes and arrays, and from functions and classes passed to `load`."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], provided: Mapping[str, object]) -> None:
         self.arrays = arrays
@@ -63,14 +63,14 @@ class Reader:
         return self.value(structure["root"])
 
     def _size(self, made: object) -> tuple[int, int]:
-        """Return items and levels of a node; objects count as one, as in arrays and hashes."""
+        """Return the numbers of items and levels of a node; objects count as one item."""
         if isinstance(made, np.ndarray) and made.dtype != object:
             return max(1, made.size), 0
         is_container = isinstance(made, list | tuple | set | frozenset | dict | np.ndarray)
         return (1 + self._items, 1 + self._levels) if is_container else (1, 0)
 
     def value(self, spec: Json) -> Json:
-        """Return the value that JSON stands for."""
+        """Return the value of JSON: itself, a node that it refers to, or a tagged value."""
         if not isinstance(spec, dict):
             if isinstance(spec, list):
                 raise FileError("The file has a bare list where a value should be.")
@@ -91,7 +91,7 @@ class Reader:
         return _TAGS[tag](content)
 
     def _count(self, n_items: int) -> None:
-        """Count items, and raise where containers that share parts are much larger than the file.
+        """Count items, and raise where containers that share parts have far more than the file.
 
         A list that has another one twice, which has another one twice, and so on, takes a line for
         each, and all memory where it becomes an array; the hash of such a tuple never ends.
@@ -102,12 +102,13 @@ class Reader:
             raise FileError(f"The file has {what}.")
 
     def charge(self, n_bytes: int) -> None:
-        """Count bytes, and raise where copies of arrays would take much more than the file has."""
+        """Count bytes of copies, and raise where there are far more of them than in the file."""
         self._left -= n_bytes
         if self._left < 0:
             raise FileError("The file has the same arrays in so many parts that memory would end.")
 
     def values(self, specs: Iterable[Json]) -> list[Value]:
+        """Return the values of a list of JSON."""
         return [self.value(spec) for spec in specs]
 
     def items(self, node: Node) -> list[Value]:
@@ -140,6 +141,7 @@ class Reader:
         return values
 
     def _lists(self, spec: Node, n: int) -> list[Value]:
+        """Return n lists, tuples or arrays of objects, from one column of all their items."""
         before, self._levels = self._levels, 0
         if spec["lists"] == "objects":
             shape = tuple(spec["shape"])
@@ -154,7 +156,7 @@ class Reader:
         return made
 
     def objects(self, spec: Node, n: int) -> list[Value]:
-        """Return objects of one class, whose attributes are in columns, or values of one object."""
+        """Return n objects of one class, from columns of attributes or the attributes of one."""
         before, self._levels = self._levels, 0
         kind = classes.class_of(spec["class"]) if spec["kind"] == "object" else self._own(spec)
         if "columns" in spec:
@@ -168,7 +170,7 @@ class Reader:
         return classes.restored(kind, columns, n)
 
     def _own(self, spec: Node) -> type:
-        """Return a class of the user, which must have been passed to `load`."""
+        """Return a user's class that was passed to `load`, or raise."""
         name = spec["class"]
         kind: Any = self.provided.get(name)
         if kind is None:
@@ -187,6 +189,7 @@ class Reader:
         return array
 
     def array(self, node: Node) -> np.ndarray:
+        """Return the array of a node, in its dtype and shape."""
         raw = self.arrays[node["array"]]
         if "dtype" not in node:
             return raw
@@ -223,7 +226,7 @@ def _simple_dtype(name: str) -> np.dtype:
 
 
 def stored_as(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of safetensors in which an array lies in the file."""
+    """Return the dtype of safetensors that an array is stored in."""
     if dtype.kind == "c":
         return np.dtype(f"<f{dtype.itemsize // 2}")
     return {"U": DTYPES["U32"], "S": DTYPES["U8"]}.get(dtype.kind, dtype)
@@ -311,10 +314,6 @@ def _read_generator(reader: Reader, node: Node) -> Value:
     return np.random.Generator(bits)
 
 
-def _read_partial(reader: Reader, node: Node) -> Value:
-    return functools.partial(classes.class_of(node["class"]), **reader.value(node["keywords"]))
-
-
 def _read_dtype(reader: Reader, node: Node) -> np.dtype:
     return np.dtype(object) if node["name"] == "|O" else _simple_dtype(node["name"])
 
@@ -337,6 +336,8 @@ _READERS: dict[str, Callable[[Reader, dict[str, Any]], Any]] = {
     "generator": _read_generator,
     "named": lambda reader, node: classes.value_of(node["name"]),
     "given": _read_given,
-    "partial": _read_partial,
+    "partial": lambda reader, node: functools.partial(
+        classes.class_of(node["class"]), **reader.value(node["keywords"])
+    ),
     **dict.fromkeys(("object", "own"), lambda reader, node: reader.objects(node, 1)[0]),
 }

@@ -21,8 +21,8 @@ from .._numerics.saving import name_of, require
 from .._numerics.typing import Estimator, State
 from .files import FileError, Value
 
-# Modules of scikit-learn whose public classes may be in a file, but for those in `_NOT`. Of other
-# modules, only classes with a rule or in `_PARTS` may.
+# Modules of scikit-learn whose public classes may be in a file, except those in `_REFUSED`. Of
+# other modules, only classes with a rule or in `_PARTS` may.
 _MODULES = {
     *("calibration", "compose", "covariance", "cross_decomposition", "decomposition", "dummy"),
     *("discriminant_analysis", "ensemble", "feature_extraction", "feature_extraction.text"),
@@ -32,7 +32,7 @@ _MODULES = {
     *("random_projection", "tree"),
 }
 _SEARCHES = ("GridSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV", "RandomizedSearchCV")
-_NOT = (*_SEARCHES, "GradientBoostingClassifier", "IsolationForest")
+_REFUSED = (*_SEARCHES, "GradientBoostingClassifier", "IsolationForest")
 _TREE = "sklearn.tree._tree.Tree"
 # Estimators of other modules, and parts of estimators.
 _PARTS = {
@@ -58,39 +58,39 @@ _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 def class_of(name: str) -> Value:
-    """Return the class that a file names, None if it may not."""
+    """Return the class of a name, None if files may not name it."""
     module, _, last = name.rpartition(".")
     is_open = module[:8] == "sklearn." and module[8:] in _MODULES and last[:1] != "_"
-    if name not in _RULES and name not in _PARTS and (not is_open or last in _NOT):
+    if name not in _RULES and name not in _PARTS and (not is_open or last in _REFUSED):
         return None
-    if last == "IterativeImputer":  # which is there after an import
+    if last == "IterativeImputer":  # scikit-learn has it after this import only
         import_module("sklearn.experimental.enable_iterative_imputer")
     return getattr(import_module(module), last, None)
 
 
 @functools.cache
 def _bases(kind: type) -> tuple[type, ...]:
-    """Return the classes of scikit-learn that a class is or is derived from, but for mixins."""
+    """Return the classes of scikit-learn that a class is or is derived from, without mixins."""
     bases = [base for base in kind.__mro__ if base.__module__.startswith("sklearn.")]
     mixins = ("sklearn.base", "sklearn.utils")
     return tuple(base for base in bases if not base.__module__.startswith(mixins))
 
 
 def is_derived(kind: type) -> bool:
-    """Whether objects are checked here: those of scikit-learn, and of classes derived from it."""
+    """Whether a class is of scikit-learn or derived from it: its objects are checked here."""
     return bool(_bases(kind)) or kind is Bunch
 
 
 @functools.cache
 def is_unchecked(kind: type) -> bool:
-    """Whether compiled code may read the attributes of objects, and nobody checks them."""
+    """Whether compiled code may read attributes of objects that no check covers."""
     allowed = [base for base in _bases(kind) if class_of(name_of(base)) is base]
     # the checks of an allowed class cover the classes that it is derived from
     return not all(any(issubclass(a, base) for a in allowed) for base in _bases(kind))
 
 
 def advice(item: Estimator) -> str:
-    """Return, for an error, what to do with an estimator that is not saved."""
+    """Return, for an error, what to do instead of saving an estimator."""
     if type(item).__name__ in _SEARCHES:
         return "Save the model that the search found: its attribute best_estimator_, after fit"
     return "Compiled code would read it unchecked: use another estimator, or fit it outside"
@@ -100,7 +100,7 @@ def advice(item: Estimator) -> str:
 
 
 def state_of(item: Estimator, path: str) -> State:
-    """Return the attributes of an estimator that are saved, or raise if it could not be loaded."""
+    """Return the attributes of an estimator that are saved, or raise if `load` would refuse it."""
     kind = type(item)
     try:
         _check(kind, [item])
@@ -113,7 +113,7 @@ def state_of(item: Estimator, path: str) -> State:
 
 
 def finished(kind: type, items: list[Value]) -> list[Value]:
-    """Check estimators with the attributes of a file, compute what is not stored, return them."""
+    """Return estimators that have the attributes of a file, checked and completed."""
     _check(kind, items)
     for item in items:
         if not _MADE.isdisjoint(vars(item)):
@@ -140,6 +140,7 @@ def _check(kind: type, items: list[Value]) -> None:
 
 @functools.cache
 def _rules(kind: type) -> list[tuple[str, Any, Any]]:
+    """Return the rules of `_RULES` that apply to a class."""
     return [_RULES[name_of(base)] for base in _bases(kind) if name_of(base) in _RULES]
 
 
@@ -152,7 +153,7 @@ def _depths(
     inner: Callable[[np.ndarray], np.ndarray],
     n_features: Sequence[int],
 ) -> list[int]:
-    """Return the depths of trees after checks that their nodes form trees.
+    """Return the depths of trees, or raise unless their nodes form trees.
 
     `names` are the fields of the children, numbered within a tree, and of the feature; `inner`
     returns which nodes have children.
@@ -181,6 +182,7 @@ def _depths(
 
 
 def _tree_state(tree: Any) -> State:
+    """Return the state of a `Tree`: its nodes, values and numbers of features and classes."""
     _, (n_features, n_classes, _), state = tree.__reduce__()
     classes = None if np.all(n_classes == 1) else n_classes
     arrays = {name: state[name] for name in ("nodes", "values")}
@@ -188,7 +190,7 @@ def _tree_state(tree: Any) -> State:
 
 
 def _trees(states: list[State]) -> list[Value]:
-    """Return trees, or raise unless nodes form trees; `__setstate__` checks their dtypes."""
+    """Return trees of states, or raise unless nodes form trees; `__setstate__` checks dtypes."""
     from sklearn.tree import _tree
 
     widths = [state["n_features"] for state in states]
@@ -261,7 +263,7 @@ def _check_neighbors(item: Estimator) -> None:
 
 
 def _fit_again(item: Estimator) -> None:
-    """Build the search tree of neighbors again from the rows."""
+    """Build the search tree of neighbors again, from its rows."""
     names = {name: value for name, value in vars(item).items() if name == "feature_names_in_"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which the user has seen

@@ -1,4 +1,4 @@
-"""Models as JSON and arrays.
+"""The writer of models as JSON and arrays.
 
 A structure is {"root": value, "nodes": [node, ...]}. A value is None, a boolean, a number, a text,
 or an object with one key: {"ref": i} stands for node i. Nodes are what can be shared: containers,
@@ -27,16 +27,17 @@ from . import classes
 from .files import Node, Value
 from .reading import BIT_GENERATORS, CONTAINERS, SIMPLE, SPARSE, stored_as
 
-_MAX_DEPTH = 100
+_MAX_DEPTH = 100  # levels of nested parts: they are visited by recursion
 # Lists of fewer items are stored item by item, so that items may be shared with other lists.
 _FEW = 8
 _LARGE = 2**63  # what int64 cannot hold
 
 
 def _text(item: str) -> Value:
+    """Return a text, or its code units where it has lone surrogates, which JSON cannot hold."""
     if item.isascii() or not any("\ud800" <= character <= "\udfff" for character in item):
         return item
-    return {"text": item.encode("utf-32-le", "surrogatepass").hex()}  # JSON would join halves
+    return {"text": item.encode("utf-32-le", "surrogatepass").hex()}
 
 
 _INLINE: dict[type, Callable[[Any], Any]] = {
@@ -68,7 +69,7 @@ class Writer:
         return {"root": self.value(model, ""), "nodes": self.nodes}
 
     def value(self, item: Value, path: str) -> Json:
-        """Return the JSON of a value, whose attribute path is for messages."""
+        """Return the JSON of a value; `path` is where it is in the model, for errors."""
         kind = type(item)
         if item is None or kind is bool:
             return item
@@ -80,7 +81,7 @@ class Writer:
         return {"ref": self._number(item, path)}
 
     def _number(self, item: Value, path: str) -> int:
-        """Return the number of the node of an object, which is written at its first visit."""
+        """Return the number of an object's node, which is written when it is first met."""
         if id(item) in self._written:
             number = self._written[id(item)][1]
             if number is None:
@@ -96,6 +97,7 @@ class Writer:
         return number
 
     def _go_down(self, path: str) -> None:
+        """Count a level, or raise where there are too many."""
         if self._depth == _MAX_DEPTH:
             raise TypeError(f"{path} is nested more than {_MAX_DEPTH} levels deep.")
         self._depth += 1
@@ -149,13 +151,14 @@ class Writer:
         return node
 
     def _class(self, kind: type, path: str) -> Node:
+        """Return the part of a node that names the class."""
         if classes.is_saved(kind):
             return {"kind": "object", "class": classes.name_of(kind)}
         self._given(kind.__name__, kind, path)
         return {"kind": "own", "class": kind.__name__}
 
     def _given(self, name: str, item: Value, path: str) -> Node:
-        """Return the node of what is not saved, but passed to `load` by name."""
+        """Return the node of a part that is not saved, but passed to `load` by name."""
         if self.needs.setdefault(name, item) is not item:
             raise TypeError(
                 f"{path} is {item!r}, and the model has another function or class of the name "
@@ -188,6 +191,7 @@ class Writer:
         return column
 
     def _alike(self, items: Sequence[Value], path: str) -> Node | None:
+        """Return values of one type as a column of arrays, None where they have no such form."""
         first = items[0]
         kind = type(first)
         if kind in _EQUAL and all(item == first for item in items):
@@ -220,7 +224,7 @@ class Writer:
         return {**self._class(kind, path), "columns": columns}
 
     def _joined(self, arrays: Sequence[np.ndarray], path: str) -> Node | None:
-        """Return arrays of one dtype and width as one array, or those of objects as a column."""
+        """Return arrays of one dtype and width joined, those of objects as a column, or None."""
         first = arrays[0]
         if first.dtype == object and all(array.shape == first.shape for array in arrays):
             flat = self.column([inner for array in arrays for inner in array.ravel()], path)
@@ -241,6 +245,7 @@ class Writer:
     # Arrays ---------------------------------------------------------------------------------------
 
     def _array(self, array: np.ndarray, path: str) -> Node:
+        """Return the node of an array, and store the array."""
         shape = list(array.shape)
         if array.dtype == object:
             return {"kind": "objects", "shape": shape, **self._items(list(array.ravel()), path)}
@@ -270,6 +275,7 @@ class Writer:
         return {"kind": "record", "aligned": is_aligned, "fields": fields}
 
     def _generator(self, item: Value, path: str) -> Node:
+        """Return the node of a random generator."""
         legacy = isinstance(item, np.random.RandomState)
         state = item.get_state(legacy=False) if legacy else item.bit_generator.state
         if state["bit_generator"] not in BIT_GENERATORS:
@@ -288,7 +294,7 @@ def _dtype_name(dtype: np.dtype, path: str) -> str:
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:
-    """Return a contiguous array, of integers in as few bytes as they need."""
+    """Return a contiguous array, integers in the smallest dtype that holds them."""
     dtype = array.dtype
     if dtype.kind in "iu" and array.size:
         ends = (np.min_scalar_type(int(end)) for end in (array.min(), array.max()))
@@ -298,7 +304,7 @@ def _narrow(array: np.ndarray) -> np.ndarray:
 
 
 def _as_numbers(array: np.ndarray) -> np.ndarray:
-    """Return a contiguous array with an axis more for the parts of its items."""
+    """Return texts or complex numbers as a contiguous array of numbers, with one more axis."""
     stored = stored_as(array.dtype)
     n_parts = array.dtype.itemsize // stored.itemsize
     return array.reshape(-1).view(stored).reshape(*array.shape, n_parts)

@@ -1,4 +1,4 @@
-"""What `ConformalSelection` returns, in a module of its own: its page of the reference needs it."""
+"""`Answers`: the best candidates that `ConformalSelection` returns, with their p-values."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The best candidate of each of n queries, and whether to trust it.
+    """The best candidate of each of n queries, and whether it is accepted.
 
     Attributes
     ----------
     objects : n objects
+        The best candidates.
     indices : ndarray of int, shape (n,)
-        Where they are in the pool.
+        Their positions in the pool.
     confidence : ndarray of shape (n,)
-        Estimated probability that the answer is right.
+        Estimated probability that the candidate is right.
     p_values : ndarray of shape (n,)
-        Of the hypothesis that it is wrong: how often wrong answers look as good.
+        Conformal p-value of the hypothesis that the candidate is wrong.
     q_values : ndarray of shape (n,)
-        The least `fdr` at which it would be accepted in this batch.
+        The smallest `fdr` at which the candidate would be accepted in this batch.
     accepted : ndarray of bool, shape (n,)
+        Whether the q-value is at most `fdr`.
     """
 
     objects: Any

@@ -1,4 +1,4 @@
-"""Conformal prediction sets: the truth is among the candidates of a set nine times in ten."""
+"""Conformal prediction sets: sets of candidates that hold the truth with a chosen probability."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .._numerics.validation import check_choice, check_level, check_rng
 from ..decoding import CandidateSets, EmbeddedPool
 from ..decoding.base import able
 from .cross_conformal import Fold, Request, crossed_sets, held_out, learned_scores, pools_of
-from .lists import Calibrated, Lists, Ranker, plain_pool
+from .lists import Calibrated, Ranker, plain_pool
 from .nonconformity import (
     SCORES,
     LearnedScore,
-    chosen,
-    drawn,
-    inside,
+    choose_score,
     is_learned,
-    learn,
+    learn_score,
+    lists_to_learn,
+    sets_within,
     truth_scores,
 )
 from .out_of_fold import OutOfFold, check_predictor
@@ -42,7 +42,7 @@ from .thresholds import (
     checked_length,
     checked_weights,
     codes_among,
-    cut,
+    conformal_quantile,
     masses,
     new_strata,
     row_masses,
@@ -111,14 +111,13 @@ class ConformalSets(Calibrated):
     """
 
     _measured = "gaps_"
-    # what a calibration by gaps of a single model leaves as it is
+    # fitted attributes, with the values that score="gap" without folds leaves
     _learned_score: LearnedScore | None = None
     _mass: Floats | None = None  # the weight of each of gaps_
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
     _weighted = False
     _folds: tuple[Fold, ...] | list[Fold] = ()
-    _outputs: Any = None  # candidates where none are given, with folds
 
     score_: str
     gaps_: np.ndarray
@@ -159,21 +158,21 @@ class ConformalSets(Calibrated):
         candidates : objects, CandidateSets or list of lists, optional
             As they will be at prediction; default the distinct training outputs.
         groups : sequence of n labels, optional
-            Rows of one label, such as spectra of one molecule, are alike, so that they count as one
-            row together. The promise is for a row of a new group.
+            Rows of one label, such as spectra of one molecule, are dependent: together they count
+            as one row. The coverage is that of a row of a new group.
         strata : sequence of n labels or "size", optional
             The promise then holds in each stratum by itself, such as each instrument. "size" is by
             the number of candidates, in quartiles.
         weights : sequence of n numbers, optional
-            Where new inputs have another distribution than these: its density over that of these,
-            up to a factor.
+            Where new inputs have another distribution than these (covariate shift): the ratio of
+            its density to that of these, up to a factor.
         cv : int, optional
             Number of folds: the rows are those to fit on, too. A copy of the model is fitted
             without each fold, groups together, and kept; candidates are compared with each row
             under the model that has not seen it (cross-conformal, CV+). At least 2 coverage - 1 is
-            promised, less a term that is small with few folds, and coverage is about what one
-            gets. Learned scores come from the other folds, whose models have seen this one: for
-            them there is no proof.
+            guaranteed, less a term that is small with few folds; in experiments the coverage is
+            about `coverage`. Learned scores come from the other folds, whose models have seen this
+            one: for them there is no proof.
         """
         names = self._names()
         n = checked_length(X, Y)
@@ -183,12 +182,12 @@ class ConformalSets(Calibrated):
         if cv is not None:
             return self._by_folds(names, X, Y, candidates, groups, strata, weights, cv)
         ranker = Ranker(self.model, type(self).__name__)
-        fast = names == ["gap"] and ranker.searcher is not None
+        fast = names == ["gap"] and ranker.decoder is not None
         pool = self._pool(ranker, candidates, fast, "gaps")
         labels = new_strata(strata, n, lambda: set_sizes(pool, n))
         self._learned_score, self.score_, rows = None, names[0], np.arange(n)
         if fast:
-            values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
+            values = ranker.decoder.gaps(_coordinates(ranker, X), Y, pool)
         else:
             truth = ranker.matched(Y, pool, n)
             score, rows = self._learned(ranker, names, X, pool, truth, groups)
@@ -210,7 +209,7 @@ class ConformalSets(Calibrated):
         weights: Weights,
         cv: int,
     ) -> ConformalSets:
-        """Fit the model without each fold, and measure its rows."""
+        """Calibrate by folds: score the true objects of each by the model fitted without it."""
         check_predictor(self.model)
         rng = check_rng(self.random_state)
         data = OutOfFold(self.model, X, Y, groups, candidates)
@@ -243,7 +242,7 @@ class ConformalSets(Calibrated):
         weights: Weights,
         strata: tuple[tuple[Any, list[Hashable]] | None, np.ndarray | None],
     ) -> Any:
-        """Keep the scores of the true objects, increasing; return the mass of each row."""
+        """Store the scores of the true objects, increasing; return the mass of each row."""
         kinds, codes = strata
         mass = row_masses(groups, weights, codes, rows)
         order = np.argsort(values, kind="stable")
@@ -270,9 +269,9 @@ class ConformalSets(Calibrated):
         coverage : float, default 0.9
             Probability that the truth is in the set, between 0 and 1.
         strata : sequence of n labels, optional
-            As in `calibrate`; needed if there were labels there.
+            As in `calibrate`; required if `calibrate` had labels.
         weights : sequence of n numbers, optional
-            Likewise.
+            As in `calibrate`; required if `calibrate` had weights.
 
         Returns
         -------
@@ -288,15 +287,16 @@ class ConformalSets(Calibrated):
     def threshold(
         self, coverage: float = 0.9, stratum: object = None, weight: float = 1.0
     ) -> float:
-        """Return the largest score of candidates in the set.
+        """Return the largest nonconformity score that a candidate of a set may have.
 
         Parameters
         ----------
         coverage : float, default 0.9
         stratum : label, optional
-            Of which one, if there are any; with "size" its number, from 0 for the smallest sets.
+            The stratum of the query, if `calibrate` had strata; with "size" its number, from 0 for
+            the smallest sets.
         weight : float, default 1.0
-            Of the query, if weights were given.
+            The weight of the query, if `calibrate` had weights.
 
         Returns
         -------
@@ -389,10 +389,10 @@ class ConformalSets(Calibrated):
         return list(SCORES) if AUTO in names else names
 
     def _pool(self, ranker: Ranker, candidates: Candidates, fast: bool, *methods: str) -> Any:
-        """Return the embedded candidates; if `fast`, for a decoder that finds sets by itself."""
+        """Return the embedded candidates; if `fast`, as the search of the decoder takes them."""
         if not fast:
             return ranker.last.embed(candidates)
-        decoder = able(ranker.searcher, *methods, by=type(self).__name__)
+        decoder = able(ranker.decoder, *methods, by=type(self).__name__)
         return decoder.embed(candidates) if hasattr(decoder, "embed") else candidates
 
     def _learned(
@@ -404,7 +404,7 @@ class ConformalSets(Calibrated):
         truth: np.ndarray,
         groups: Labels,
     ) -> tuple[LearnedScore, np.ndarray]:
-        """Return a score, and the rows that it was not learned from."""
+        """Return a score learned on a part of the rows, and the numbers of the other rows."""
         n, rng = len(truth), check_rng(self.random_state)
         if not is_learned(names):
             return LearnedScore(names[0]), np.arange(n)
@@ -415,28 +415,29 @@ class ConformalSets(Calibrated):
                 f"score={self.score!r} is learned on a part of the calibration rows, or groups, "
                 f"which needs {_LEAST} of them. Got {n_units}: give more, or score='gap'."
             )
-        rows, place = drawn(unit, self.share, pool, rng)
-        blocks = ranker.lists(X, pool, rows, prior=self.prior, truth=truth)
-        lists, units = Lists.joined(list(blocks)), unit[rows]
-        name, sizes = chosen(names, lists, units, place, rng)
+        lists, units, place, rest = lists_to_learn(
+            ranker, X, pool, truth, unit, self.share, self.prior, rng
+        )
+        name, sizes = choose_score(names, lists, units, place, rng)
         if sizes:
             self.mean_sizes_ = sizes
-        return learn(name, lists, masses(units), rng), np.flatnonzero(~np.isin(unit, units))
+        return learn_score(name, lists, masses(units), rng), rest
 
     # Sets -----------------------------------------------------------------------------------------
 
     def _ready(
         self, candidates: Candidates, coverage: float, *methods: str
     ) -> tuple[Ranker, EmbeddedPool]:
+        """Return the model, of folds the first one, and the embedded candidates."""
         self._check_calibrated()
         check_level(coverage, "coverage")
         if self._folds:
-            ranker = Ranker(self._folds[0].model, type(self).__name__)
-            return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
+            return self._of_fold(self._folds[0].model, candidates)
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learned_score is None, *methods)
 
     def _sets(self, ranker: Ranker, X: Objects, pool: Candidates, request: Request) -> Any:
+        """Return the prediction sets of queries."""
         gap = self._cuts(request)
         if self._folds:
             who = type(self).__name__
@@ -445,11 +446,11 @@ class ConformalSets(Calibrated):
         if self._learned_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])
             F = _coordinates(ranker, X)
-            return ranker.searcher.within(F, float(gap[0]) if same else gap, pool)
+            return ranker.decoder.within(F, float(gap[0]) if same else gap, pool)
         parts, start = [], 0
         for lists in ranker.lists(X, pool, prior=self.prior):
             scores = self._learned_score(lists)
-            parts.append(inside(scores, lists, gap[start : start + len(lists)]))
+            parts.append(sets_within(scores, lists, gap[start : start + len(lists)]))
             start += len(lists)
         sizes = np.concatenate([[0], *(sizes for sizes, _ in parts)])
         places = np.concatenate([np.empty(0, dtype=np.intp), *(place for _, place in parts)])
@@ -461,7 +462,7 @@ class ConformalSets(Calibrated):
         """Return whether the truth of each row is in its set."""
         if self._learned_score is None:  # no gap is finite where the truth is not in the set
             pool = replace(pool, objects=sets)
-            gaps: Floats = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
+            gaps: Floats = ranker.decoder.gaps(_coordinates(ranker, X), Y, pool)
             return np.isfinite(gaps)
         truth = ranker.matched(Y, pool, len(sets))
         hit = plain_pool(pool).inverse[sets.indices] == truth[sets.query_of]
@@ -470,12 +471,13 @@ class ConformalSets(Calibrated):
     # Thresholds -----------------------------------------------------------------------------------
 
     def _cut(self, coverage: float, code: int | None, weight: float, stacklevel: int) -> float:
+        """Return the threshold in a stratum; warn where it is infinite."""
         values, mass, where = self.gaps_, self._mass, ""
         if code is not None and code >= 0:
             rows = self._codes == code
             values, mass = values[rows], None if mass is None else mass[rows]
             where = f" in stratum {self._kinds[1][code]!r}"
-        q = cut(values, coverage, mass, weight)
+        q = conformal_quantile(values, coverage, mass, weight)
         if math.isinf(q):
             warn_of(values, coverage, mass, where, stacklevel)
         return q
@@ -513,5 +515,6 @@ class ConformalSets(Calibrated):
 
 
 def _coordinates(ranker: Ranker, X: Objects) -> Floats:
+    """Return the predicted coordinates of queries."""
     F: Floats = ranker.last.predict_coordinates(ranker.inputs(X))
     return F

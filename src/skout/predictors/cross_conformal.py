@@ -20,7 +20,7 @@ import numpy as np
 from .._numerics.typing import Array, Candidates, Estimator, Objects, Rng
 from ..decoding import CandidateSets
 from .lists import Lists, Ranker, plain_pool
-from .nonconformity import LearnedScore, chosen, entry_limit, is_learned, learn
+from .nonconformity import LearnedScore, choose_score, entry_limit, is_learned, learn_score
 from .out_of_fold import OutOfFold, folds_of
 from .thresholds import masses
 
@@ -30,7 +30,7 @@ _ROUNDING, _SUMS = 1e-10, 1e-12
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, and the rows that it has not seen, by increasing score of the true object."""
+    """A model fitted without one fold, and the fold's rows by increasing score of the truth."""
 
     model: Estimator  # fitted on the other folds
     score: LearnedScore
@@ -42,12 +42,12 @@ class Fold:
     def of(
         cls, model: Estimator, score: LearnedScore, values: Array, mass: Array, codes: np.ndarray
     ) -> Fold:
-        """Return a fold whose rows are in any order."""
+        """Return a fold from rows in any order."""
         order = np.argsort(values, kind="stable")
         return cls(model, score, values[order], mass[order], codes[order])
 
     def above(self, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return the mass of the rows of the same stratum with at least this score."""
+        """Return for each score the mass of rows of its stratum with at least this score."""
         out = np.zeros(len(values))
         floor = values - _ROUNDING * np.maximum(1.0, np.abs(values))
         for code in np.unique(codes):
@@ -58,7 +58,7 @@ class Fold:
 
 
 class Held(NamedTuple):
-    """A model, and the rows of its fold with their candidates and the numbers of the true ones."""
+    """A model fitted without one fold, and the fold's rows, candidates and true candidates."""
 
     model: Estimator
     ranker: Ranker
@@ -69,7 +69,7 @@ class Held(NamedTuple):
 
 
 def held_out(data: OutOfFold, cv: int, rng: Rng, who: str) -> Iterator[Held]:
-    """Yield the models of folds, each fitted on the others; `who` is in errors."""
+    """Yield for each fold the model fitted on the other folds; `who` is named in errors."""
     for train, test in folds_of(cv, data.n, data.groups, rng):
         model = data.fitted(train)
         ranker = Ranker(model, who)
@@ -81,7 +81,7 @@ def held_out(data: OutOfFold, cv: int, rng: Rng, who: str) -> Iterator[Held]:
 def held_lists(
     folds: list[Held], unit: np.ndarray, prior: bool
 ) -> tuple[Lists, np.ndarray, np.ndarray]:
-    """Return out-of-fold lists to learn from, and the unit and the fold of each of their rows."""
+    """Return out-of-fold candidate lists, and the group number and the fold of each query."""
     parts: list[Lists] = []
     units, fold = [], []
     for k, held in enumerate(folds):
@@ -95,30 +95,30 @@ def held_lists(
 def learned_scores(
     names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: Rng
 ) -> tuple[list[LearnedScore], dict[str, float]]:
-    """Return a score for each fold, learned from the other folds, and mean sizes by each name.
+    """Return a score for each fold, learned from the other folds, and the mean set size by name.
 
-    Rows of one number in `unit` belong together.
+    `unit` is the number of each row's group.
     """
     if not is_learned(names):
         return [LearnedScore(names[0])] * len(folds), {}
     lists, units, of = held_lists(folds, unit, prior)
     place = rng.permutation(int(unit.max()) + 1)[units] if len(names) > 1 else units
-    name, sizes = chosen(names, lists, units, place, rng)
+    name, sizes = choose_score(names, lists, units, place, rng)
     scores = []
     for k in range(len(folds)):
         rest = np.flatnonzero(of != k)
-        scores.append(learn(name, lists.of(rest), masses(units[rest]), rng))
+        scores.append(learn_score(name, lists.of(rest), masses(units[rest]), rng))
     return scores, sizes
 
 
 def pools_of(models: list[Estimator], pool: Candidates, who: str) -> list[Any]:
-    """Return the candidates embedded by each model, given those of the first."""
+    """Return the pool of the first model, and its candidates embedded by each of the others."""
     objects = plain_pool(pool).objects
     return [pool, *(Ranker(model, who).last.embed(objects) for model in models[1:])]
 
 
 class Request(NamedTuple):
-    """Queries: the coverage, and the stratum and weight of each."""
+    """What sets are to be computed: the coverage, and the stratum and weight of each query."""
 
     coverage: float
     codes: np.ndarray
@@ -128,9 +128,9 @@ class Request(NamedTuple):
 def crossed_sets(
     folds: list[Fold], X: Objects, pools: list[Candidates], request: Request, prior: bool, who: str
 ) -> CandidateSets:
-    """Return the candidates of p > 1 - coverage of each query, best first.
+    """Return the prediction set of each query, the candidates with p > 1 - coverage, best first.
 
-    The pools are those of the models of the folds; `who` is in errors.
+    There is one pool for the model of each fold; `who` is named in errors.
     """
     rankers = [Ranker(fold.model, who) for fold in folds]
     # the mass of all rows of the stratum of each query
@@ -157,7 +157,7 @@ def crossed_sets(
 def _compared(
     folds: list[Fold], lists: tuple[Lists, ...], codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mass of rows with at least the score of each candidate, its mean score, and place.
+    """Return for each candidate the mass of rows with at least its score, its mean score and place.
 
     The candidates of a query are in the order of their numbers: each model ranks them differently.
     """

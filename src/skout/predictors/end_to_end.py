@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # PyTorch is optional
 
 
 class MappedBasis(OverBasis):
-    """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
+    """A basis followed by a trained map of its coordinates, g(z) = z + C relu(A z + b) + c.
 
     The norm of an output stays k(y, y). `weights` are A, b, C and c.
     """
@@ -43,13 +43,13 @@ class MappedBasis(OverBasis):
 
 @frames_out
 class EndToEnd(StructuredPredictor):
-    """DSOKR whose network and output embedding are trained on together, by a listwise loss.
+    """DSOKR whose network and output embedding are then trained together by a listwise loss.
 
     DSOKR predicts coordinates z(y) that were fixed before, by the squared loss. Candidates are
     then ranked, which is another task. Here a DSOKR is fitted first; then its network f and a map
     of the outputs, g(z) = z + C relu(A z + b) + c, go on together to minimize
 
-        -log softmax of heat (<f(x), g(z(y))> - k(y, y) / 2)
+        -log softmax of logit_scale (<f(x), g(z(y))> - k(y, y) / 2)
 
     of the right y among the outputs of a batch. C and c are 0 at first: the ranking then is that
     of DSOKR. Needs PyTorch: `pip install skout[deep]`.
@@ -65,15 +65,15 @@ class EndToEnd(StructuredPredictor):
         Made by `dsokr(...)`; its decoder must rank candidates. Its `validation` and `patience`
         also choose the best epoch of the second training, by the listwise loss.
     hidden : int, default 256
-        Hidden units of g.
-    heat : float, default 20.0
-        Of the scores, at first; it is trained.
+        Number of hidden units of g.
+    logit_scale : float, default 20.0
+        Factor of the scores in the softmax, an inverse temperature, at the start; it is trained.
     negatives : int, default 0
-        So many more outputs of training, drawn at random for each batch, are candidates of the
-        softmax. They cost little beside a large network.
+        Number of further training outputs, drawn at random for each batch, that are candidates of
+        the softmax. They cost little beside a large network.
     training : Training, optional
-        Of the second training; default that of the model. Batches should be large: their outputs
-        are the candidates of the softmax.
+        Settings of the second training; default those of the model. Batches should be large: their
+        outputs are the candidates of the softmax.
 
     Attributes
     ----------
@@ -106,13 +106,13 @@ class EndToEnd(StructuredPredictor):
         model: Estimator,
         *,
         hidden: int = 256,
-        heat: float = 20.0,
+        logit_scale: float = 20.0,
         negatives: int = 0,
         training: Training | None = None,
     ) -> None:
         self.model = model
         self.hidden = hidden
-        self.heat = heat
+        self.logit_scale = logit_scale
         self.negatives = negatives
         self.training = training
 
@@ -133,6 +133,10 @@ class EndToEnd(StructuredPredictor):
         groups, candidates, **fit_params
             As in `StructuredPredictor.fit`, for DSOKR; of fit_params a sample_weight also counts
             in the second training.
+
+        Returns
+        -------
+        self : EndToEnd
         """
         from ..deep.regressor import train_together  # PyTorch is imported here, not with skout
 
@@ -147,7 +151,7 @@ class EndToEnd(StructuredPredictor):
             basis.transform(objects),
             basis.residual(objects),
             hidden=self.hidden,
-            heat=self.heat,
+            logit_scale=self.logit_scale,
             negatives=self.negatives,
             training=self.training,
             groups=groups,
@@ -161,7 +165,7 @@ class EndToEnd(StructuredPredictor):
         return self
 
     def _checked(self) -> Any:
-        """Return a fresh model, with a seed: both trainings must hold out the same rows."""
+        """Return an unfitted model with a fixed seed: both trainings must hold out equal rows."""
         network: Any = getattr(self.model, "regressor", None)
         if not hasattr(network, "module"):
             raise TypeError(

@@ -52,9 +52,10 @@ class Ensemble(RankingPredictor):
     Parameters
     ----------
     predictor : StructuredPredictor
-        Which ranks candidates. Every `random_state` in it is drawn again for each member, and the
-        number of the member is appended to the path of a checkpoint.
+        A predictor that ranks candidates. Every `random_state` in it is drawn again for each
+        member, and the number of the member is appended to the path of a checkpoint.
     n_members : int, default 3
+        Number of members.
     combine : "mean", "max" or "rank", default "mean"
         A candidate's score is the weighted mean of the members' scores, the largest of them
         (5.19), or minus the weighted mean of its ranks by the members (5.23), where equal scores
@@ -72,6 +73,7 @@ class Ensemble(RankingPredictor):
     Attributes
     ----------
     members_ : list of StructuredPredictor
+        The fitted members.
     weights_ : ndarray of shape (n_members,)
         Summing to one.
     combine_ : str
@@ -130,7 +132,9 @@ class Ensemble(RankingPredictor):
         ----------
         models : sequence of fitted StructuredPredictor
         combine : "mean", "max" or "rank", default "mean"
+            How scores are combined, see `Ensemble`.
         weights : sequence of floats, optional
+            One for each model, not negative; default equal weights.
         """
         if not isinstance(models, Iterable):
             raise TypeError(f"models must be a list of predictors. Got {models!r} instead.")
@@ -193,7 +197,7 @@ class Ensemble(RankingPredictor):
         return self._ready(models, weights)
 
     def _parts(self, X: Objects, Y: Objects | None, rng: Rng) -> list[np.ndarray]:
-        """Return the rows of each member."""
+        """Return the numbers of the rows of each member, drawn at random."""
         if Y is None or not has_rows(X) or not has_rows(Y):
             raise TypeError("split=True needs rows in memory: give X and Y as arrays or lists.")
         if n_rows(Y) < 2 * self.n_members:
@@ -205,6 +209,7 @@ class Ensemble(RankingPredictor):
         return [np.sort(part) for part in np.array_split(order, self.n_members)]
 
     def _checked_weights(self) -> Floats:
+        """Return the weights scaled to a sum of one, or raise where parameters are wrong."""
         check_number(self.n_members, "n_members", low=1, integer=True)
         check_choice(self.combine, "combine", COMBINE)
         if self.weights is None:
@@ -219,6 +224,7 @@ class Ensemble(RankingPredictor):
         return weights / float(weights.sum())
 
     def _ready(self, models: list[Estimator], weights: np.ndarray) -> Ensemble:
+        """Store the fitted members and their weights; return self."""
         self.members_, self.weights_, self.combine_ = models, weights, self.combine
         self.__dict__.pop("validation_score_", None)
         self._training: EmbeddedPools | None = None
@@ -239,8 +245,9 @@ class Ensemble(RankingPredictor):
     ) -> Ensemble:
         """Choose the weights, and the strategy if there are several, on held-out data.
 
-        Members are added one at a time, each as often as it helps the mean reciprocal rank of the
-        truth most (ensemble selection); equal weights stay where nothing beats them.
+        Members are added one at a time, in each step the one that raises the mean reciprocal rank
+        of the truth most (ensemble selection); equal weights stay where nothing beats them. Sets
+        `weights_`, `combine_` and `validation_score_`.
 
         Parameters
         ----------
@@ -251,8 +258,7 @@ class Ensemble(RankingPredictor):
         combine : str or sequence of str, optional
             Strategies to choose from; default the one in use.
         n_steps : int, default 10
-            Members to add: weights are multiples of at least 1/n_steps.
-            With new `weights_`, `combine_` and `validation_score_`.
+            Number of members to add: after t steps, weights are multiples of 1/t.
         """
         check_is_fitted(self, "members_")
         check_number(n_steps, "n_steps", low=1, integer=True)
@@ -336,7 +342,7 @@ class Ensemble(RankingPredictor):
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
     def matched(self, Y: Objects, candidates: Candidates = None) -> np.ndarray:
-        """Return the number of the candidate that equals each object, according to all members.
+        """Return the number of the candidate that all members take for each object.
 
         Parameters
         ----------
@@ -365,16 +371,16 @@ class Ensemble(RankingPredictor):
         return Blend(self.combine_, self.weights_, queries, pools, self._n_jobs)
 
     def _queries(self, X: Objects, pools: EmbeddedPools) -> list[np.ndarray]:
-        """Return [2 f, 1] of each member."""
+        """Return the query vectors [2 f, 1] of each member."""
         return [
-            _searcher(member, "queries").queries(member.predict_coordinates(X), part)
+            _decoder_of(member, "queries").queries(member.predict_coordinates(X), part)
             for member, part in zip(self.members_, pools.parts, strict=True)
         ]
 
     def _truth(self, Y: Objects, pools: EmbeddedPools, n: int) -> np.ndarray:
-        """Return the candidate that equals each true object according to all members, or -1."""
+        """Return the number of the candidate that all members take for the true object, or -1."""
         numbers = [
-            truth_in(part, _searcher(member, "matched"), Y, n)
+            truth_in(part, _decoder_of(member, "matched"), Y, n)
             for member, part in zip(self.members_, pools.parts, strict=True)
         ]
         if pools.table is None:
@@ -383,6 +389,7 @@ class Ensemble(RankingPredictor):
 
 
 def _check_predictor(model: Estimator, name: str) -> None:
+    """Raise unless this is a `StructuredPredictor`; `name` is the argument."""
     if not isinstance(model, StructuredPredictor):
         raise TypeError(
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
@@ -390,18 +397,18 @@ def _check_predictor(model: Estimator, name: str) -> None:
         )
 
 
-def _searcher(model: Estimator, method: str) -> Any:
-    """Return the decoder of a member, which must have the method."""
+def _decoder_of(model: Estimator, method: str) -> Any:
+    """Return the decoder of a member, or raise where it lacks the method."""
     return able(model.decoder_, "embed", method, by="Ensemble")
 
 
 def _same_objects(model: Estimator, objects: Objects, pool: EmbeddedPool) -> bool:
-    """Whether a model finds the same objects in its pool, in the same order."""
+    """Whether the pool of a model has these objects in this order."""
     n = n_rows(objects)
     if n != len(pool):
         return False
     try:
-        numbers = truth_in(pool, _searcher(model, "matched"), objects, n)
+        numbers = truth_in(pool, _decoder_of(model, "matched"), objects, n)
     except (TypeError, ValueError):  # of another kind, or another number of features
         return False
     return bool(np.array_equal(numbers, np.arange(n)))

@@ -19,7 +19,7 @@ from ..decoding.base import able, split_pipeline
 from ..predictor import predicted
 from ..solvers.folds import deal
 
-# Numbers of a block of cosines: 32 MB.
+# Entries of a block of cosines: 32 MB.
 _COSINES = 2**22
 
 
@@ -31,7 +31,7 @@ def correct_hubness(
     *,
     cv: int | str = 5,
     share: float = 0.5,
-    heat: float = 0.05,
+    temperature: float = 0.05,
     n_references: int = 10_000,
     random_state: RandomState = None,
 ) -> EmbeddedPool:
@@ -39,10 +39,10 @@ def correct_hubness(
 
     The regressor is fitted again on parts of the training data, to predict the others: rows with
     equal outputs are in one fold, so that no model has seen the object that it predicts. With the
-    cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) of a prediction and a candidate the
-    penalty is 2 share sqrt(k(c, c)) heat log mean_x exp(a(x, c) / heat), a soft maximum. The
-    defaults did well on label sets, images, spectra and texts; compare with the plain candidates on
-    data of your own.
+    cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) of a prediction and a candidate and
+    the temperature t the penalty is 2 share sqrt(k(c, c)) t log mean_x exp(a(x, c) / t), a soft
+    maximum. The defaults did well on label sets, images, spectra and texts; compare with the plain
+    candidates on data of your own.
 
     Parameters
     ----------
@@ -56,21 +56,21 @@ def correct_hubness(
     candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
         Default the distinct training outputs.
     cv : int or "prefit", default 5
-        Number of folds. With "prefit" nothing is fitted again, as would take too long for a
-        network: the predictions are those of the model, best of rows that it was not trained on.
+        Number of folds. "prefit" takes the predictions of the fitted model instead, for networks,
+        whose fits take long; X should then be rows that it was not trained on.
     share : float, default 0.5
-        Of the soft maximum; 0 leaves the scores as they are.
-    heat : float, default 0.05
-        Small values take the nearest predictions only, large ones their mean.
+        Factor of the penalty; 0 leaves the scores as they are.
+    temperature : float, default 0.05
+        Small values count the nearest predictions only, large ones the mean of all.
     n_references : int, default 10,000
-        Most predictions that candidates are compared with.
+        Maximum number of predictions that candidates are compared with.
     random_state : None, int or Generator
         Seed of the folds and of the choice of references.
 
     Returns
     -------
     pool : EmbeddedPool
-        Give it as `candidates` to the model.
+        Pass it as `candidates` to the model.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def correct_hubness(
         sample = np.sort(rng.permutation(len(F))[:n_references])
         F = F[sample]
     truth = decoder.matched(take(Y, sample), pool)
-    penalties = hubness_penalties(F, pool, truth, share=share, heat=heat)
+    penalties = hubness_penalties(F, pool, truth, share=share, temperature=temperature)
     penalized: EmbeddedPool = decoder.penalized(pool, penalties)
     return penalized
 
@@ -152,15 +152,15 @@ def hubness_penalties(
     truth: np.ndarray | None = None,
     *,
     share: float = 0.5,
-    heat: float = 0.05,
+    temperature: float = 0.05,
 ) -> Floats:
-    """Return the penalty of each distinct candidate for its closeness to the predictions F.
+    """Return the hubness penalty of each distinct candidate: how close it is to predictions F.
 
     `truth` are the numbers of the true candidates of the predictions, or -1: a candidate is not
     penalized for a prediction of itself.
     """
     check_number(share, "share", low=0.0)
-    check_number(heat, "heat", low=0.0, strict=True)
+    check_number(temperature, "temperature", low=0.0, strict=True)
     n, p = np.shape(F)
     if n == 0:
         raise ValueError("F is empty: penalties need at least one prediction.")
@@ -172,10 +172,10 @@ def hubness_penalties(
     penalties = np.empty(len(lengths))
     for part in row_slices(len(lengths), max(1, _COSINES // n)):
         Z = pool.embedding[part, :p] / np.maximum(lengths[part], np.finfo(np.float64).tiny)[:, None]
-        A = Z @ U.T / heat
+        A = Z @ U.T / temperature
         A[np.arange(part.start, part.start + len(A))[:, None] == truth] = -np.inf
         penalties[part] = _log_mean_exp(A)
-    return 2.0 * share * heat * lengths * penalties
+    return 2.0 * share * temperature * lengths * penalties
 
 
 def _log_mean_exp(A: np.ndarray) -> np.ndarray:

@@ -27,12 +27,12 @@ from ..predictor import predicted
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
-# Rows whose coordinates the forward model predicts at a time.
+# Rows whose coordinates the forward model predicts at a time, to bound the memory.
 _ROWS = 2**13
 
 
 class OverBasis(TransformerMixin, PartsByName):
-    """A basis that changes the coordinates of `outputs`, a fitted basis."""
+    """Base class of bases that transform the coordinates of a fitted basis, `outputs`."""
 
     outputs: Estimator  # a fitted KernelBasis, or what stands for one
     kernel_: Any = property(attrgetter("outputs.kernel_"))
@@ -118,9 +118,10 @@ class JointBasis(OverBasis):
     def scores_by_direction(
         self, F: Floats, embedding: Floats, indptr: Ints, numbers: Ints
     ) -> dict[str, Floats]:
-        """Return the scores "backward", "forward" and "cosine" that apply, with weight 1.
+        """Return the scores of candidates by direction, "backward", "forward" and "cosine".
 
-        Each has a score for each candidate; those of query i are numbers[indptr[i]:indptr[i + 1]].
+        Those that apply, with weight 1; the candidates of query i are
+        numbers[indptr[i]:indptr[i + 1]].
         """
         if self.weight == 0.0:
             return {}
@@ -237,4 +238,5 @@ def forward_scores(products: Floats, lengths: Floats, squares: Floats) -> tuple[
 
 
 def _beside(*parts: Array) -> Array:
+    """Return arrays side by side as one."""
     return np.hstack(parts)

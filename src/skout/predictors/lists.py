@@ -26,9 +26,10 @@ _ENTRY_BYTES = 128
 
 
 class QueryColumns(PerQuery):
-    """A dataclass of columns with a value for each entry of queries, or one for each query.
+    """Base class of lists of candidates: columns with a value per entry, or one per query.
 
-    Some may be None. That of the column `truth` is the entry that is right, or -1.
+    Entries are the candidates of query 0, then those of query 1, and so on. Columns may be None;
+    the column `truth` has the entry of the true candidate, or -1.
     """
 
     by_entry: ClassVar[tuple[str, ...]]
@@ -40,7 +41,7 @@ class QueryColumns(PerQuery):
         return np.arange(self.indptr[-1], dtype=np.intp) - self.indptr[self.query_of]
 
     def of(self, queries: np.ndarray) -> Self:
-        """Return the lists of these queries."""
+        """Return the lists of these queries alone."""
         sizes = self.sizes[queries]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         moves = indptr[:-1] - self.indptr[queries]
@@ -54,7 +55,7 @@ class QueryColumns(PerQuery):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return several lists as one."""
+        """Return the lists of several parts, one after the other."""
         starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])[:-1]
         moves = np.repeat(starts, [len(part) for part in parts])
         ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
@@ -69,7 +70,7 @@ class QueryColumns(PerQuery):
     def _laid_out(
         cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], np.ndarray | None]
     ) -> Self:
-        """Return lists of columns in which the entries of each query moved by `moves`."""
+        """Return lists of these columns, with `truth` shifted by `moves`, one for each query."""
         columns = {name: column(name) for name in (*cls.by_entry, *cls.by_query)}
         truth = columns.get("truth")
         if truth is not None:
@@ -93,7 +94,7 @@ class Lists(QueryColumns):
 
     @classmethod
     def of_ranking(cls, ranked: tuple[Array, Array], pool: EmbeddedPool) -> Lists:
-        """Return the lists of positions and scores that `rank` returned."""
+        """Return as lists the positions and scores that `rank` returned."""
         index, scores = map(np.asarray, ranked)
         is_filled = index >= 0
         query, place = np.nonzero(is_filled)[0], index[is_filled]
@@ -102,7 +103,8 @@ class Lists(QueryColumns):
         return cls(indptr, number, place, scores[is_filled])
 
     def distinct(self) -> tuple[Lists, np.ndarray, np.ndarray]:
-        """Return the lists without duplicates, the entries kept, and which of them each one is."""
+        """Return the lists without duplicates, which entries were kept, and the number among those
+        of each entry."""
         width = int(self.number.max(initial=0)) + 1
         key = self.query_of * width + self.number
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -112,13 +114,13 @@ class Lists(QueryColumns):
         return self.select(first[order]), first[order], where[inverse]
 
     def select(self, keep: np.ndarray) -> Lists:
-        """Return the entries at increasing positions, or of a mask."""
+        """Return the lists of some entries, given by increasing positions or a mask."""
         sizes = np.bincount(self.query_of[keep], minlength=len(self))
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         return Lists(indptr, self.number[keep], self.place[keep], self.score[keep])
 
     def entries(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the entry of one candidate of each query, -1 where it is not in its list."""
+        """Return where each query lists the candidate of its number, -1 where it does not."""
         query = self.query_of
         hits = np.flatnonzero(self.number == numbers[query])
         out = np.full(len(self), -1, dtype=np.intp)
@@ -127,9 +129,9 @@ class Lists(QueryColumns):
 
 
 def in_pool(place: Ints, pool: EmbeddedPool, query: Index = slice(-1)) -> Ints:
-    """Return positions in the pool, given those in each query's own set where there are sets.
+    """Return positions in the pool from those in each query's own set, if there are such sets.
 
-    One for each query, if the query that each belongs to is not given.
+    `query` is the query of each position; by default there is one position for each query.
     """
     if not pool.is_per_query:
         return place
@@ -144,9 +146,10 @@ def last_of(model: Estimator) -> Any:
 
 
 class Ranker:
-    """A fitted predictor, or a pipeline that ends in one, and its candidates.
+    """A fitted predictor, or a Pipeline that ends in one, which lists the candidates of queries.
 
-    It has `embed` and `rank`, and `matched` or a decoder that has it; `who` is in errors.
+    The predictor has `embed` and `rank`, and `matched` or a decoder that has it; `who` is named in
+    errors.
     """
 
     before: Any
@@ -168,7 +171,7 @@ class Ranker:
         return X if self.before is None else self.before.transform(X)
 
     @property
-    def searcher(self) -> Any:
+    def decoder(self) -> Any:
         """The decoder of the predictor, or None where it has none of its own."""
         return getattr(self.last, "decoder_", None)
 
@@ -192,11 +195,12 @@ class Ranker:
         prior: bool = False,
         truth: np.ndarray | None = None,
     ) -> Iterator[Lists]:
-        """Yield the lists of blocks of queries, without duplicates; places are in the pool.
+        """Yield the candidate lists of blocks of queries, without duplicates.
 
-        `rows` are the numbers of the queries, default all. With `prior` the lists have how often
-        candidates were among the training outputs, if the model knows. `truth`, shape (n,), is what
-        `matched` returns: the lists then have the entry of the true candidate.
+        Places are positions in the pool. `rows` are the numbers of the queries, default all. With
+        `prior` the lists have how often candidates were among the training outputs, if the model
+        knows. `truth`, shape (n,), is what `matched` returns: the lists then have the entry of the
+        true candidate.
         """
         X, plain = self.inputs(X), plain_pool(pool)
         check_one_for_each(plain, n_rows(X))
@@ -216,6 +220,7 @@ class Ranker:
             )
 
     def _ranked(self, X: Objects, pool: Candidates) -> Lists:
+        """Return the lists of all candidates of queries, or raise where a query has none."""
         plain = plain_pool(pool)
         lists = Lists.of_ranking(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
         empty = np.flatnonzero(lists.sizes == 0)
@@ -245,7 +250,7 @@ class Ranker:
 
 
 def plain_pool(pool: Any) -> EmbeddedPool:
-    """Return an embedded pool: of several members, that of all together."""
+    """Return an embedded pool: of those of an ensemble, the pool that its members share."""
     plain: EmbeddedPool = pool.pool if hasattr(pool, "parts") else pool
     return plain
 
@@ -261,6 +266,7 @@ def _part(pool: Any, queries: np.ndarray) -> Any:
 
 
 def _matched(model: Estimator, Y: Objects, pool: EmbeddedPool, n: int, who: str) -> Any:
+    """Return what `Ranker.matched` does, by a predictor or the one that it wraps."""
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one
@@ -285,25 +291,32 @@ def _name_of(model: Estimator) -> str | None:
 
 
 class Calibrated(PartsByName):
-    """An estimator that calibrates a fitted model; it holds until that is fitted again."""
+    """Base class of estimators that calibrate a fitted model, until that is fitted again."""
 
     model: Any
     #: the attribute that `calibrate` sets
     _measured: str
+    _outputs: Any = None  # candidates where none are given, with folds
 
     def without_pool(self) -> Self:
-        """Return a copy that has no default candidates, to travel."""
+        """Return a copy without default candidates, for smaller files."""
         light = copy(self)
         light.__dict__.pop("_outputs", None)
         return light
 
+    def _of_fold(self, model: Estimator, candidates: Candidates) -> tuple[Ranker, Any]:
+        """Return the model of a fold, and the embedded candidates."""
+        ranker = Ranker(model, type(self).__name__)
+        return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
+
     def _check_calibrated(self) -> None:
+        """Raise unless `calibrate` was called."""
         if not hasattr(self, self._measured):
             name = type(self).__name__
             raise NotFittedError(f"{name} is not calibrated yet: call `calibrate` first.")
 
     def _ranker(self) -> Ranker:
-        """Return the model, which must be the one of `calibrate`."""
+        """Return the model, or raise where it was fitted again after `calibrate`."""
         ranker = Ranker(self.model, type(self).__name__)
         if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
             raise ValueError(
@@ -314,7 +327,7 @@ class Calibrated(PartsByName):
 
 
 class RankingPredictor(ObjectPredictor):
-    """A predictor that ranks candidates by scores of its own, such as votes."""
+    """Base class of predictors that rank candidates by scores of their own."""
 
     @abstractmethod
     def embed(self, candidates: Candidates) -> Any:
@@ -333,6 +346,7 @@ class RankingPredictor(ObjectPredictor):
         return self._best(X, candidates)
 
     def _best(self, X: Objects, candidates: Candidates, **more: object) -> Any:
+        """Return the best candidate of each query; `more` are arguments of `rank`."""
         candidates = self.embed(candidates)
         best = self.rank(X, candidates, 1, **more)[0][:, 0]
         pool = plain_pool(candidates)

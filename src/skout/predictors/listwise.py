@@ -1,7 +1,10 @@
-"""Which of a query's own candidates is the true one: a softmax over them.
+"""Listwise softmax regression: the probability that each candidate of a query is the true one.
 
-With the features phi(c) of the candidates c of a query, P(c) = exp(g(phi(c))) / sum of all. The
-loss of a query is -log P(truth); what is the same for all its candidates plays no part.
+With the features phi(c) of the candidates c of a query and coefficients w,
+
+    P(c) = exp(<w, phi(c)>) / sum_c' exp(<w, phi(c')>)    (conditional logit).
+
+The loss of a query is -log P(truth); what is the same for all its candidates plays no part.
 """
 
 from __future__ import annotations
@@ -16,18 +19,18 @@ from scipy.optimize import minimize, minimize_scalar
 from .._numerics.typing import Floats, Ints, Rng
 from .lists import QueryColumns
 
-# Penalties on standardized features that are compared, strongest first, beside infinity, which
-# keeps the predictor's own order.
+# Penalties on coefficients of standardized features that `chosen_alpha` compares, strongest first,
+# beside infinity, which keeps the predictor's own order.
 _ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)
 # Largest factor of the standardized score of the predictor: then the softmax is a maximum.
-_STEEPEST = 1e3
+_LARGEST_FACTOR = 1e3
 # A standard deviation below this, relative to the values, is rounding.
 _CONSTANT = 1e-12
 
 
 @dataclass(frozen=True)
 class FeatureLists(QueryColumns):
-    """Features of the candidates of each query, of which none has fewer than one."""
+    """Features of the candidates of each query; every query has at least one candidate."""
 
     by_entry: ClassVar[tuple[str, ...]] = ("features",)
     by_query: ClassVar[tuple[str, ...]] = ("truth", "weights", "fold", "unit")
@@ -48,14 +51,14 @@ class FeatureLists(QueryColumns):
                 yield self.of(np.flatnonzero(~held)), self.of(np.flatnonzero(held))
 
     def scaled(self, scale: Floats) -> FeatureLists:
-        """Return the same with features divided by these numbers."""
+        """Return the lists with each feature divided by its number in `scale`."""
         return replace(self, features=self.features / scale)
 
     def spreads(self) -> Floats:
         """Return the standard deviation of each feature among the candidates of a query.
 
-        Queries count by their weights, however many candidates they have. 1 where it does not vary,
-        shape (d,).
+        The shape is (d,). Queries count by their weights, however many candidates they have. A
+        feature that does not vary has the spread 1.
         """
         # sqrt(sum_q w_q / n_q sum_c (phi_c - mean of q)^2 / sum_q w_q)
         sizes, query = np.diff(self.indptr), self.query_of
@@ -67,7 +70,7 @@ class FeatureLists(QueryColumns):
 
 
 def log_softmax(scores: Floats, indptr: Ints) -> Floats:
-    """Return scores minus log sum exp of their segment, none of which is empty, shape (m,)."""
+    """Return the log softmax of scores within each query's segment, shape (m,); none is empty."""
     sizes, starts = np.diff(indptr), indptr[:-1]
     largest: Floats = np.maximum.reduceat(scores, starts)
     scores = scores - np.repeat(largest, sizes)
@@ -81,7 +84,7 @@ def log_likelihoods(scores: Floats, lists: FeatureLists) -> Floats:
     return log_softmax(scores, lists.indptr)[lists.truth]
 
 
-def loss_and_slope(
+def loss_and_gradient(
     coef: Floats, lists: FeatureLists, alpha: float, start: Floats
 ) -> tuple[float, Floats]:
     """Return the penalized loss and its gradient."""
@@ -89,14 +92,16 @@ def loss_and_slope(
     #     + alpha / 2 ||coef - start||^2
     w = lists.weights / lists.weights.sum()
     log_p = log_softmax(lists.features @ coef, lists.indptr)
-    slope = (w[lists.query_of] * np.exp(log_p)) @ lists.features - w @ lists.features[lists.truth]
+    gradient = (w[lists.query_of] * np.exp(log_p)) @ lists.features
+    gradient = gradient - w @ lists.features[lists.truth]
     away = coef - start
-    return float(-w @ log_p[lists.truth] + 0.5 * alpha * away @ away), slope + alpha * away
+    return float(-w @ log_p[lists.truth] + 0.5 * alpha * away @ away), gradient + alpha * away
 
 
 def _minimum(lists: FeatureLists, alpha: float, start: Floats, first: Floats) -> Floats:
+    """Return the minimizer of the penalized loss by L-BFGS, which begins at `first`."""
     coef: Floats = minimize(
-        loss_and_slope,
+        loss_and_gradient,
         first,
         args=(lists, alpha, start),
         jac=True,
@@ -107,12 +112,12 @@ def _minimum(lists: FeatureLists, alpha: float, start: Floats, first: Floats) ->
 
 
 def own_order(lists: FeatureLists) -> Floats:
-    """Return the most likely coefficients that keep the order of the predictor's score."""
+    """Return the most likely coefficients that rank by the predictor's score, the first feature."""
     d = lists.features.shape[1]
     unit: Floats = np.eye(d)[0]
     result = minimize_scalar(
-        lambda steep: loss_and_slope(steep * unit, lists, 0.0, unit)[0],
-        bounds=(0.0, _STEEPEST),
+        lambda factor: loss_and_gradient(factor * unit, lists, 0.0, unit)[0],
+        bounds=(0.0, _LARGEST_FACTOR),
         method="bounded",
         options={"xatol": 1e-4},
     )
@@ -121,16 +126,16 @@ def own_order(lists: FeatureLists) -> Floats:
 
 
 def linear(lists: FeatureLists, alpha: float) -> Floats:
-    """Return the coefficients of least loss, shrunk towards the predictor's own order.
+    """Return the coefficients of least penalized loss, shrunk towards the predictor's own order.
 
-    The features are on one scale; an infinite alpha leaves that order.
+    Features have unit spread; an infinite alpha keeps that order.
     """
     start = own_order(lists)
     return start if np.isinf(alpha) else _minimum(lists, alpha, start, start)
 
 
 def most_likely(lists: FeatureLists, alpha: float) -> Floats:
-    """Return the coefficients of least loss, shrunk towards 0.
+    """Return the coefficients of least penalized loss, shrunk towards 0.
 
     Features are in any units: the penalty is on coefficients of features of unit spread.
     """
@@ -139,9 +144,10 @@ def most_likely(lists: FeatureLists, alpha: float) -> Floats:
 
 
 def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
-    """Return the penalty of the largest likelihood of held-out folds, and all results.
+    """Return the penalty with the largest likelihood of held-out folds, and the results of all.
 
-    Infinity, the predictor's own order, unless another is ahead by more than a standard error.
+    It is infinity, the predictor's own order, unless another is ahead by more than one standard
+    error.
     """
     alphas = np.array([np.inf, *_ALPHAS])
     gains, table, units = [], [], []
@@ -166,7 +172,7 @@ def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
 
 
 def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
-    """Return the standard error of the mean of values that are dependent within units."""
+    """Return the standard error of the mean of values that depend on each other within units."""
     # sqrt(sum_u (sum_{i in u} (v_i - mean))^2) / n
     inner, start, total = values - values.mean(), 0, 0.0
     for unit in units:
@@ -182,9 +188,10 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
 def importances(
     lists: FeatureLists, scores_of: Callable[[np.ndarray], np.ndarray], rng: Rng
 ) -> np.ndarray:
-    """Return the loss of mean log-likelihood by shuffling a feature among a query's candidates.
+    """Return the permutation importance of each feature, at least 0, shape (d,).
 
-    At least 0, shape (d,); `scores_of` computes scores from features.
+    It is the mean log-likelihood that is lost where the feature is shuffled among each query's
+    candidates; `scores_of` computes scores from features.
     """
     whole = _mean(scores_of(lists.features), lists)
     order = np.lexsort((rng.random(len(lists.features)), lists.query_of))  # within each query
@@ -197,4 +204,5 @@ def importances(
 
 
 def _mean(scores: np.ndarray, lists: FeatureLists) -> float:
+    """Return the weighted mean log-likelihood of the true candidates."""
     return float(np.average(log_likelihoods(scores, lists), weights=lists.weights))

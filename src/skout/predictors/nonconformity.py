@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.typing import Candidates, Floats, Ints, Rng
+from .._numerics.typing import Candidates, Floats, Ints, Objects, Rng
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
 from . import listwise
-from .lists import Lists, plain_pool
-from .thresholds import cut, masses
+from .lists import Lists, Ranker, plain_pool
+from .thresholds import conformal_quantile, masses
 
 #: Names of the scores; those after "rank" are learned.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
@@ -27,10 +27,11 @@ SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank
 _LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)
 # Penalty on coefficients of standardized features: it only keeps separable data from diverging.
 _ALPHA = 1e-3
-# Landmarks of the quantile regression, of four features.
+# Landmarks of the quantile regression: the kernel is of four features only.
 _LANDMARKS = 200
-# From fewer queries no quantiles are learned.
+# Queries that quantiles are learned from, at least; of fewer, "quantile_gap" is "gap".
 _LEAST = 20
+# Least difference of quantiles, and least spread: they are divided by.
 _TINY = 1e-12
 # Candidates of all queries that scores are learned from, at most: 128 MB for each feature.
 _ENTRIES = 2**24
@@ -55,12 +56,13 @@ class Softmax:
 
 
 def _features(lists: Lists) -> np.ndarray:
+    """Return score, log(1 + position) and, where it is known, log prior of each candidate."""
     columns = [lists.score, np.log1p(lists.position)]
     return np.column_stack(columns if lists.prior is None else [*columns, lists.prior])
 
 
 def fit_softmax(lists: Lists, weights: np.ndarray) -> Softmax:
-    """Learn the probabilities from queries with their true entries."""
+    """Return the softmax that makes the true candidates of queries most likely."""
     listed = np.flatnonzero(lists.truth >= 0)
     if len(listed) == 0:
         return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
@@ -79,7 +81,7 @@ def _most_likely(
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the coefficients of a logistic regression, as a softmax over a row and zeros."""
+    """Return the coefficients of a logistic regression: a softmax over a row and a row of zeros."""
     pairs = np.zeros((2 * len(features), features.shape[1]))
     pairs[::2] = features
     starts = 2 * np.arange(len(features) + 1)
@@ -89,7 +91,8 @@ def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np
 def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
     """Return features that distinguish easy from hard queries, shape (n, 4).
 
-    log P of the best candidate, its distance to the second, the entropy, and log of the size.
+    They are log P of the best candidate, its distance to that of the second, the entropy, and the
+    logarithm of the number of candidates.
     """
     first, sizes = lists.indptr[:-1], lists.sizes
     second = log_p[np.minimum(first + 1, lists.indptr[1:] - 1)]
@@ -107,8 +110,8 @@ class LearnedScore:
 
     name: str
     softmax: Softmax | None = None
-    quantiles: Any = None  # of gaps, or of log(1 + position), given features of the query
-    centre: np.ndarray | None = None  # (4,) of these features, as their spread
+    quantiles: Any = None  # regressor of quantiles of `_quantity`, given features of the query
+    centre: np.ndarray | None = None  # (4,) means of these features; `spread` has the deviations
     spread: np.ndarray | None = None
     unit: float = 1.0  # what gaps are divided by
 
@@ -125,16 +128,16 @@ class LearnedScore:
             return cumulated(log_p, lists.indptr)
         features = (query_features(lists, log_p) - self.centre) / self.spread
         levels = np.maximum(self.quantiles.predict(features), 0.0)
-        return levels_of(_along(self.name, lists) / self.unit, levels[lists.query_of])
+        return levels_of(_quantity(self.name, lists) / self.unit, levels[lists.query_of])
 
 
 def gaps(lists: Lists) -> Floats:
-    """Return by how much the best of its query outscores each candidate."""
+    """Return how far each candidate scores below the best one of its query."""
     return np.repeat(lists.score[lists.indptr[:-1]], lists.sizes) - lists.score
 
 
 def cumulated(log_p: Floats, indptr: Ints) -> Floats:
-    """Return the probability of all candidates of a query that are more likely than each."""
+    """Return for each candidate the probability of all that are more likely, in its query."""
     sizes = np.diff(indptr)
     query = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-log_p, query))
@@ -145,16 +148,16 @@ def cumulated(log_p: Floats, indptr: Ints) -> Floats:
     return out
 
 
-def _along(name: str, lists: Lists) -> np.ndarray:
-    """Return what quantiles are of: gaps, or the logarithm of ranks."""
+def _quantity(name: str, lists: Lists) -> np.ndarray:
+    """Return for each candidate the quantity of the quantiles: its gap, or log(1 + position)."""
     return gaps(lists) if name == "quantile_gap" else np.log1p(lists.position)
 
 
 def levels_of(values: Floats, quantiles: Floats) -> Floats:
-    """Return the level of the quantile of the query that equals each value, shape (m,).
+    """Return the level at which each query's quantile function equals its value, shape (m,).
 
-    Linear between the known quantiles, from level 0 at 0; beyond the last one it grows by the
-    distance in units of that quantile. The larger the value of a query, the higher its level.
+    It is linear between the known quantiles, from level 0 at 0; beyond the last one it grows by the
+    distance in units of that quantile.
     """
     levels = np.array([0.0, *_LEVELS])
     knots = np.column_stack([np.zeros(len(values)), np.sort(quantiles, axis=1)])
@@ -169,12 +172,12 @@ def levels_of(values: Floats, quantiles: Floats) -> Floats:
 
 
 def is_learned(names: list[str]) -> bool:
-    """Whether a score is learned, or chosen among several."""
+    """Whether some score of these names is learned, or one is to be chosen."""
     return len(names) > 1 or names[0] not in ("gap", "rank")
 
 
-def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScore:
-    """Learn a score from queries with their true entries, which count by their weights."""
+def learn_score(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScore:
+    """Return a score learned from queries with their true candidates, by their weights."""
     if not is_learned([name]):
         return LearnedScore(name)
     softmax = fit_softmax(lists, weights)
@@ -185,7 +188,7 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScor
     is_listed = lists.truth >= 0
     if np.count_nonzero(is_listed) < _LEAST:
         return LearnedScore(name.removeprefix("quantile_"))
-    target = _along(name, lists)[lists.truth[is_listed]]
+    target = _quantity(name, lists)[lists.truth[is_listed]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
         _LEVELS,
@@ -202,24 +205,32 @@ def learn(name: str, lists: Lists, weights: np.ndarray, rng: Rng) -> LearnedScor
 # Choosing ----------------------------------------------------------------------------------------
 
 
-def drawn(
-    unit: np.ndarray, share: float, pool: Candidates, rng: Rng
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to learn from, drawn by whole groups, and the place of each group.
+def lists_to_learn(
+    ranker: Ranker,
+    X: Objects,
+    pool: Candidates,
+    truth: np.ndarray,
+    unit: np.ndarray,
+    share: float,
+    prior: bool,
+    rng: Rng,
+) -> tuple[Lists, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the lists of random groups to learn from, and the numbers of the rows of the others.
 
-    At least two units are on either side; the larger the pool, the fewer rows are taken.
+    Between these are the group of each query and the group's place in the random order. At least
+    two groups are on either side; the larger the pool, the fewer rows are taken.
     """
     number = np.unique(unit, return_inverse=True)[1]
     n_units = int(number.max()) + 1
     place = rng.permutation(n_units)[number]
     rows = np.flatnonzero(place < np.clip(round(share * n_units), 2, n_units - 2))
-    rows = rows[np.argsort(place[rows], kind="stable")]
-    rows = rows[: entry_limit(pool)]
-    return rows, place[rows]
+    rows = rows[np.argsort(place[rows], kind="stable")][: entry_limit(pool)]
+    lists = Lists.joined(list(ranker.lists(X, pool, rows, prior=prior, truth=truth)))
+    return lists, unit[rows], place[rows], np.flatnonzero(~np.isin(unit, unit[rows]))
 
 
 def entry_limit(pool: Candidates, parts: int = 1) -> int:
-    """Return the most rows of a part that scores are learned from."""
+    """Return the maximum number of rows to learn from, of each of so many parts."""
     return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
 
 
@@ -230,8 +241,8 @@ def truth_scores(score: LearnedScore, blocks: Iterable[Lists]) -> np.ndarray:
     )
 
 
-def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sizes of sets and where their candidates are in the pool, best first."""
+def sets_within(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sizes of the sets of scores up to `gap`, and the places of their candidates."""
     query = lists.query_of
     order = np.lexsort((values, query))
     floor = gap + _ROUNDING * np.maximum(1.0, np.abs(gap))
@@ -240,12 +251,13 @@ def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarra
     return np.bincount(query[kept], minlength=len(lists)), lists.place[order[kept]]
 
 
-def chosen(
+def choose_score(
     names: list[str], lists: Lists, unit: np.ndarray, place: np.ndarray, rng: Rng
 ) -> tuple[str, dict[str, float]]:
-    """Return the score of the smallest sets, and the mean sizes by all if there is a choice.
+    """Return the name of the score with the smallest sets, and the mean size of sets by each name.
 
-    Scores are learned on one half of the units, by their `place`, and compared on the other.
+    Scores are learned on one half of the groups, by their `place`, and compared on the other. Of
+    one name there are no sizes.
     """
     if len(names) == 1:
         return names[0], {}
@@ -266,11 +278,11 @@ def chosen(
 def _mean_size(
     name: str, train: tuple[Lists, np.ndarray], test: tuple[Lists, np.ndarray], rng: Rng
 ) -> float:
-    """Return the mean size of the sets of test queries by a score learned from others."""
+    """Return the mean size of the sets of test queries by a score learned on training queries."""
     lists, mass = test
-    values = learn(name, *train, rng)(lists)
+    values = learn_score(name, *train, rng)(lists)
     truth = np.where(lists.truth >= 0, values[lists.truth], np.inf)
     order = np.argsort(truth, kind="stable")
-    q = cut(truth[order], _COMPARED, mass[order])
-    sizes, _ = inside(values, lists, np.full(len(lists), q))
+    q = conformal_quantile(truth[order], _COMPARED, mass[order])
+    sizes, _ = sets_within(values, lists, np.full(len(lists), q))
     return float(np.average(sizes, weights=mass))

@@ -25,15 +25,15 @@ from .listwise import FeatureLists
 from .reranking_features import Feature, columns_of, reranking_features, searched
 from .thresholds import checked_labels
 
-# Held-out rows of a fold that a re-ranker learns from, and predictions that hubness penalties are
-# computed from, at most: they bound the time.
+# At most so many held-out rows of a fold that a re-ranker learns from, and predictions that hubness
+# penalties are computed from: they bound the time.
 _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 
 def folds_of(
     cv: int, n: int, groups: np.ndarray | None, rng: Rng
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows of each fold; groups stay together."""
+    """Return the training and test rows of each fold; rows of a group are in one fold."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to import
 
     check_number(cv, "cv", low=2, integer=True)
@@ -47,17 +47,17 @@ def folds_of(
 
 
 def params_of_rows(params: State, rows: np.ndarray, n: int) -> dict[str, object]:
-    """Return parameters of fit for some of n rows: those with an entry per row are cut."""
+    """Return parameters of fit for some of n rows, with the entries of these rows."""
 
-    def cut(value: Objects) -> Objects:
+    def of_rows(value: Objects) -> Objects:
         is_of_rows = has_rows(value) and not isinstance(value, str) and n_rows(value) == n
         return take(value, rows) if is_of_rows else value
 
-    return {name: cut(value) for name, value in params.items()}
+    return {name: of_rows(value) for name, value in params.items()}
 
 
 def check_predictor(model: Estimator) -> None:
-    """Raise unless a predictor ranks candidates."""
+    """Raise unless a predictor can be fitted and ranks candidates."""
     model = last_of(model)
     if not all(callable(getattr(model, name, None)) for name in ("fit", "rank", "embed")):
         raise TypeError(
@@ -70,7 +70,7 @@ def check_predictor(model: Estimator) -> None:
 
 
 def _coordinate_model(model: Estimator) -> Estimator:
-    """Return the model with an output basis that wrappers contain."""
+    """Return the innermost model of wrappers, which has the output basis."""
     model = last_of(model)
     while "output_basis" not in model.get_params(deep=False):
         if not hasattr(model, "_inner"):
@@ -101,7 +101,7 @@ def check_columns(columns: Matrix, candidates: Candidates, n: int) -> np.ndarray
 
 @dataclass
 class OutOfFold:
-    """A predictor and its data, to be fitted on folds and to predict the others."""
+    """A predictor and its data: it is fitted on some folds, and predicts the others."""
 
     predictor: Estimator
     X: Objects
@@ -126,7 +126,7 @@ class OutOfFold:
         self.candidates = self._checked(self.candidates)
 
     def _checked(self, candidates: Candidates) -> Candidates:
-        """Return candidates, lists of lists as sets: one for each row."""
+        """Return checked candidates, lists of lists as `CandidateSets`."""
         if isinstance(candidates, EmbeddedPool):
             if not self.is_fitted:
                 raise TypeError(
@@ -165,7 +165,7 @@ class OutOfFold:
         return clone(self.predictor).fit(X, Y, **params, **more)
 
     def candidates_of(self, rows: np.ndarray) -> Candidates:
-        """Return the candidates of these rows; by default the outputs of all rows."""
+        """Return the candidates of these rows; default the outputs of all rows."""
         if isinstance(self.candidates, CandidateSets):
             sets = self.candidates.of_queries(rows)
             return sets if self.pool is None else replace(self.pool, objects=sets)
@@ -194,7 +194,7 @@ class RerankingFolds(OutOfFold):
             self.columns = check_columns(self.columns, self.candidates, self.n)
 
     def lists(self, cv: int, rng: Rng) -> tuple[list[str], FeatureLists, int]:
-        """Return names of features, the lists to learn from, and the number of rows without one."""
+        """Return the names of features, the lists to learn from, and how many rows have none."""
         names: list[str] = []
         parts, absent = [], 0
         folds = [
@@ -222,7 +222,7 @@ class RerankingFolds(OutOfFold):
     def _part(
         self, model: Estimator, rows: np.ndarray, fold: np.ndarray, rng: Rng
     ) -> tuple[list[str], FeatureLists]:
-        """Return names and lists of features of rows that a model has not seen."""
+        """Return the names of features and the lists of rows, by a model fitted without them."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
         results = searched(model, X, self.candidates_of(rows))
         top = results.pool.largest if self.top is None else self.top
@@ -244,7 +244,7 @@ class RerankingFolds(OutOfFold):
         return names, lists.of(np.flatnonzero(is_usable))
 
     def references(self, model: Estimator, cv: int, rng: Rng) -> tuple[np.ndarray, Objects]:
-        """Return predictions of rows by models that have not seen them, and the true objects."""
+        """Return out-of-fold predictions for hubness penalties, and the true objects."""
         if self.is_fitted:
             results = searched(model, self.X, self.candidates_of(np.arange(self.n)))
             F = results.F

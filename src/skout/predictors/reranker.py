@@ -1,4 +1,4 @@
-"""Learned re-ranking: which of a query's best candidates is the true one, by all its features."""
+"""`Reranker`: learned re-ranking of the best candidates of each query, by their features."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from .reranking_features import (
     searched,
 )
 
-# The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
+# The value of `cv` for a fitted predictor; then alpha is chosen in this number of folds.
 _PREFIT, _FOLDS = "prefit", 5
 
 
 @frames_out
 class Reranker(RankingPredictor):
-    """Re-rank the best candidates of a predictor by a model of which of them is true.
+    """Re-rank the best candidates of a predictor by a learned probability of being the true one.
 
     Out-of-fold predictions give features of each query and candidate: scores, those of parts of the
     predictor, ranks, and columns of yours. From these a softmax over the candidates of each query
@@ -61,12 +61,13 @@ class Reranker(RankingPredictor):
     Parameters
     ----------
     predictor : StructuredPredictor, TwoWay, Ensemble, or Pipeline that ends in one
-        Whose decoder ranks candidates. For TwoWay a fixed `weight` will do: it is learned here.
+        Its decoder must rank candidates. For TwoWay a fixed `weight` will do: it is learned here.
     features : str, callable, or list of such, default "auto"
-        Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
-        and "hubness", minus the penalty of `correct_hubness`. "auto" is all but the last. A
-        function (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and
-        returns one number or row of numbers for each; alone, it comes in addition to "auto".
+        Names: "score", which is always there, "rank", "directions" of `TwoWay`, "members" of
+        `Ensemble`, and "hubness", minus the penalty of `correct_hubness`. "auto" is all but the
+        last. A function (queries, candidates) -> columns gets pairs, rows of X and as many
+        candidates, and returns one number or row of numbers for each; alone, it comes in addition
+        to "auto".
     alpha : "cv" or float, default "cv"
         Penalty on the distance to the predictor's own order, which infinity keeps. "cv" chooses it
         by the likelihood of held-out folds.
@@ -81,15 +82,17 @@ class Reranker(RankingPredictor):
 
     Attributes
     ----------
-    predictor_
-        Fitted on all rows; with cv="prefit" the predictor itself.
+    predictor_ : estimator
+        The predictor fitted on all rows; with cv="prefit" the predictor itself.
     feature_names_ : list of str
+        One for each coefficient.
     coef_ : ndarray of shape (d,)
-        Of each feature, in units of how much it varies among the candidates of a query.
+        Coefficients of features of unit spread among the candidates of a query.
     importances_ : ndarray of shape (d,)
-        How much log-likelihood of the truth is lost, on average over held-out queries, where the
-        feature is shuffled among the candidates of each.
+        Permutation importance: how much log-likelihood of the truth is lost, on average over
+        held-out queries, where the feature is shuffled among the candidates of each.
     alpha_ : float
+        The penalty in use.
     cv_results_ : dict of arrays
         "alpha", "score" (mean log-likelihood) and "fold_score" of each penalty, if alpha="cv".
     n_queries_, n_left_out_ : int
@@ -165,9 +168,9 @@ class Reranker(RankingPredictor):
             Candidates of held-out rows, as they will be at prediction: one pool, or one set for
             each row of X. Default the distinct outputs of all rows.
         columns : array, optional
-            Numbers of yours for pairs. Of one pool with c candidates, shape (c,), (c, d), or
-            (n, c, d); of sets, one row for each candidate of each set, one set after another, shape
-            (s,) or (s, d).
+            Features of your own, for pairs of a query and a candidate. Of one pool with c
+            candidates, shape (c,), (c, d), or (n, c, d); of sets, one row for each candidate of
+            each set, one set after another, shape (s,) or (s, d).
         **fit_params
             Passed to the predictor's fit, e.g. sample_weight, which weighs queries here too.
         """
@@ -220,13 +223,14 @@ class Reranker(RankingPredictor):
     # Scores --------------------------------------------------------------------------------------
 
     def _new_scores(self, features: Floats) -> Floats:
-        """Return the scores of candidates of these features, shape (m,)."""
+        """Return the re-ranking scores of candidates with these features, shape (m,)."""
         scores: Floats = (features / self.scale_) @ self.coef_
         return scores
 
     def _searched(
         self, X: Objects, candidates: Candidates, columns: Matrix | None
     ) -> tuple[QueryResults, Matrix | None]:
+        """Return the results of the predictor's search, and checked columns."""
         check_is_fitted(self)
         results = searched(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
@@ -237,10 +241,10 @@ class Reranker(RankingPredictor):
             columns = check_columns(columns, results.pool.objects, results.n)
         return results, columns
 
-    def _short(
+    def _rescored(
         self, results: QueryResults, listed: Lists, X: Objects, columns: Matrix | None
     ) -> np.ndarray:
-        """Return the new scores of candidates in the lists, which have no copies."""
+        """Return the re-ranking scores of listed candidates, without duplicates."""
         pool = results.pool
         if columns is not None:
             rows = pool.sets.indptr[:-1] if pool.is_per_query else np.arange(results.n)
@@ -256,16 +260,16 @@ class Reranker(RankingPredictor):
     def _ranked(
         self, results: QueryResults, k: int, X: Objects, columns: Matrix | None
     ) -> tuple[Lists, np.ndarray]:
-        """Return the best candidates of each query by the predictor, and their new scores.
+        """Return the best candidates of each query by the predictor, and their re-ranking scores.
 
-        After those that are ranked again come the others, at their old distances.
+        The others follow those that are re-ranked, with their differences of scores as before.
         """
         top = results.pool.largest if self.top is None else self.top
         listed = results.listed(max(k, top))
         head = listed.position < top
-        short, _, where = listed.select(head).distinct()
+        distinct, _, where = listed.select(head).distinct()
         scores = np.empty(len(head))
-        scores[head] = self._short(results, short, X, columns)[where]
+        scores[head] = self._rescored(results, distinct, X, columns)[where]
         if not head.all():
             reranked = listed.select(head)
             low = -best_of_sets(-scores[head], reranked.indptr)
@@ -309,17 +313,17 @@ class Reranker(RankingPredictor):
         share = share_of(ties)
         results, columns = self._searched(X, candidates, columns)
         listed, scores = self._ranked(results, 1, X, columns)
-        short, first, _ = listed.distinct()
-        scores, truth = scores[first], short.entries(results.truth(plain_outputs(Y)))
+        distinct, first, _ = listed.distinct()
+        scores, truth = scores[first], distinct.entries(results.truth(plain_outputs(Y)))
         is_listed = truth >= 0
         true_scores = np.where(is_listed, scores[truth], np.nan)
         slack = np.full(results.n, TIE * np.abs(scores).max(initial=0.0))
-        above, tied = count_better_of_sets(scores, short.query_of, true_scores, slack)
+        above, tied = count_better_of_sets(scores, distinct.query_of, true_scores, slack)
         ranks = 1.0 + above + share * (tied - 1)
         if is_listed.all():
             return ranks
         before = results.truth_ranks(plain_outputs(Y), ties)
-        return np.where(is_listed, ranks, np.maximum(before, 1.0 + short.sizes))
+        return np.where(is_listed, ranks, np.maximum(before, 1.0 + distinct.sizes))
 
     def score(
         self,

@@ -1,7 +1,7 @@
-"""Features of a query and a candidate, for re-ranking: scores by parts of a model, ranks, columns.
+"""Features of pairs of a query and a candidate, for re-ranking: scores, ranks, columns of users.
 
-A predictor searches once for all queries: it lists the best candidates of each, and says which
-scores theirs are made of.
+A predictor searches once for all queries: it lists the best candidates of each, with their scores
+and the scores by each part of the model.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .hubness import hubness_penalties
 from .lists import Lists, in_pool
 
 #: Names of the features that are computed here; "auto" is all but the last.
-FEATURES = ("score", "rank", "ways", "members", "hubness")
+FEATURES = ("score", "rank", "directions", "members", "hubness")
 AUTO = "auto"
-# Features that not every model has, and which have them.
+# Features that not every model has, and why, for errors.
 _MISSING = {
-    "ways": "TwoWay has two directions",
+    "directions": "TwoWay has two directions",
     "members": "Ensemble has members",
     "hubness": "models with one set of coordinates have penalties, ensembles have none",
 }
-# Pairs of queries and candidates that a function of a user gets at a time.
+# Pairs that a user's function gets at a time, to bound the memory.
 _PAIRS = 2**15
 
 #: A name, or a function (queries, candidates) -> columns.
@@ -42,7 +42,7 @@ References: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 class QueryResults:
-    """The candidates of queries by a fitted model, and the scores that theirs are made of."""
+    """The candidates of queries by a fitted model, and their scores by parts of the model."""
 
     decoder: Estimator
     model: Estimator
@@ -69,16 +69,16 @@ class QueryResults:
         return ranks
 
     def scores(self, name: str, listed: Lists, references: References | None) -> dict[str, Floats]:
-        """Return scores of candidates by a part of the model, none where it has no such part.
+        """Return the scores of candidates by a part of the model; {} where it has no such part.
 
-        "ways": by each direction of a `TwoWay`; "members": by each member of an `Ensemble`;
+        "directions": by each direction of a `TwoWay`; "members": by each member of an `Ensemble`;
         "hubness": minus the hubness penalty, which needs references.
         """
         by_direction = getattr(self.decoder.basis_, "scores_by_direction", None)
-        if name == "ways" and by_direction is not None:
+        if name == "directions" and by_direction is not None:
             embedding, lists = self.pool.embedding, (listed.indptr, listed.number)
-            by_way: dict[str, Floats] = by_direction(self.F, embedding, *lists)
-            return by_way
+            scores: dict[str, Floats] = by_direction(self.F, embedding, *lists)
+            return scores
         if name != "hubness" or references is None:
             return {}
         used, number = np.unique(listed.number, return_inverse=True)
@@ -91,13 +91,13 @@ class QueryResults:
         return {"hubness": -np.linalg.norm(self.F, axis=1)[listed.query_of] * penalties[number]}
 
     def references(self, Y: Objects, most: int, rng: Rng) -> References | None:
-        """Return up to `most` predictions of queries that the model has not seen."""
+        """Return up to `most` predictions and true candidates, for hubness penalties."""
         sample = np.sort(rng.permutation(self.n)[:most])
         return self.F[sample], self.truth(Y)[sample]
 
 
 class _EnsembleResults(QueryResults):
-    """Of an ensemble, whose members have coordinates of their own, and no penalties."""
+    """The results of an ensemble, whose members have coordinates of their own: no hubness."""
 
     def __init__(self, model: Estimator, X: Objects, candidates: Candidates) -> None:
         self.model, self.X, self.n = model, X, n_rows(X)
@@ -130,7 +130,7 @@ class _EnsembleResults(QueryResults):
 
 
 def searched(model: Estimator, X: Objects, candidates: Candidates) -> QueryResults:
-    """Search candidates by a fitted predictor, or a Pipeline that ends in one."""
+    """Return the results of a search by a fitted predictor, or a Pipeline that ends in one."""
     before, last = split_pipeline(model)
     X = X if before is None else before.transform(X)
     is_ensemble = hasattr(last, "members_")
@@ -170,7 +170,7 @@ def reranking_features(
 ) -> tuple[list[str], np.ndarray]:
     """Return names of features and their values, shape (m, d); the predictor's score is first.
 
-    Scores come as they are and "in spreads", standardized within the list of each query. The lists
+    Scores come as they are and standardized within the list of each query. The lists
     have no duplicates; `columns` of the user, shape (m, d), belong to their pairs, and `references`
     are for hubness penalties.
     """
@@ -184,7 +184,7 @@ def reranking_features(
                 f"{_MISSING[name]}. Leave it out."
             )
         values |= scores
-    values |= {f"{name} in spreads": in_spreads(s, listed.indptr) for name, s in values.items()}
+    values |= {f"standardized {name}": standardized(s, listed.indptr) for name, s in values.items()}
     if "rank" in names:
         values["log rank"] = -np.log1p(listed.position)
     titles, arrays = [*values], [*values.values()]
@@ -199,11 +199,12 @@ def reranking_features(
 
 
 def _titles(name: str, d: int) -> list[str]:
+    """Return the names of d columns."""
     return [name] if d == 1 else [f"{name} {j}" for j in range(d)]
 
 
-def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal."""
+def standardized(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return (s - mean) / standard deviation within each query's list, 0 where all are equal."""
     sizes, starts = np.diff(indptr), indptr[:-1]
     query, filled = np.repeat(np.arange(len(sizes)), sizes), sizes > 0
     mean, spread = np.zeros(len(sizes)), np.zeros(len(sizes))
@@ -217,7 +218,7 @@ def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
 def _called(
     function: Callable[[Objects, Objects], Matrix], pool: EmbeddedPool, listed: Lists, X: Objects
 ) -> np.ndarray:
-    """Return the columns that a function of a user computes for pairs."""
+    """Return the columns that a user's function computes for pairs, or raise for a wrong shape."""
     rows, parts, query = source(X), [np.empty((0, 1))], listed.query_of
     name = getattr(function, "__name__", repr(function))
     for part in row_slices(len(query), _PAIRS):
@@ -253,6 +254,7 @@ def columns_of(columns: Matrix, pool: EmbeddedPool, listed: Lists, rows: np.ndar
 
 
 def _finite(values: np.ndarray, what: str) -> np.ndarray:
+    """Return the values, or raise unless all are finite."""
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{what} numbers that are not finite: give a number for each pair.")
     return values

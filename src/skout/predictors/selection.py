@@ -17,21 +17,21 @@ from ..decoding.pools import EmbeddedPool, taken
 from .answers import Answers
 from .cross_conformal import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
-from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
+from .nonconformity import Softmax, fit_softmax, lists_to_learn, logistic, query_features
 from .out_of_fold import OutOfFold, check_predictor
 from .thresholds import checked_labels, checked_length, masses
 
-# Rows, or groups of rows, that a split needs.
+# Rows, or groups of rows, that a split needs: two on either side.
 _LEAST = 4
 # Relative standard deviation below which a feature is constant, and is not used.
 _TINY = 1e-9
-# Queries from which on squares of features are used, too.
+# Queries from which on squares of features are used, too: fewer would not determine them.
 _MANY = 500
 
 
 @dataclass(frozen=True)
 class AnswerConfidence:
-    """The log odds that the best candidate of a query is right."""
+    """A logistic regression of whether the best candidate of a query is right."""
 
     softmax: Softmax
     centre: np.ndarray  # (5,) of the features of a query, as their spread
@@ -41,7 +41,7 @@ class AnswerConfidence:
 
     @classmethod
     def learned(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
-        """Learn the log odds from queries with their true entries, which count by their weights."""
+        """Fit the regression to queries with their true candidates, by their weights."""
         softmax = fit_softmax(lists, weights)
         features = _features(lists, softmax)
         centre = np.average(features, axis=0, weights=weights)
@@ -57,22 +57,22 @@ class AnswerConfidence:
         return log_odds
 
     def _columns(self, lists: Lists) -> Floats:
-        """Return features of unit spread, squares of three where rows were many, and 1."""
+        """Return the columns of the regression: scaled features, some of their squares, and 1."""
         features = (_features(lists, self.softmax) - self.centre) / self.spread
         squares = features[:, [0, 1, 4] if self.has_squares else []] ** 2
         return np.column_stack([features, squares, np.ones(len(features))])
 
 
 def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
-    """Return those of `query_features` and the score of the best candidate, shape (n, 5)."""
+    """Return `query_features` and the score of the best candidate, shape (n, 5)."""
     features = query_features(lists, softmax.log_probabilities(lists))
     return np.column_stack([features, lists.score[lists.indptr[:-1]]])
 
 
-class Measured(NamedTuple):
-    """Best candidates of calibration rows by a model that has not seen them."""
+class CalibrationPart(NamedTuple):
+    """Best candidates of calibration rows, by a model that has not seen these rows."""
 
-    model: Any  # None is the model of the estimator
+    model: Any  # of a fold; None is the model of the estimator
     confidence: AnswerConfidence
     rows: np.ndarray
     log_odds: np.ndarray
@@ -80,12 +80,13 @@ class Measured(NamedTuple):
 
 
 class ConformalSelection(Calibrated):
-    """Accept best answers such that a given share of them is wrong at most, on average.
+    """Accept best candidates such that at most a given share of them is wrong, on average.
 
-    A logistic regression on part of the calibration data learns how sure the best candidate of a
-    query is: its score, its probability among the candidates, its distance to the second, their
-    entropy and number. On the other part, p(x) = (1 + number of wrong answers at least as sure) /
-    (n + 1) is a conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If
+    A logistic regression on part of the calibration data learns the probability that the best
+    candidate of a query is right: from its score, its probability among the candidates, its
+    distance to the second, their entropy and number. On the other part, p(x) = (1 + number of wrong
+    answers of at least this confidence) / (n + 1) is a conformal p-value, and Benjamini and
+    Hochberg's rule accepts answers of a batch. If
     the rows of the batch are exchangeable with those of calibration, which the model must not have
     seen, the expected share of wrong answers among those accepted is at most `fdr` (Jin and Candes,
     2023).
@@ -110,7 +111,7 @@ class ConformalSelection(Calibrated):
 
     Notes
     -----
-    What is promised, and in which units:
+    What is guaranteed, and in which units:
 
     - Rows, without `groups` and `cv`: the theorem above.
     - `groups` in `calibrate` and `predict`: the expected share of accepted *group mass* that is
@@ -118,11 +119,12 @@ class ConformalSelection(Calibrated):
       Hochberg's rule go by mass. It is the theorem if one row a group is given; for groups of
       several rows it is proved for many groups only, and measured for some hundred.
     - `groups` in `calibrate` alone: the expected share of accepted rows, of a batch whose groups
-      are as large as those of calibration. p(x) = (b + wrong rows at least as sure) / (b + n), b
-      the mean size of the group of a row: rows of one group are wrong together. Likewise. If the
-      batch has one row of each group, give `groups=range(n)`: it is group mass then.
-    - `cv`: measured. A median of p-values may be too small by a factor of 2; of the rate of false
-      discoveries by folds nothing is proved.
+      are as large as those of calibration. p(x) = (b + wrong rows of at least this confidence) /
+      (b + n), b the mean size of the group of a row: rows of one group are wrong together. It is
+      proved and measured as above. If the batch has one row of each group, give
+      `groups=range(n)`: it is group mass then.
+    - `cv`: measured only. A median of p-values may be too small by a factor of 2, and for the false
+      discovery rate by folds there is no proof.
 
     Examples
     --------
@@ -140,7 +142,6 @@ class ConformalSelection(Calibrated):
     """
 
     _measured = "_confidences"
-    _outputs: Any = None  # candidates where none are given, with folds
 
     wrong_: np.ndarray
 
@@ -167,7 +168,7 @@ class ConformalSelection(Calibrated):
         groups: Labels = None,
         cv: int | None = None,
     ) -> ConformalSelection:
-        """Learn the confidence of answers, and measure that of wrong ones.
+        """Learn the confidence of best candidates, and store that of wrong ones.
 
         Parameters
         ----------
@@ -180,10 +181,11 @@ class ConformalSelection(Calibrated):
         cv : int, optional
             Number of folds: the rows are those to fit on, too. A copy of the model is fitted
             without each fold, groups together, and kept; confidence is learned from out-of-fold
-            candidates of the other folds. A new query gets the answer that the models of the folds
-            are surest of together, and the median of their log odds is compared with those of all
-            out-of-fold answers that were wrong; a model that has another answer counts as least
-            sure. It costs a fit, and at prediction a search, for each fold.
+            candidates of the other folds. A new query gets the candidate with the largest sum of
+            confidence over the models of the folds, and the median of their log odds is compared
+            with those of all wrong out-of-fold answers; the log odds of a model that has another
+            best candidate count as minus infinity. It costs a fit, and at prediction a search, for
+            each fold.
         """
         check_level(self.share, "share")
         n = checked_length(X, Y)
@@ -216,7 +218,7 @@ class ConformalSelection(Calibrated):
     def predict(
         self, X: Objects, candidates: Candidates = None, fdr: float = 0.1, *, groups: Labels = None
     ) -> Answers:
-        """Return the best candidate of each row of X, and whether to trust it.
+        """Return the best candidate of each row of X, and whether it is accepted.
 
         Parameters
         ----------
@@ -289,8 +291,8 @@ class ConformalSelection(Calibrated):
         candidates: Candidates,
         groups: np.ndarray | None,
         rng: Rng,
-    ) -> Measured:
-        """Learn confidence on a part of the rows, and measure the answers of the others."""
+    ) -> CalibrationPart:
+        """Learn confidence on a part of the rows, and return the best candidates of the others."""
         n = n_rows(X)
         if n < _LEAST:
             raise ValueError(f"calibrate needs at least 4 rows, two for each part. Got {n}.")
@@ -299,49 +301,48 @@ class ConformalSelection(Calibrated):
             raise ValueError(f"groups must have at least 4 labels. Got {len(np.unique(unit))}.")
         pool = ranker.last.embed(candidates)
         truth = ranker.matched(Y, pool, n)
-        learning, _ = drawn(unit, self.share, pool, rng)
-        lists = ranker.lists(X, pool, learning, prior=self.prior, truth=truth)
-        confidence = AnswerConfidence.learned(Lists.joined(list(lists)), masses(unit[learning]))
-        rows = np.flatnonzero(~np.isin(unit, unit[learning]))
+        lists, units, _, rows = lists_to_learn(
+            ranker, X, pool, truth, unit, self.share, self.prior, rng
+        )
+        confidence = AnswerConfidence.learned(lists, masses(units))
         log_odds, place = _best(confidence, ranker.lists(X, pool, rows, prior=self.prior))
         is_wrong = plain_pool(pool).inverse[place] != truth[rows]
-        return Measured(None, confidence, rows, log_odds, is_wrong)
+        return CalibrationPart(None, confidence, rows, log_odds, is_wrong)
 
-    def _by_folds(self, data: OutOfFold, cv: int, rng: Rng) -> list[Measured]:
-        """Fit the model without each fold, and measure its answers to the rows of the fold."""
+    def _by_folds(self, data: OutOfFold, cv: int, rng: Rng) -> list[CalibrationPart]:
+        """Fit the model without each fold, and return the best candidates of the fold's rows."""
         held = list(held_out(data, cv, rng, type(self).__name__))
         lists, unit, fold = held_lists(held, data.units, self.prior)
         parts = []
         for k, part in enumerate(held):
-            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            of_fold, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
             confidence = AnswerConfidence.learned(lists.of(others), masses(unit[others]))
-            if len(inside) == len(part.rows):  # all were ranked already
-                blocks: Iterable[Lists] = [lists.of(inside)]
+            if len(of_fold) == len(part.rows):  # all were ranked already
+                blocks: Iterable[Lists] = [lists.of(of_fold)]
             else:
                 blocks = part.ranker.lists(part.X, part.pool, prior=self.prior)
             log_odds, place = _best(confidence, blocks)
             is_wrong = plain_pool(part.pool).inverse[place] != part.truth
-            parts.append(Measured(part.model, confidence, part.rows, log_odds, is_wrong))
+            parts.append(CalibrationPart(part.model, confidence, part.rows, log_odds, is_wrong))
         return parts
 
     # Prediction -----------------------------------------------------------------------------------
 
     def _first_search(self, candidates: Candidates) -> tuple[Ranker, EmbeddedPool]:
-        """Return the model, that of the first fold if there are any, and its candidates."""
+        """Return the model, of folds the first one, and the embedded candidates."""
         model = self._models[0]
         if model is None:
             ranker = self._ranker()
             return ranker, ranker.last.embed(candidates)
-        ranker = Ranker(model, type(self).__name__)
-        return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
+        return self._of_fold(model, candidates)
 
     def _agreed(
         self, X: Objects, candidates: Candidates
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
-        """Return log odds, confidence and places of the answers, and the candidates.
+        """Return log odds, confidence and positions of the best candidates, and the pool.
 
-        The answer is the one that most models have, each counting by how sure it is; the log odds
-        are the median of theirs, minus infinity where they have another one.
+        The best candidate has the largest sum of confidence over the models of the folds; its log
+        odds are the median of theirs, minus infinity where a model has another one.
         """
         first, pool = self._first_search(candidates)
         who = type(self).__name__
@@ -353,15 +354,15 @@ class ConformalSelection(Calibrated):
             )
         ]
         log_odds, place = (np.array(values) for values in zip(*each, strict=True))  # (k, n)
-        number, sure = plain_pool(pool).inverse[place], expit(log_odds)
-        votes = np.array([np.sum(sure * (number == n), axis=0) for n in number])
+        number, confidence = plain_pool(pool).inverse[place], expit(log_odds)
+        votes = np.array([np.sum(confidence * (number == n), axis=0) for n in number])
         best = np.argmax(votes, axis=0), np.arange(place.shape[1])
         log_odds = np.where(number == number[best], log_odds, -np.inf)
         median = np.sort(log_odds, axis=0)[(len(votes) - 1) // 2]  # the lower one of two
         return median, votes[best] / len(votes), place[best], pool
 
     def _p_values(self, log_odds: np.ndarray, by_rows: bool) -> np.ndarray:
-        """Return (1 + mass of wrong answers at least as sure) / (1 + total mass), shape (n,)."""
+        """Return p-values, (1 + mass of wrong rows of at least these log odds) / (1 + mass)."""
         mass, total = self._mass, self._total
         if by_rows:  # each row counts 1 / size of the group of a row
             total = self._n_rows / self._group_size
@@ -371,7 +372,7 @@ class ConformalSelection(Calibrated):
 
 
 def _best(confidence: AnswerConfidence, blocks: Iterable[Lists]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the log odds of the best candidate of each query, and where it is in the pool."""
+    """Return the log odds of the best candidate of each query, and its position in the pool."""
     parts = [(np.empty(0), np.empty(0, dtype=np.intp))]
     parts += [(confidence(lists), lists.place[lists.indptr[:-1]]) for lists in blocks]
     log_odds, place = zip(*parts, strict=True)
@@ -379,7 +380,7 @@ def _best(confidence: AnswerConfidence, blocks: Iterable[Lists]) -> tuple[np.nda
 
 
 def benjamini_hochberg(p: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
-    """Return the least level at which each hypothesis is rejected, shape (n,).
+    """Return q-values: the smallest level at which each hypothesis is rejected, shape (n,).
 
     Hypotheses count by their mass, 1 each by default.
     """

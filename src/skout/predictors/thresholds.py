@@ -15,19 +15,19 @@ from .._numerics.typing import Candidates, Floats, Ints, Labels, Objects, Weight
 from .._numerics.validation import check_choice
 from .lists import plain_pool
 
-# Rounding of sums of weights, relative to them.
+# Relative rounding error that sums of weights may have.
 _ROUNDING = 1e-12
 # Strata by size: quartiles of the sizes of candidate sets.
 _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 
 
-def cut(
+def conformal_quantile(
     values: np.ndarray, coverage: float, mass: np.ndarray | None = None, weight: float = 1.0
 ) -> float:
-    """Return the least value q such that a new value is at most q with probability `coverage`.
+    """Return the smallest value q such that a new value is at most q with probability `coverage`.
 
-    The values increase, and count by their mass, 1 each by default, the new one by its weight. It
-    is infinite where they are too few.
+    The values increase, and count by their mass, 1 each by default, the new one by its weight. With
+    too few values q is infinite.
     """
     # the smallest q with  sum of mass_i over values_i <= q  >=  coverage (sum of mass + weight)
     n = len(values)
@@ -41,7 +41,7 @@ def cut(
 
 
 def masses(groups: np.ndarray | None, weights: Floats | None = None) -> Any:
-    """Return how much each row counts: weight / rows of its group; None is 1 each.
+    """Return the mass of each row, its weight / rows of its group; None is 1 each.
 
     The rank of a new group among those of calibration is then uniform (hierarchical conformal
     prediction).
@@ -54,9 +54,9 @@ def masses(groups: np.ndarray | None, weights: Floats | None = None) -> Any:
 
 
 def size_edges(sizes: Ints, levels: Sequence[float] | Floats) -> Floats:
-    """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
+    """Return the largest size of each stratum but the last, at these quantiles of the sizes.
 
-    They are at increasing levels of the quantiles of sizes; strata that would be equal are one.
+    `np.searchsorted(edges, size)` is the number of a size's stratum. Equal edges are one.
     """
     edges = np.unique(np.quantile(sizes, levels, method="lower")) if len(sizes) else np.empty(0)
     kept: Floats = edges[edges < np.max(sizes, initial=0)]
@@ -66,7 +66,7 @@ def size_edges(sizes: Ints, levels: Sequence[float] | Floats) -> Floats:
 def warn_of(
     values: np.ndarray, coverage: float, mass: np.ndarray | None, where: str, stacklevel: int
 ) -> None:
-    """Warn that no threshold has the coverage, with the reason."""
+    """Warn that no finite threshold has the coverage, and say why."""
     n = len(values) if mass is None else round(float(np.sum(mass)), 1)
     share = Fraction(str(coverage))
     absent = int(np.sum(np.isinf(values)))
@@ -86,7 +86,7 @@ def warn_of(
 
 
 def checked_labels(labels: Labels, name: str, n: int) -> np.ndarray | None:
-    """Return labels as an array, one for each of n rows; None where there are none."""
+    """Return labels as an array, or raise unless there is one for each of n rows; None is None."""
     if labels is None:
         return None
     if n_rows(labels) != n or np.ndim(labels) != 1:
@@ -98,7 +98,7 @@ def checked_labels(labels: Labels, name: str, n: int) -> np.ndarray | None:
 
 
 def checked_weights(weights: Weights, n: int) -> np.ndarray:
-    """Return weights, one for each of n rows."""
+    """Return weights as an array, or raise unless there is a valid one for each of n rows."""
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0.0) or not np.any(w > 0.0):
         raise ValueError(
@@ -117,7 +117,7 @@ def set_sizes(pool: Candidates, n: int) -> np.ndarray:
 def new_strata(
     strata: Labels, n: int, sizes_of: Callable[[], np.ndarray]
 ) -> tuple[Any, np.ndarray | None]:
-    """Return (edges of sizes or None, labels) and the number of each row's stratum."""
+    """Return the strata, (edges of sizes or None, labels), and the number of each row's stratum."""
     if strata is None:
         return None, None
     if isinstance(strata, str):
@@ -136,7 +136,7 @@ def row_masses(
     codes: np.ndarray | None,
     rows: np.ndarray,
 ) -> Any:
-    """Return the mass in its stratum of each row that sets the threshold."""
+    """Return the mass of each calibration row within its stratum."""
     if groups is not None:
         groups = np.unique(groups[rows], return_inverse=True)[1]
         if codes is not None:
@@ -145,7 +145,7 @@ def row_masses(
 
 
 def codes_among(labels: list[Hashable], strata: Labels, n: int) -> np.ndarray:
-    """Return the number of the stratum of each of n queries."""
+    """Return the number of each query's stratum, or raise for a label that is not in `labels`."""
     values = np.asarray(checked_labels(strata, "strata", n)).tolist()
     codes = {label: j for j, label in enumerate(labels)}
     missing = [label for label in values if label not in codes]

@@ -1,4 +1,4 @@
-"""Fits both directions of `TwoWay`, and chooses the weight of the forward one on held-out rows."""
+"""Fit both directions of `TwoWay`, and choose the weight of the forward one on held-out rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..kinds.scoring import score_objects
 from .joint import JointBasis, JointParts, JointRegressor, forward_scores
 from .out_of_fold import OutOfFold, folds_of, params_of_rows
 
-NORMALISATIONS = ("distance", "cosine")
+NORMALIZATIONS = ("distance", "cosine")
 
 # Weights that are compared, as multiples of the one that makes both scores vary equally: a factor
 # of 16 either way, in steps of 2.
@@ -41,16 +41,16 @@ _MULTIPLES = 2.0 ** np.arange(-4, 5)
 # Rows that a weight is chosen on, and held-out rows of a fold that are scored, at most: they bound
 # the time.
 _MOST_ROWS, _MOST_SCORED = 50_000, 5_000
-# Scores that are held at a time: 32 MB for each direction.
+# Scores of a block of queries: 32 MB for each direction.
 _SCORES = 2**22
-# Queries from which the standard deviation of scores is estimated.
+# Queries that the standard deviation of scores is estimated from.
 _SPREADS = 500
 
 _RECIPROCAL = "mean_reciprocal_rank"
 
 
 class _NoDecoder(Decoder):
-    """For the forward model, which predicts coordinates only."""
+    """The decoder of the forward model, which predicts coordinates only."""
 
     takes_rows = True
 
@@ -72,7 +72,7 @@ class _NoDecoder(Decoder):
 
 
 @dataclass(frozen=True)
-class Ways:
+class Directions:
     """A backward and a forward model, with the parameters of their fits."""
 
     backward: Estimator
@@ -83,19 +83,19 @@ class Ways:
     def fitted(
         self, X: Objects, Y: Objects, weight: float = 1.0, cosine: bool = False
     ) -> tuple[JointRegressor, JointBasis, Any]:
-        """Return regressor, basis and decoder of both ways together, fitted on all rows."""
+        """Return regressor, basis and decoder of both directions together, fitted on these rows."""
         back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
         forward: Any = None
         inputs: Any = None
         if weight > 0.0:
-            forward, inputs = self._ahead(X, Y)
+            forward, inputs = self._fitted_forward(X, Y)
         regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
         n_forward = 0 if inputs is None else inputs.rank_
         basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
         return regressor, basis, same_candidates(back.decoder_, basis)
 
-    def _ahead(self, X: Objects, Y: Objects) -> tuple[Any, Any]:
-        """Return the forward map, and the vectors of queries that its predictions meet."""
+    def _fitted_forward(self, X: Objects, Y: Objects) -> tuple[Any, Any]:
+        """Return the fitted forward regressor, and the basis of the inputs that it predicts."""
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
@@ -103,7 +103,7 @@ class Ways:
         return forward.regressor_, forward.output_basis_
 
     def check(self, X: Objects, Y: Objects) -> None:
-        """Raise where the forward model does not take some of the outputs, or of the inputs."""
+        """Raise unless the forward model takes outputs like Y and predicts inputs like X."""
         regressor, basis = self.forward.regressor, self.forward.output_basis
         outputs = self.backward.output_basis
         with _blamed("forward must take outputs, as the output kernel of backward encodes them."):
@@ -112,8 +112,8 @@ class Ways:
         with _blamed("forward must predict coordinates of inputs: its output basis takes X."):
             _kernel_of(basis).encode(X)
 
-    def of(self, rows: np.ndarray, n: int) -> Ways:
-        """Return the same for these of n rows."""
+    def of(self, rows: np.ndarray, n: int) -> Directions:
+        """Return the models with the groups and fit parameters of these of n rows."""
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
 
@@ -125,7 +125,7 @@ def _kernel_of(basis: Estimator) -> Any:
 
 @contextmanager
 def _blamed(what: str) -> Iterator[None]:
-    """Prefix errors with the argument that is wrong."""
+    """Raise errors of the block with `what` before their text."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -136,45 +136,46 @@ def _blamed(what: str) -> Iterator[None]:
 
 
 def choose_weight(
-    ways: Ways,
+    directions: Directions,
     data: OutOfFold,
     *,
-    normalisations: tuple[str, ...],
+    normalizations: tuple[str, ...],
     scoring: Scoring,
     cv: int,
     random_state: RandomState,
 ) -> dict[str, np.ndarray]:
-    """Return "weight", "normalisation", "score" and "fold_score" of each option."""
+    """Return the cross-validated "score" and "fold_score" of each "weight" and "normalization"."""
     rng, n = check_rng(random_state), data.n
     inputs, outputs = data.inputs, data.outputs
     rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
-    groups = None if ways.groups is None else ways.groups[rows]
+    groups = None if directions.groups is None else directions.groups[rows]
     # where the metric is a rank, the true object must be among the candidates
     has_candidates = data.candidates is not None or scoring == _RECIPROCAL
     options: list[Option] = []
     table, counts = [], []
     for train, test in folds_of(cv, len(rows), groups, rng):
         train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
-        regressor, basis, decoder = ways.of(train, n).fitted(
+        regressor, basis, decoder = directions.of(train, n).fitted(
             inputs.take(train), outputs.take(train)
         )
         pool = decoder.embed(data.candidates_of(test) if has_candidates else None).distinct()
         scores = TwoWayScores(pool, basis, regressor.predict(inputs.take(test)))
-        options = options or options_for(scores.spreads(), normalisations)
+        options = options or options_for(scores.spreads(), normalizations)
         table.append(option_scores(scores, options, scoring, decoder, outputs.take(test)))
         counts.append(len(test))
     return {
         "weight": np.array([option.weight for option in options]),
-        "normalisation": np.array([option.normalisation for option in options]),
+        "normalization": np.array([option.normalization for option in options]),
         "score": np.average(table, axis=0, weights=counts),
         "fold_score": np.array(table),
     }
 
 
 def best_option(results: dict[str, np.ndarray]) -> int:
-    """Return the best option: one direction alone, unless both together win by a standard error.
+    """Return the number of the best option by the one-standard-error rule.
 
-    That is the standard error of the difference over the folds.
+    It is the better direction alone, unless both together are ahead by more than the standard error
+    of the difference over the folds.
     """
     score, folds = results["score"], results["fold_score"]
     alone = np.flatnonzero((results["weight"] == 0.0) | np.isinf(results["weight"]))
@@ -185,28 +186,28 @@ def best_option(results: dict[str, np.ndarray]) -> int:
 
 
 class Option(NamedTuple):
-    """A weight of the forward model, and how its scores are normalized."""
+    """A weight of the forward model, and the normalization of its scores."""
 
     weight: float
-    normalisation: str
+    normalization: str
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """The factors of the scores: backward, forward by distance and by cosine."""
+        """The factors of the three scores: backward, forward by distance, forward by cosine."""
         alone = np.isinf(self.weight)
-        ahead = 1.0 if alone else self.weight
-        by_distance = self.normalisation == "distance"
-        return float(not alone), ahead * by_distance, ahead * (not by_distance)
+        forward = 1.0 if alone else self.weight
+        by_distance = self.normalization == "distance"
+        return float(not alone), forward * by_distance, forward * (not by_distance)
 
 
-def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Option]:
-    """Return the options: the backward model alone, the forward one alone, and both.
+def options_for(spreads: np.ndarray, normalizations: tuple[str, ...]) -> list[Option]:
+    """Return the options to compare: the backward model, the forward model, and both, by weight.
 
     `spreads`, shape (3,), are those of `TwoWayScores.spreads`.
     """
-    options = [Option(0.0, normalisations[0])]
-    for name in normalisations:
-        back, forth = spreads[0], spreads[1 + NORMALISATIONS.index(name)]
+    options = [Option(0.0, normalizations[0])]
+    for name in normalizations:
+        back, forth = spreads[0], spreads[1 + NORMALIZATIONS.index(name)]
         unit = 2.0 ** np.round(np.log2(back / forth)) if min(back, forth) > 0.0 else 1.0
         options += [Option(float(unit * multiple), name) for multiple in (*_MULTIPLES, np.inf)]
     return options
@@ -227,7 +228,7 @@ class TwoWayScores:
         self.parts: JointParts = basis.parts(F, pool.embedding)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the distinct candidates of a query, and their scores of shape (3, c)."""
+        """Yield for each query its distinct candidates and their three scores, shape (3, c)."""
         if self.pool.is_per_query:
             members, indptr = self.pool.members, self.pool.sets.indptr
             for i in range(self.n):
@@ -247,7 +248,7 @@ class TwoWayScores:
         return np.stack([backward, *forward_scores(products, lengths, p.squares[numbers])])
 
     def spreads(self) -> Floats:
-        """Return the standard deviation of each score among a query's candidates, shape (3,)."""
+        """Return the mean standard deviation of each score within queries, shape (3,)."""
         spreads: Floats = np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
         return spreads
 
@@ -259,7 +260,7 @@ def option_scores(
     decoder: Estimator,
     truth: Objects,
 ) -> Any:
-    """Return the mean score of each option over the queries, shape (o,)."""
+    """Return the score of each option, by `scoring` of the best candidates, shape (o,)."""
     pool, factors = scores.pool, np.array([option.factors for option in options])
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
@@ -287,7 +288,7 @@ def option_scores(
 
 
 def reciprocal_ranks(S: Floats, right: np.ndarray) -> Floats:
-    """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
+    """Return 1 / rank of the true candidate by each row of scores S (o, c), 0 without one."""
     if not right.any():
         return np.zeros(len(S))
     truth = S[:, right]

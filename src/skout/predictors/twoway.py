@@ -1,4 +1,4 @@
-"""`TwoWay`: a model from inputs to outputs and one from outputs to inputs, in one search."""
+"""`TwoWay`: candidates ranked by a model from inputs to outputs and one from outputs to inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..sketches import as_sketch
 from .joint import JointBasis, JointRegressor
 from .out_of_fold import OutOfFold
 from .thresholds import checked_labels
-from .two_way_weight import NORMALISATIONS, Ways, best_option, choose_weight
+from .two_way_weight import NORMALIZATIONS, Directions, best_option, choose_weight
 
 
 @frames_out
@@ -56,14 +56,14 @@ class TwoWay(StructuredPredictor):
     forward : StructuredPredictor, optional
         From outputs to inputs: its regressor takes outputs, as the output kernel of `backward`
         encodes them, and its output basis takes inputs; a decoder is not used. None is the
-        backward model turned round: its kernels and its regressor, both sides sketched.
+        backward model reversed: its regressor with its kernels exchanged, both sides sketched.
     weight : "cv" or float, default "cv"
-        Of the forward model: 0 is the backward model alone, infinity the forward one. "cv" chooses
-        it in cross-validation by the metric, 0 and infinity among others; one of these where the
-        gain of both together is within a standard error over the folds.
-    normalisation : "distance", "cosine" or None, default None
-        How forward predictions of different lengths compare. None chooses it with the weight, and
-        is "distance" where the weight is a number.
+        Weight of the forward model: 0 is the backward model alone, infinity the forward one. "cv"
+        chooses it in cross-validation by the metric, 0 and infinity among others; one of these
+        where the gain of both together is within a standard error over the folds.
+    normalization : "distance", "cosine" or None, default None
+        How forward scores compare g(c) and z_x(x). None chooses it with the weight, and is
+        "distance" where the weight is a number.
     scoring : None, str or callable, default None
         What "cv" maximizes, as in `score`: with a set of candidates for each row the mean
         reciprocal rank of the truth, else the metric of the kind of outputs.
@@ -74,10 +74,12 @@ class TwoWay(StructuredPredictor):
 
     Attributes
     ----------
-    weight_, normalisation_
-        Those in use.
+    weight_ : float
+        The weight in use.
+    normalization_ : str
+        The normalization in use.
     weight_results_ : dict of arrays
-        "weight", "normalisation", "score" and "fold_score" of each option, if weight="cv".
+        "weight", "normalization", "score" and "fold_score" of each option, if weight="cv".
     regressor_, output_basis_, decoder_
         The fitted parts: both directions in one vector.
 
@@ -104,7 +106,7 @@ class TwoWay(StructuredPredictor):
     decoder_: Any
     output_basis_: JointBasis
     regressor_: JointRegressor
-    normalisation_: str
+    normalization_: str
     weight_: float
 
     def __init__(
@@ -113,7 +115,7 @@ class TwoWay(StructuredPredictor):
         forward: Estimator | None = None,
         weight: float | str = "cv",
         *,
-        normalisation: str | None = None,
+        normalization: str | None = None,
         scoring: Scoring = None,
         cv: int = 5,
         random_state: RandomState = None,
@@ -121,7 +123,7 @@ class TwoWay(StructuredPredictor):
         self.backward = backward
         self.forward = forward
         self.weight = weight
-        self.normalisation = normalisation
+        self.normalization = normalization
         self.scoring = scoring
         self.cv = cv
         self.random_state = random_state
@@ -161,38 +163,38 @@ class TwoWay(StructuredPredictor):
         check_pair(inputs, plain_outputs(outputs))
         forward = reversed_model(self.backward) if self.forward is None else self.forward
         labels = checked_labels(groups, "groups", n_rows(inputs))
-        ways = Ways(self.backward, forward, labels, params)
+        directions = Directions(self.backward, forward, labels, params)
         first = slice(0, 2)  # what is wrong is found before long work
-        ways.check(source(inputs).take(first), source(plain_outputs(outputs)).take(first))
-        weight, normalisation, results = self.weight, self.normalisation or "distance", None
+        directions.check(source(inputs).take(first), source(plain_outputs(outputs)).take(first))
+        weight, normalization, results = self.weight, self.normalization or "distance", None
         if weight == "cv":
-            name = self.normalisation
+            name = self.normalization
             results = choose_weight(
-                ways,
+                directions,
                 OutOfFold(self.backward, inputs, outputs, groups, candidates),
-                normalisations=NORMALISATIONS if name is None else (name,),
+                normalizations=NORMALIZATIONS if name is None else (name,),
                 scoring=self.scoring,
                 cv=self.cv,
                 random_state=self.random_state,
             )
             best = best_option(results)
-            weight, normalisation = (results[name][best] for name in ("weight", "normalisation"))
-        parts = ways.fitted(inputs, outputs, float(weight), normalisation == "cosine")
+            weight, normalization = (results[name][best] for name in ("weight", "normalization"))
+        parts = directions.fitted(inputs, outputs, float(weight), normalization == "cosine")
         # together, once all are fitted: a fit that fails changes nothing
         self.regressor_, self.output_basis_, self.decoder_ = parts
-        self.weight_, self.normalisation_ = float(weight), str(normalisation)
+        self.weight_, self.normalization_ = float(weight), str(normalization)
         self.__dict__.pop("weight_results_", None)
         if results is not None:
             self.weight_results_ = results
         return self
 
     def _check(self) -> None:
-        """Check the parameters."""
+        """Raise where a parameter is wrong."""
         weight = self.weight
         if weight != "cv" and not (isinstance(weight, Real) and float(weight) >= 0.0):
             raise ValueError(f'weight must be "cv" or a number >= 0. Got {weight!r} instead.')
-        if self.normalisation is not None:
-            check_choice(self.normalisation, "normalisation", NORMALISATIONS)
+        if self.normalization is not None:
+            check_choice(self.normalization, "normalization", NORMALIZATIONS)
         for name in ("backward", "forward"):
             model = getattr(self, name)
             if name == "forward" and model is None:
@@ -212,11 +214,11 @@ class TwoWay(StructuredPredictor):
 
 
 def reversed_model(model: Estimator) -> StructuredPredictor:
-    """Return the model from outputs to inputs: the kernels change places, both sketched."""
+    """Return the model from outputs to inputs, with the kernels exchanged and both sketched."""
     regressor, basis = clone(model.regressor), as_basis(model.output_basis)
     if not (hasattr(regressor, "kernel") and hasattr(basis, "kernel")):
         raise TypeError(
-            f"forward=None turns the backward model round, and {type(regressor).__name__} has no "
+            f"forward=None reverses the backward model, and {type(regressor).__name__} has no "
             "kernel: give a forward model, for instance sisokr(output_kernel, input_kernel)."
         )
     seed = getattr(regressor, "random_state", None)

@@ -481,9 +481,9 @@ def test_plan_of_large_data_keeps_to_the_budget():
             list(MAPS.values()),
         )
         small = [search._small(settings) for settings in search.portfolio()]
-        assert sum(search._has_room(settings) for settings in small) >= 5
+        assert sum(search._is_affordable(settings) for settings in small) >= 5
         full = [search._sized(settings) for settings in search.portfolio()]
-        allowed = [settings for settings in full if search._has_room(settings)]
+        allowed = [settings for settings in full if search._is_affordable(settings)]
         assert allowed
         for settings in allowed:
             assert search.planned_last(settings) <= 1.3 * budget.for_last_fits

@@ -1,7 +1,7 @@
-"""Choose a trial or an average of trials, and the numbers of rows of their last fits.
+"""Choose a trial or an average of trials, and the number of rows of their final fits.
 
-Members are added one at a time, each as often as it helps (Caruana, 2004). Each part of the
-held-out rows is scored, so that what is chosen on some parts can be scored on the others.
+Members are added one at a time (ensemble selection, Caruana, 2004). Each part of the held-out rows
+has a score of its own, so that what is chosen on some parts can be scored on the others.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from .maps import Map
 from .scoring import Merit, column_scores
 from .search import ModelSearch, Trial
 
-# Standard errors by which one member must be better than an average to be preferred, and anything
-# than a constant prediction; and by which the metric must be better where coordinates are not.
-_CLEARLY, _SURELY = 1.0, 2.0
-# Share of the time that is left on the clock for last fits, and of the budget if none is left.
+# Standard errors by which one member must beat an average to be preferred, and by which a model
+# must beat the constant prediction in the metric or in R2 of coordinates (the one-standard-error
+# rule); and by which it must in the metric where R2 is not better.
+_ERRORS, _MORE_ERRORS = 1.0, 2.0
+# Share of the seconds left on the clock that final fits may take: estimates may be too low. And the
+# share of the budget that they may take even if none are left.
 _USED, _LEAST = 0.8, 0.1
-# Seconds for averages by a metric that is slow, where the budget has no seconds.
+# Seconds that averages may take with a slow metric, also where the budget is in fits.
 _MOST_SECONDS = 5.0
-# Trials that are chosen from, at least.
+# Trials that the choice is among, at least.
 _LEAST_MEMBERS = 3
 
 
 class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """The weighted mean of regressors that predict the same coordinates.
 
-    Weights of sum 1 are of shape (n_members,), or (n_members, p) where each output has its own;
-    None is equal ones. `rows` says how many rows, drawn at random, each member is fitted on; None,
-    for one of them or for all, is all rows.
+    Weights, which sum to 1, are of shape (n_members,), or (n_members, p) for weights by output;
+    None is equal weights. `rows` has the number of rows, drawn at random, that each member is
+    fitted on; None, for one of them or for all, is all rows.
     """
 
     # also where scikit-learn routes metadata: whoever gives weights wants them used
@@ -64,10 +66,11 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight: np.ndarray | None = None,
         has_time: Callable[[int], bool] | None = None,
     ) -> Averaged:
-        """Fit each member, on the same rows or on as many of them as `rows` says.
+        """Fit each member on all rows, or on as many as `rows` says.
 
-        `has_time` is called before each, with its number; a member that has no time is left out,
-        and the others count the more. `used_` has the numbers of those that were fitted.
+        `has_time` is called with the number of each member before its fit; members without time
+        are left out, and the weights of the others scaled up. `used_` has the numbers of those that
+        were fitted.
         """
         targets = np.reshape(y, (len(y), -1))
         rows = [None] * len(self.members) if self.rows is None else self.rows
@@ -93,13 +96,14 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def _all_weights(self) -> np.ndarray:
+        """The weights of all members, equal ones by default."""
         n = len(self.members)
         return np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the weighted mean of the predictions, shape (n, p)."""
         total: Any = 0.0
-        weights = getattr(self, "weights_", self._all_weights)  # files of before have no weights_
+        weights = getattr(self, "weights_", self._all_weights)  # older files have no weights_
         for weight, member in zip(weights, self.members_, strict=True):
             F = np.asarray(member.predict(X), dtype=np.float64)
             total = total + weight * (F[:, None] if F.ndim == 1 else F)
@@ -120,23 +124,23 @@ def _fitted(member: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> A
 
 
 class Choice(NamedTuple):
-    """A weighted mean of members, and the decoder of it."""
+    """An average of members, and the number of its decoder."""
 
-    counts: tuple[int, ...]  # how often each member counts
+    counts: tuple[int, ...]  # the weight of each member, before division by their sum
     decoder: int
 
 
 @dataclass
 class Members:
-    """Trials that can be averaged, and the scores of averages that were computed so far."""
+    """The trials that may be averaged, and the scores of averages computed so far."""
 
     F: Sequence[np.ndarray]  # (n_held, p) predicted coordinates of each member
     merit: Merit
-    shares: np.ndarray  # (n,): what the last fit of each takes of the time for all of them
+    shares: np.ndarray  # (n,) the share of the time for final fits that each one's takes
     scored: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return scores and merits of an average, each of shape (n_decoders, n_parts)."""
+        """Return the scores and the merits of an average, each of shape (n_decoders, n_parts)."""
         if counts not in self.scored:
             mean = np.zeros_like(self.F[0])
             for i in np.flatnonzero(counts).tolist():
@@ -146,7 +150,7 @@ class Members:
         return self.scored[counts]
 
     def has_time(self, counts: tuple[int, ...]) -> bool:
-        """Whether there is time for the last fits of an average, or of one member at least."""
+        """Whether there is time for the final fits of an average; always for the shortest alone."""
         used = np.flatnonzero(counts)
         is_shortest = len(used) == 1 and self.shares[used[0]] == self.shares.min()
         return bool(is_shortest or self.shares[used].sum() <= 1.0)
@@ -157,9 +161,9 @@ class Members:
 
 
 def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
-    """Return the best average by some parts of the held-out rows; of one member if most is 1.
+    """Return the best average by some parts of the held-out rows.
 
-    A member is added in each of at most `most` steps, as long as there is time for all last fits.
+    A member is added in each of at most `most` steps, as long as there is time for all final fits.
     Of equally good averages the larger one is taken.
     """
     weights = members.merit.folds.weights[parts]
@@ -179,7 +183,10 @@ def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
 
 
 def cross_fitted(members: Members, most: int, which: int = 0) -> np.ndarray:
-    """Return the score of each part by the choice of the other parts; its merit if `which` is 1."""
+    """Return the score of each part by the average that the other parts choose.
+
+    The merit in place of the score if `which` is 1.
+    """
     blocks = members.merit.folds.blocks
     parts = np.arange(len(blocks))
     scores = np.empty(len(blocks))
@@ -192,83 +199,82 @@ def cross_fitted(members: Members, most: int, which: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Trials that are averaged, what decodes the average, and the score of such a choice."""
+    """The chosen trials, their weights and decoder, and the cross-fitted score of the choice."""
 
     trials: list[Trial]
     weights: np.ndarray  # (members,), or (members, p) where each output has its own
     decoder: str
     score: float
     error: float
-    cut: int  # whether the clock left less to choose from
+    cut: int  # 1 where the clock left less to choose from, else 0
 
     @property
     def F(self) -> np.ndarray:
-        """What the average predicts for the held-out rows, shape (n_held, p)."""
+        """Coordinates that the average predicts for the held-out rows, shape (n_held, p)."""
         return np.asarray(
             sum(w * trial.F for w, trial in zip(self.weights, self.trials, strict=True))
         )
 
 
 def choice_of(search: ModelSearch, by_column: bool, ensemble: bool) -> Chosen:
-    """Choose one trial, or an average where that does better on rows that did not choose it."""
+    """Return the best trial, or an average if it is better on rows that did not choose it."""
     planned, most = _steps(search)
     finalists = search.finalists(_time_left(search)[1])
     trials, folds = _best_of(finalists, max(most, _LEAST_MEMBERS)), search.sample.folds
     members = Members([trial.F for trial in trials], search.merit, _shares(search, trials))
     alone = members.with_another([0] * len(trials))
     members.scored |= dict(zip(alone, (trial.table for trial in trials), strict=True))
-    honest, counted = cross_fitted(members, 1), 1
+    scores, steps = cross_fitted(members, 1), 1
     if ensemble and min(len(trials), most) > 1:
         averaged = cross_fitted(members, most)
         # averages vary less with the rows: one member must be clearly better
-        if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
-            honest, counted = averaged, most
+        if (scores - averaged) @ folds.weights <= _ERRORS * folds.error(scores - averaged):
+            scores, steps = averaged, most
     constant = search.constant
-    if constant is not None and not _is_better(search, members, counted, constant):
+    if constant is not None and not _is_better(search, members, steps, constant):
         score, error = constant.score, constant.error
         return Chosen([constant], np.ones(1), constant.decoder, score, error, 0)
-    choice = choose(members, np.arange(folds.n_parts), counted)
+    choice = choose(members, np.arange(folds.n_parts), steps)
     weights = np.tile(np.array(choice.counts)[:, None], (1, members.F[0].shape[1]))
-    if counted > 1 and by_column and weights.shape[1] > 1:
-        scores, each = _column_choices(members, counted)
+    if steps > 1 and by_column and weights.shape[1] > 1:
+        by_columns, each = _column_choices(members, steps)
         has_time = members.has_time(tuple(each.any(axis=1).astype(int)))
-        if has_time and scores @ folds.weights > honest @ folds.weights:
-            honest, weights = scores, each
+        if has_time and by_columns @ folds.weights > scores @ folds.weights:
+            scores, weights = by_columns, each
     weights = weights / weights.sum(axis=0)
     used = np.flatnonzero(weights.any(axis=1))
     return Chosen(
         [trials[i] for i in used],
         weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0],
         search.decoders[choice.decoder],
-        float(honest @ folds.weights),
-        folds.error(honest),
+        float(scores @ folds.weights),
+        folds.error(scores),
         int(most < planned or len(finalists) < len(search.finalists())),
     )
 
 
 def _is_better(search: ModelSearch, members: Members, most: int, constant: Trial) -> bool:
-    """Whether the choice does better than the constant prediction, beyond noise.
+    """Whether the choice beats the constant prediction by more than noise.
 
-    It does where neither the metric nor the fit of coordinates loses, and one of them gains more
-    than a standard error; or where the metric gains two of them.
+    It does where neither the metric nor R2 of coordinates is worse, and one of them is better by
+    more than one standard error; or where the metric is by more than two.
     """
     folds, at = members.merit.folds, search.decoders.index(constant.decoder)
     scores, merits = (
         cross_fitted(members, most, which) - constant.table[which][at] for which in (0, 1)
     )
     gains = [_gain(folds, parts) for parts in (scores, merits - scores)]
-    return gains[0] > _SURELY or (min(gains) >= 0.0 and max(gains) > _CLEARLY)
+    return gains[0] > _MORE_ERRORS or (min(gains) >= 0.0 and max(gains) > _ERRORS)
 
 
 def _gain(folds: Folds, differences: np.ndarray) -> float:
-    """Return the mean difference of parts in standard errors; inf where it has none."""
+    """Return the mean of differences over parts in units of its standard error."""
     mean, error = float(differences @ folds.weights), folds.error(differences)
     return mean / error if error > 0.0 else float(np.copysign(np.inf, mean)) if mean else 0.0
 
 
 def _steps(search: ModelSearch) -> tuple[int, int]:
-    """Return how many members may be averaged, and in how many steps: as many as the plan has time
-    for, and as the clock has."""
+    """Return the number of averaging steps that the plan has time for, and that the clock has."""
     most = _MOST_SECONDS if search.merit.seconds else np.inf
     calls = min(search.budget.for_averages, most) / search.scoring_seconds
     steps = 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
@@ -278,7 +284,7 @@ def _steps(search: ModelSearch) -> tuple[int, int]:
 
 
 def _best_of(trials: list[Trial], most: int) -> list[Trial]:
-    """Return the trials to choose from, best first: the best of each map stays."""
+    """Return at most `most` trials, best first, before others those that are best of their map."""
     ranked = sorted(trials, key=lambda trial: -trial.merit)
     first = {trial.settings.name: trial for trial in reversed(ranked)}
     ranked.sort(key=lambda trial: trial is not first[trial.settings.name])
@@ -286,14 +292,16 @@ def _best_of(trials: list[Trial], most: int) -> list[Trial]:
 
 
 def _time_left(search: ModelSearch) -> tuple[float, float]:
-    """Return the seconds for last fits: those of the plan, and those of the clock."""
+    """Return the seconds for final fits: those of the plan, and those of the clock."""
     clock = max(_USED * search.clock.left, _LEAST * search.clock.seconds)
     return search.budget.for_last_fits, clock
 
 
 def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
-    """Return what the last fit of each trial takes of the time for all of them, the larger share
-    of the planned one and of that of the clock."""
+    """Return the share of the time for final fits that each trial's takes, (n,).
+
+    It is the larger one of its shares of the planned seconds and of those of the clock.
+    """
     planned, clock = _time_left(search)
     return np.array(
         [
@@ -304,10 +312,10 @@ def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
 
 
 def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:
-    """Return the settings of the last fits: trials with as many rows as the clock has time for,
-    and where there are all, with more landmarks and trees.
+    """Return the settings of the final fits: those of trials, on as many rows as there is time for.
 
-    Time that all of them leave, on the rows of their trials, goes to them by their weights.
+    With all rows they have more landmarks and trees, if there is time. The seconds that are left
+    after fits on the rows of the trials are divided by the weights of the members.
     """
     least = [search.last_seconds(trial) for trial in chosen.trials]
     spare = max(_time_left(search)[1] - sum(least), 0.0)
@@ -320,6 +328,7 @@ def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:
 
 
 def _last_size(search: ModelSearch, trial: Trial, planned: float, clock: float) -> Map:
+    """Return the settings of one final fit, within seconds of the plan and of the clock."""
     settings, rows = trial.settings, trial.settings.rows
     if rows is not None:
         more = [n for n in search.steps_of_rows() if n is None or n > rows]
@@ -332,13 +341,12 @@ def _last_size(search: ModelSearch, trial: Trial, planned: float, clock: float) 
 
 
 def _sizes_of(settings: Map, n: int) -> list[Map]:
-    """Return settings as they are, and in the sizes that so many rows may have, such as landmarks
-    where all rows would be too many."""
+    """Return the settings and their variants in size for n rows, such as numbers of landmarks."""
     return [settings, *(size for size, _ in settings.sizes(n))]
 
 
 def _column_choices(members: Members, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Choose an average for each column; return the honest scores and weights (members, p)."""
+    """Return cross-fitted scores and weights (members, p) of averages chosen for each column."""
     folds, truth = members.merit.folds, members.merit.truth
     scores, weights = [], []
     for j in range(truth.shape[1]):

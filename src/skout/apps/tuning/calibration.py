@@ -10,13 +10,14 @@ from scipy.special import expit, logit, softmax
 
 from skout.dev import PartsByName
 
-# What is added to each probability before its logarithm is taken: least squares predicts 0 and 1
-# where it is not certain. Held-out rows choose among these.
+# Floors, added to each probability before its logarithm is taken: least squares predicts 0 and 1
+# where it is not certain. The one of least log loss on held-out rows is taken.
 _FLOORS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
 # Powers that probabilities may be raised to: below 1 they become less certain.
 _POWERS = (0.1, 10.0)
+# The floor without calibration: it only keeps logarithms finite.
 _TINY = 1e-12
-# Bins of equal numbers of rows that the expected calibration error is the mean over.
+# Bins of equal numbers of rows of the expected calibration error.
 _BINS = 10
 
 
@@ -29,10 +30,14 @@ class ProbabilityCalibration(PartsByName):
 
     Parameters
     ----------
-    floor, power, shift : float
-        None of them changes anything by default, but for estimates of 0 and 1.
+    floor : float, default 1e-12
+        Added to estimates, which may be 0.
+    power : float, default 1.0
+        Exponent of probabilities, or factor of log odds; below 1 they become less certain.
+    shift : float, default 0.0
+        Added to the log odds of labels.
     are_sets : bool, default False
-        Whether columns are labels of sets, not classes of which there is one.
+        Whether columns are the labels of sets; else a row has one class.
     """
 
     def __init__(
@@ -65,9 +70,10 @@ class ProbabilityCalibration(PartsByName):
         weights: np.ndarray | None = None,
         quick: bool = False,
     ) -> ProbabilityCalibration:
-        """Return the calibration of least log loss, of held-out estimates and truth (n, k), 0 or 1.
+        """Return the calibration of least log loss on held-out rows.
 
-        Weights are of the rows. `quick` compares fewer floors.
+        Estimates and truth, 0 or 1, are of shape (n, k), weights (n,). `quick` compares fewer
+        floors.
         """
         if not len(estimates) or estimates.shape[1] < 1 + (not are_sets):
             return cls(are_sets=are_sets)
@@ -86,7 +92,7 @@ def calibrated(
     are_sets: bool,
     weights: np.ndarray | None = None,
 ) -> tuple[ProbabilityCalibration, float]:
-    """Return the calibration of held-out rows, and its error where each block is left out once."""
+    """Return the calibration of held-out rows, and its calibration error cross-fitted by blocks."""
 
     def fitted(rows: slice | np.ndarray) -> ProbabilityCalibration:
         row_weights = None if weights is None else weights[rows]
@@ -95,24 +101,26 @@ def calibrated(
         )
 
     calibration = fitted(slice(None))
-    honest = np.empty_like(estimates)
+    held_out = np.empty_like(estimates)
     for number in np.unique(block):
         rows = block == number
-        honest[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
+        held_out[rows] = fitted(slice(None) if rows.all() else ~rows).apply(estimates[rows])
     if not are_sets:
-        top = honest.argmax(axis=1)[:, None]
-        honest = np.take_along_axis(honest, top, axis=1)[:, 0]
+        top = held_out.argmax(axis=1)[:, None]
+        held_out = np.take_along_axis(held_out, top, axis=1)[:, 0]
         truth = np.take_along_axis(truth, top, axis=1)[:, 0]
-    return calibration, expected_calibration_error(honest, truth, weights)
+    return calibration, expected_calibration_error(held_out, truth, weights)
 
 
 def _log_odds(estimates: np.ndarray, floor: float) -> np.ndarray:
+    """Return the log odds of q + floor, finite for q of 0 and 1."""
     return logit((np.clip(estimates, 0.0, 1.0) + floor) / (1.0 + 2.0 * floor))
 
 
 def _of_classes(
     estimates: np.ndarray, truth: np.ndarray, weights: np.ndarray, floors: Sequence[float]
 ) -> tuple[float, float, float]:
+    """Return floor, power and shift 0 of least log loss of classes."""
     best = (np.inf, _TINY, 1.0)
     for floor in floors:
         logs = np.log(estimates + floor)
@@ -136,6 +144,7 @@ def _of_classes(
 def _of_labels(
     estimates: np.ndarray, truth: np.ndarray, weights: np.ndarray, floors: Sequence[float]
 ) -> tuple[float, float, float]:
+    """Return floor, power and shift of least log loss of labels."""
     best = (np.inf, _TINY, 1.0, 0.0)
     for floor in floors[::2]:
         odds = _log_odds(estimates, floor)
@@ -156,7 +165,7 @@ def _of_labels(
 def expected_calibration_error(
     probabilities: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
-    """Return the mean distance of probabilities from how often they come true.
+    """Return the expected calibration error: |mean probability - frequency|, averaged over bins.
 
     Rows are in ten bins of equal numbers, by their probability: of classes by that of the likeliest
     class, `probabilities` and `truth` of shape (n,) then; of labels by that of each label, (n, L).

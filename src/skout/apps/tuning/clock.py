@@ -10,13 +10,13 @@ import numpy as np
 
 
 class OutOfTime(Exception):
-    """A trial has used up its time."""
+    """Raised within a trial that has used up its time."""
 
 
 class Clock:
-    """The seconds of a budget, since it `started`; without a number they never end.
+    """A clock that measures the seconds of a budget from `started` on; by default without end.
 
-    `now` is a clock of any beginning: wall time, unless a test has its own.
+    `now` returns seconds since any moment: wall time, except in tests.
     """
 
     seconds: float
@@ -34,12 +34,12 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """The seconds that are left, negative where more were taken; inf where there is no end."""
+        """The seconds left of the budget, negative where it is exceeded; inf without a budget."""
         return self.seconds - (self.now() - self._start)
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
-        """Let `check` raise within the block once it has taken so many seconds."""
+        """Make `check` raise within the block once the block has taken so many seconds."""
         start = self.now()
         self._limit = start, start + seconds
         try:
@@ -48,7 +48,7 @@ class Clock:
             self._limit = -np.inf, np.inf
 
     def check(self) -> None:
-        """Raise `OutOfTime` where the limit is past."""
+        """Raise `OutOfTime` where the limit of the present block is exceeded."""
         start, end = self._limit
         if end < np.inf and (now := self.now()) > end:
             raise OutOfTime(f"stopped after {now - start:.1f} s")

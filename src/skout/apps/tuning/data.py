@@ -1,7 +1,4 @@
-"""The data of `fit`: rows that count, their weights, and means over them.
-
-NaN is what a row does not have.
-"""
+"""The data of `fit`: rows of positive weight, and weighted means over them; NaN is missing."""
 
 from __future__ import annotations
 
@@ -14,23 +11,23 @@ from scipy import sparse
 
 from skout.dev import in_memory, n_rows, take
 
-# Rows that have a column, at least, where some rows are drawn and values are missing.
+# Rows that have a value in each column, at least, where some rows are drawn and values are missing.
 _LEAST_OBSERVED = 50
 
 
 @dataclass(frozen=True)
 class TuningData:
-    """Rows, their outputs and what `fit` takes beside them."""
+    """The rows of a fit with their outputs, groups and weights."""
 
     X: Any
     Y: Any
     groups: Any = None
-    weights: np.ndarray | None = None  # of mean 1; None where all rows count the same
-    #: where each row that the user passed is among these, -1 where it was left out; None: all are
+    weights: np.ndarray | None = None  # of mean 1; None where all are equal
+    #: the number among these of each row that the user passed, -1 if left out; None: none was
     place: np.ndarray | None = None
 
     def at(self, rows: np.ndarray) -> TuningData:
-        """Return some of the rows."""
+        """Return the data of some rows."""
         groups = None if self.groups is None else np.asarray(self.groups)[rows]
         weights = None if self.weights is None else _of_mean_one(self.weights[rows])
         place = np.arange(n_rows(self.Y)) if self.place is None else self.place
@@ -39,13 +36,13 @@ class TuningData:
         return TuningData(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
 
     def with_outputs(self) -> TuningData:
-        """Return the rows that have an output, or a part of one."""
+        """Return the data of the rows that have an output, or a part of one."""
         rows = observed_rows(self.Y)
         return self if len(rows) == n_rows(self.Y) else self.at(rows)
 
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
-    """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
+    """Return the data with weights of mean 1; rows of weight 0 are left out before any check."""
     X, Y, weights = in_memory(X, Y, sample_weight)
     if groups is not None and np.shape(groups) != (n_rows(Y),):
         raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
@@ -60,7 +57,7 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
 def with_class_weight(
     data: TuningData, class_weight: Mapping[Any, float] | str, kind: str
 ) -> TuningData:
-    """Return the rows with weights times those of their classes."""
+    """Return the data with weights multiplied by those of the classes."""
     if kind != "classes":
         raise ValueError(f"class_weight is for classes. Got {class_weight!r} for kind={kind!r}.")
     from sklearn.utils.class_weight import compute_sample_weight  # slow to import
@@ -73,6 +70,7 @@ def with_class_weight(
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:
+    """Return weights divided by their mean."""
     return np.asarray(weights / weights.mean())
 
 
@@ -85,7 +83,7 @@ def observed_rows(Y: Any) -> np.ndarray:
 
 
 def column_means(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the mean of each column of T (n, p) over the rows that have it, by their weights.
+    """Return the weighted mean of each column of T (n, p) over the rows that have it.
 
     m_j = sum_i w_i t_ij / sum_i w_i, over the rows i where t_ij is not NaN.
     """
@@ -98,14 +96,14 @@ def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.nda
 
 
 def is_one_row(weights: np.ndarray | None) -> bool:
-    """Whether one row counts more than all the others together."""
+    """Whether one row has more weight than all others together."""
     return weights is not None and bool(2.0 * weights.max() > weights.sum())
 
 
 def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the numbers of at most so many rows of T (n, p), drawn at random, in order.
+    """Return the numbers of at most `most` rows of T (n, p), drawn at random, in order.
 
-    Where values are missing, rows that have each column are added.
+    Where values are missing, some rows that have each column are added.
     """
     order = rng.permutation(len(T))
     missing = np.isnan(T)
@@ -116,5 +114,5 @@ def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def weighed(weights: np.ndarray | None) -> dict[str, Any]:
-    """Return weights as a parameter of a fit or a metric, nothing where there are none."""
+    """Return {"sample_weight": weights} for a fit or a metric, {} where there are none."""
     return {} if weights is None else {"sample_weight": weights}

@@ -42,7 +42,14 @@ from .calibration import ProbabilityCalibration, calibrated
 from .clock import Clock
 from .data import TuningData, counted, is_one_row, observed_rows, weighed, with_class_weight
 from .folds import make_folds
-from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
+from .inputs import (
+    check_single_precision,
+    column_groups,
+    first_inputs,
+    names_of,
+    read_inputs,
+    width_of,
+)
 from .maps import MAPS, Map
 from .maps.base import are_skewed
 from .outputs import LabelNames, read_kind, without_target
@@ -54,14 +61,14 @@ from .search import Budget, Callback, ModelSearch, has_time_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEAST_ROWS = 10
-# Numbers of folds, of which the first is taken that there is time for.
+_LEAST_ROWS = 10  # of fewer, hardly any could be held out
+# Numbers of folds: the first of them that there is time for is taken.
 _FOLDS = 5, 3, 2
-# Shares of other rows in predictions that tell one metric from another.
+# Shares of other rows in predictions whose scores identify a metric in a checkpoint.
 _OTHER = (0.1, 0.3, 0.5, 1.0)
-# Training outputs that are kept to choose from.
+# Distinct training outputs that are kept as candidates, at most.
 _MOST_CANDIDATES = 100_000
-# How far beyond the budget, as a share of it, the last fit of a further member may end.
+# Share of the budget by which the final fit of a further member may end beyond it.
 _BEYOND = 0.1
 
 
@@ -77,6 +84,7 @@ def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
 
 
 def _has_probabilities(model: Tuned) -> bool:
+    """Whether the kind of outputs has probabilities; raise AttributeError if not."""
     kind = _kind_of(model)
     if kind is not None and kind.has_probabilities:
         return True
@@ -84,6 +92,7 @@ def _has_probabilities(model: Tuned) -> bool:
 
 
 def _kind_of(model: Tuned) -> Kind | None:
+    """Return the kind of outputs, None where it is not known yet."""
     return KINDS.get(KINDS.spelled(str(getattr(model, "kind_", model.kind))))
 
 
@@ -94,9 +103,9 @@ class Tuned(PartsByName):
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
     itself (kernel ridge, forests, boosting, neighbors), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
-    averaged is decoded once. Trials follow each other in an order that depends on scores and on
-    their cost on a reference machine, so that the plan of a seed is the same everywhere; the clock
-    only ends it, and cuts off what there is no time for.
+    averaged is decoded once. The order of trials depends on scores and on estimated costs on a
+    reference machine, so that it is the same everywhere for one seed; the clock only ends the
+    search, and skips or stops trials that there is no time for.
 
     Parameters
     ----------
@@ -118,6 +127,7 @@ class Tuned(PartsByName):
         Where seconds are too few for all rows, the best model is fitted on some of them, and a
         warning says on how many.
     random_state : None, int or Generator
+        Seed of folds, sketches and trees.
     cv : int, splitter or iterable of splits, optional
         None is five folds, dealt several times where there are few rows, three or two where seconds
         are too few for these; from 6,000 rows on, one split. Each fold has its share of each class,
@@ -136,32 +146,32 @@ class Tuned(PartsByName):
         Show a progress bar with what is tried and the best score so far. `fit(callback=...)`
         receives the same.
     device : str, optional
-        "cuda" lets the last fit of a sketched kernel ridge run on a GPU.
+        "cuda" runs the final fit of a sketched kernel ridge on a GPU.
     encoder : TableEncoder, optional
-        What reads a table that has more than numbers, for instance TableEncoder(strict=True).
+        The encoder of a table with columns other than numbers, e.g. TableEncoder(strict=True).
     kinds : dict of str to str, optional
         The kinds of columns of a table, where they are not to be inferred: "category", "set" and
         so on, see `TableEncoder`.
     maps : sequence of str or of subclasses of `skout.apps.tuning.Map`, optional
         The maps that are tried; None is all of `skout.apps.tuning.MAPS`.
     class_weight : "balanced" or dict of class -> weight, optional
-        What the rows of a class count, in fits and in scores, times their `sample_weight`.
-        "balanced" lets all classes count the same: accuracy is then balanced accuracy.
+        Weight of the rows of each class in fits and in scores, times their `sample_weight`.
+        "balanced" gives all classes the same total weight: accuracy is then balanced accuracy.
 
     Attributes
     ----------
     best_estimator_ : StructuredPredictor
-        The winner, fitted on all rows, or on those that there was time for.
+        The chosen model, fitted on all rows, or on as many as there was time for.
     best_settings_ : list of dict
-        Of its members, each with its weight and its rows, None for all of them.
+        The settings of its members, with weight and number of rows, None for all rows.
     results_ : list of dict
         One for each trial: metric, settings, score, standard error, seconds, rows and stage, the
-        best first; `pandas.DataFrame(results_)` is a table. What the clock cut off has the score
-        NaN, and under "cut" the reason.
+        best first; `pandas.DataFrame(results_)` is a table. Trials that the clock cut off have the
+        score NaN, and under "cut" the reason.
     score_, score_error_ : float
-        The score of the choice and its standard error: each part of the held-out rows is scored by
-        what the other parts choose, so that no row chooses for itself. Trials have the settings
-        of the members, and as many rows or fewer.
+        The score of the choice and its standard error. It is cross-fitted: each part of the
+        held-out rows is scored with the choice of the other parts. Trials have the settings of the
+        members, and as many rows or fewer.
     outer_scores_ : ndarray
         The scores of the outer folds, if there are any.
     baselines_ : dict
@@ -169,25 +179,26 @@ class Tuned(PartsByName):
     candidates_ : outputs
         The distinct training outputs, of kinds that can be chosen among candidates.
     searcher_ : decoder
-        What ranks candidates; what it has embedded, `searcher_.embed`, can be passed as candidates.
+        The decoder that ranks candidates; candidates can be embedded once by `searcher_.embed`.
     encoder_ : TableEncoder or None
-        What made numbers of a table that has more than these.
+        The fitted encoder of a table with columns other than numbers.
     n_rows_ : int
-        Rows that count.
+        Number of rows of positive weight with an output.
     cut_ : int
-        Trials, and members of the average, that the clock stopped, left out or made smaller, of
-        those that each search begins with; 0 where all of them were tried.
+        Number of trials that every search begins with, and of members, that the clock stopped,
+        left out or made smaller; 0 where all of them were tried.
     left_out_ : dict
-        Maps that were not tried, and why: with weights, neighbors.
+        Maps that were not tried, with the reason: with weights, neighbors.
     classes_ : ndarray
-        Of classes, in the order of `predict_proba`.
+        The classes, in the order of the columns of `predict_proba`.
     labels_ : list of str
-        Of label sets whose labels have names, in the order of `predict_proba`.
+        The names of labels, if they have names, in the order of the columns of `predict_proba`.
     calibration_ : ProbabilityCalibration
-        What makes probabilities of predicted coordinates, fitted on held-out rows.
+        The calibration of probabilities, fitted on held-out rows.
     calibration_error_ : float
-        The expected calibration error of held-out rows, each calibrated by the others.
+        The expected calibration error of held-out rows, cross-fitted.
     kind_ : str
+        The name of the kind of outputs.
 
     Examples
     --------
@@ -261,7 +272,7 @@ class Tuned(PartsByName):
         callback: Callback | None = None,
         started: float | None = None,
     ) -> Tuned:
-        """Search, and fit the winner on all rows.
+        """Search for the best model, and fit it on all rows.
 
         Parameters
         ----------
@@ -277,14 +288,14 @@ class Tuned(PartsByName):
         groups : array of n labels, optional
             Rows of one group are in one fold.
         sample_weight : array of shape (n,), optional
-            What rows count in fits and in scores, of which only the ratios matter. Rows of weight
-            0 are left out before anything is computed. Scales of columns and widths of kernels
-            are of the other rows as they are.
+            Weights of rows in fits and in scores; only their ratios matter. Rows of weight 0 are
+            left out before anything is computed. Scales of columns and widths of kernels are those
+            of the other rows, without weights.
         callback : callable, optional
-            Called with a `skout.apps.tuning.TuningProgress` before and after each trial: what is
-            tried, its score, the best so far, seconds.
+            Called with a `skout.apps.tuning.TuningProgress` before and after each trial: its
+            settings, its score, the best so far, seconds.
         started : float, optional
-            When the seconds of the budget began, by `time.perf_counter`: before X was read, say.
+            The time, by `time.perf_counter`, from which the budget counts, e.g. before X was read.
             None is now.
 
         Returns
@@ -310,6 +321,7 @@ class Tuned(PartsByName):
     def _fit(
         self, data: TuningData, budget: Budget, seed: int, clock: Clock, callback: Callback | None
     ) -> Tuned:
+        """Search, choose, fit the chosen model on all rows, and return self."""
         scoring, rows, data = self._checked(data)
         kind = scoring.kind
         if is_one_row(data.weights):
@@ -358,7 +370,7 @@ class Tuned(PartsByName):
         )
 
     def _checked(self, data: TuningData) -> tuple[OutputScoring, Any, TuningData]:
-        """Return the scoring of the outputs, rows as models take them, and the checked data."""
+        """Return the scoring of the outputs, the rows as models take them, and the checked data."""
         name, names = read_kind(data.Y, self.kind)
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         if names is not None:
@@ -386,7 +398,7 @@ class Tuned(PartsByName):
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
-        check_spread(rows)
+        check_single_precision(rows)
         return scoring, rows, data
 
     def _searched(
@@ -399,7 +411,7 @@ class Tuned(PartsByName):
         clock: Clock,
         callback: Callback | None,
     ) -> tuple[ModelSearch, Any]:
-        """Run all trials, and return them with the output basis."""
+        """Run the search, and return it with the fitted output basis."""
         kind, Y = scoring.kind, data.Y
         basis: Any = kind.basis(Y, seed)
         with named("Y"):
@@ -442,12 +454,12 @@ class Tuned(PartsByName):
         search = ModelSearch(sample, profile, merit, decoders, budget, maps, checkpoint, callback)
         search.run()
         if not search.trials:
-            why = search.failed[0] if search.failed else "the budget has no room for any"
+            why = search.failed[0] if search.failed else "the budget is too small for any"
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
     def _opened(self, sample: Sample, scoring: OutputScoring, merit: Merit) -> Checkpoint | None:
-        """Return the checkpoint, or None, with all that the choice depends on."""
+        """Return the checkpoint, identified by all that the choice depends on, or None."""
         if self.checkpoint is None:
             return None
         folds, truth = sample.folds, np.nan_to_num(merit.truth)
@@ -469,8 +481,10 @@ class Tuned(PartsByName):
     def _winner(
         self, search: ModelSearch, chosen: Chosen, seed: int
     ) -> tuple[Averaged, list[float]]:
-        """Return the chosen members as a map to fit, on all rows or on those there is time for, and
-        the seconds that each is foreseen to take."""
+        """Return the average to fit, on as many rows as there is time for, and seconds of members.
+
+        The seconds are those that the final fit of each member is estimated to take.
+        """
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
         built = [(size, size.build(seed, self.n_jobs, self.device)) for size in sizes]
         members = [size.estimator(model, has_gaps) for size, model in built]
@@ -489,7 +503,7 @@ class Tuned(PartsByName):
         chosen: Chosen,
         rows: Sequence[int | None] | None,
     ) -> None:
-        """Note what was chosen, the results of all trials and the baselines."""
+        """Set the attributes of what was chosen, of the results of all trials and of baselines."""
         self.score_, self.score_error_ = chosen.score, chosen.error
         fitted = self.best_estimator_.regressor_
         weights = fitted.weights_.reshape(len(fitted.used_), -1).mean(axis=1).tolist()
@@ -553,7 +567,7 @@ class Tuned(PartsByName):
         return outputs if self._names is None else self._names.write(outputs)
 
     def _predicted(self, X: Any, candidates: Any = None) -> Any:
-        """Return predictions as models make them: label sets are rows of 0 and 1."""
+        """Return predictions of the model; label sets are rows of 0 and 1, without names."""
         rows = self._rows(X)
         if candidates is None:
             return self.best_estimator_.predict(rows)
@@ -563,7 +577,7 @@ class Tuned(PartsByName):
         return self.searcher_.decode(F, candidates)
 
     def _rows(self, X: Any) -> Any:
-        """Return what the models take of X."""
+        """Return X as the model takes it, or raise where it does not fit."""
         check_is_fitted(self)
         rows = read_inputs(X, self.encoder_, getattr(self, "feature_names_in_", None))
         width = getattr(self, "n_features_in_", None)
@@ -583,10 +597,12 @@ class Tuned(PartsByName):
         candidates : outputs, CandidateSets or list of lists, optional
             Default the distinct training outputs, `candidates_`.
         k : int, default 10
+            Number of candidates to return for each row.
 
         Returns
         -------
         indices : ndarray of int, shape (n, k)
+            Positions of the candidates, best first.
         scores : ndarray of shape (n, k)
             2 <f(x), z(c)> - k(c, c).
         """
@@ -601,11 +617,11 @@ class Tuned(PartsByName):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Return how likely each class, or each label, is.
+        """Return the calibrated probability of each class, or of each label.
 
-        Coordinates of classes and label sets estimate probabilities; what held-out
-        rows say of them, `calibration_`, makes them come true as often as they say. The labels of
-        a set need not be those above 1/2: a metric chose them.
+        Coordinates of classes and label sets estimate probabilities, which `calibration_`, fitted
+        on held-out rows, calibrates. The labels of a predicted set need not be those above 1/2:
+        they are chosen for the metric.
 
         Parameters
         ----------
@@ -617,12 +633,12 @@ class Tuned(PartsByName):
         """
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         estimates = self.best_estimator_.output_basis_.probabilities(F)
-        calibration = getattr(self, "calibration_", None)  # files of before have none
+        calibration = getattr(self, "calibration_", None)  # older files have none
         return np.asarray(estimates if calibration is None else calibration.apply(estimates))
 
     @available_if(_has_probabilities)
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """Return what `predict_proba` makes probabilities of, where no two rows are cut to 0 or 1.
+        """Return the scores behind `predict_proba`, which are not clipped to [0, 1].
 
         Parameters
         ----------
@@ -636,7 +652,7 @@ class Tuned(PartsByName):
         return np.asarray(self.best_estimator_.output_basis_.scores(F))
 
     def _searcher(self) -> Any:
-        """Return what ranks candidates by the output coordinates."""
+        """Return the decoder that ranks candidates by the output coordinates."""
         decoder = self.best_estimator_.decoder_
         if not hasattr(self, "candidates_") or callable(getattr(decoder, "embed", None)):
             return decoder
@@ -650,7 +666,7 @@ class Tuned(PartsByName):
         candidates: Candidates = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return how good predictions are, by the metric that chose the model.
+        """Return the score of predictions, by the metric that chose the model.
 
         Parameters
         ----------
@@ -688,7 +704,7 @@ class Tuned(PartsByName):
         Parameters
         ----------
         brief : bool, default False
-            Leave out how it was fitted: on how many rows, what the clock cut off, which columns.
+            Whether to leave out the number of rows, what the clock stopped, and the columns.
 
         Returns
         -------
@@ -713,7 +729,7 @@ class Tuned(PartsByName):
         return drawn(self, ax)
 
     def _repr_html_(self) -> str:
-        """Return a page for notebooks: what was tried, as a table and as a plot."""
+        """Return HTML for notebooks: the trials, as a table and as a plot."""
         if not hasattr(self, "results_"):
             return super()._repr_html_()
         return page(self)

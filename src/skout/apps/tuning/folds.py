@@ -1,4 +1,4 @@
-"""Splits into training rows and held-out rows, and the parts of these that are scored."""
+"""`Folds`: splits into training and held-out rows, and the parts of these that have a score."""
 
 from __future__ import annotations
 
@@ -14,110 +14,116 @@ from skout.dev import deal, is_gap
 
 from .data import is_one_row
 
-# Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`): rows below which
-# folds are dealt three times and twice, and from which one split does.
+# Chosen on training parts of the sets of experiments/ours/tuned.py (`--inside`): numbers of rows
+# below which folds are repeated three times and twice, and from which on there is one split.
 _FEW, _SOME, _MANY = 150, 400, 6000
 _FOLDS = 5
-# Numbers in all output coordinates from which one split does, and how many of them are scored:
-# decoding takes longer than fitting where there are more.
+# Entries of all output coordinates from which on there is one split, and entries of held-out
+# coordinates: with more, decoding takes longer than fitting.
 _HEAVY, _SCORED = 2e6, 3e6
 _HELD = 1000, 4000  # rows that one split holds out: fewer are noise, more cost time
-_LEAST_PARTS = 5
+_LEAST_PARTS = 5  # that errors of scores are estimated from
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Splits into rows to train on and rows to predict, all numbered as in X."""
+    """Splits into training rows and held-out rows, numbered as in X, with the parts to score."""
 
     splits: list[tuple[np.ndarray, np.ndarray]]  # (train, held) each
-    # consecutive held-out rows, as they follow each other in `held`, and the split they are of
+    # slices of `held`, each scored by itself, and the number of the split of each
     parts: list[tuple[slice, int]]
-    # (n_parts,): parts of one number have rows that parts of other numbers have not, also where
-    # rows are held out more than once
+    # (n_parts,): parts of different blocks have no row in common, also where folds are repeated
     blocks: np.ndarray
-    # (n,): what each row of X counts; None where all count the same
+    # (n,): the weight of each row of X; None where all are equal
     row_weights: np.ndarray | None = None
 
     @cached_property
     def held(self) -> np.ndarray:
-        """All held-out rows, split after split; some more than once where folds are dealt twice."""
+        """The held-out rows of all splits; a row occurs several times where folds are repeated."""
         return np.concatenate([held for _, held in self.splits])
 
     @cached_property
     def spans(self) -> list[slice]:
-        """Where the rows of each split are in `held`."""
+        """The slice of `held` that has the rows of each split."""
         ends = np.cumsum([0, *(len(held) for _, held in self.splits)]).tolist()
         return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     @cached_property
     def held_weights(self) -> np.ndarray | None:
-        """What the held-out rows count; None where all count the same."""
+        """The weights of the held-out rows; None where all are equal."""
         return None if self.row_weights is None else self.row_weights[self.held]
 
     @property
     def spread_weights(self) -> np.ndarray | None:
-        """What the held-out rows count in variances that errors are measured by.
+        """The weights of the held-out rows in the variances that R2 is relative to.
 
-        One row that counts more than all others has next to no variance: then all count the same.
+        None, equal weights, where one row has more weight than all others: it has no variance.
         """
         return None if is_one_row(self.row_weights) else self.held_weights
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """The share of each part in all held-out rows, by what they count."""
+        """The share of each part in the weight of all held-out rows, (n_parts,)."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
         sizes = self._part_sums(weights)
         return np.asarray(sizes / sizes.sum())
 
     @property
     def n_parts(self) -> int:
+        """The number of parts."""
         return len(self.parts)
 
     @property
     def n_train(self) -> int:
+        """The largest number of training rows of a split."""
         return max(len(train) for train, _ in self.splits)
 
     @property
     def n_held(self) -> int:
+        """The number of held-out rows of all splits."""
         return len(self.held)
 
     @cached_property
     def n_first(self) -> int:
-        """Splits of which the held-out rows are all rows that any split holds out."""
+        """The number of splits of the first round, which hold out all rows that any split does."""
         last = np.unique(self.held, return_index=True)[1].max()  # where the last new row is
         return next(k for k, rows in enumerate(self.spans, start=1) if last < rows.stop)
 
     def first_round(self) -> Folds:
-        """Return the first splits alone, see `n_first`."""
+        """Return the folds of the first round alone, see `n_first`."""
         n = sum(split < self.n_first for _, split in self.parts)
         splits = self.splits[: self.n_first]
         return replace(self, splits=splits, parts=self.parts[:n], blocks=self.blocks[:n])
 
     def spread_out(self, F: np.ndarray) -> np.ndarray:
-        """Return predictions of all held-out rows from those of the first splits.
+        """Return predictions for all held-out rows from those of the first round.
 
-        A row that is held out again has the prediction that it had when it was held out first.
+        A row that is held out again gets its prediction of the first round.
         """
         _, first, inverse = np.unique(self.held, return_index=True, return_inverse=True)
         return F[first[inverse]]
 
     def renumbered(self, splits: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, Folds]:
-        """Return the rows of splits with the same held-out rows, and folds of these rows alone."""
+        """Return the rows that new splits use, and the folds with splits numbered in these rows.
+
+        The splits have the held-out rows of these folds, and other training rows.
+        """
         used = np.unique(np.concatenate([rows for split in splits for rows in split]))
         new = [(np.searchsorted(used, a), np.searchsorted(used, b)) for a, b in splits]
         weights = None if self.row_weights is None else self.row_weights[used]
         return used, replace(self, splits=new, row_weights=weights)
 
     def _part_sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums over parts of values of the held-out rows."""
         return np.add.reduceat(values, [rows.start for rows, _ in self.parts], axis=-1)
 
     def part_means(self, values: np.ndarray) -> np.ndarray:
-        """Return the means over parts of values of the held-out rows, shape (k, n_held)."""
+        """Return the weighted mean over each part of values (k, n_held), shape (k, n_parts)."""
         weights = np.ones(self.n_held) if self.held_weights is None else self.held_weights
         return np.asarray(self._part_sums(values * weights) / self._part_sums(weights))
 
     def error(self, scores: np.ndarray) -> float:
-        """Return the standard error over blocks of rows of the mean of scores of parts."""
+        """Return the standard error of the mean of the scores of parts, over blocks of rows."""
         member = self.blocks == np.unique(self.blocks)[:, None]  # (n_blocks, n_parts)
         if len(member) < 2:
             return float("nan")
@@ -140,13 +146,13 @@ def make_folds(
     labels: Any = None,
     n_folds: int = _FOLDS,
 ) -> Folds:
-    """Deal n rows into folds, see `cv` of `Tuned`: repeated for few rows, one split for many.
+    """Return folds of n rows, see `cv` of `Tuned`: repeated for few rows, one split for many.
 
-    They are dealt once where there are fewer than five, `n_folds`: then time is short.
-    Where there are many output coordinates, their `width`, one split with fewer held-out rows does.
-    Some splitters use the outputs `y`. Of `labels`, rows of 0 and 1 (n, L), each fold has its
-    share. Splits that are passed number the rows as the user does: `place`
-    says where each is among the n, -1 where it was left out; None where all are there.
+    They are not repeated where `n_folds` is below five, since time is short then. With many output
+    coordinates, `width`, there is one split with fewer held-out rows. Some splitters use the
+    outputs `y`. Folds are stratified by `labels`, rows of 0 and 1 (n, L). Splits that the user
+    passes number the rows as the user does: `place` has the number of each among the n, -1 where it
+    was left out; None where none was.
     """
     if groups is not None and any(map(is_gap, np.asarray(groups).tolist())):
         raise ValueError("groups has rows without a label: give each one.")
@@ -176,7 +182,7 @@ def make_folds(
 
 
 def _parted(splits: list[tuple[np.ndarray, np.ndarray]], n: int) -> Folds:
-    """Return folds whose held-out rows are in order of their block, a number that each row has."""
+    """Return the folds of splits, with held-out rows sorted by block, and a part for each block."""
     chunks = max(1, -(-_LEAST_PARTS // len(splits)))
     block = np.full(n, -1)
     for k, (_, held) in enumerate(splits):

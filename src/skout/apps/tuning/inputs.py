@@ -20,12 +20,13 @@ from ..tables.kinds import has_codes
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
 
-#: What `ColumnScaler` can do.
+#: The methods of `ColumnScaler`.
 SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
+# Quantiles of a column that "quantile" stores; values between them are interpolated.
 _QUANTILES = 500
-# Groups of columns that have a kernel each.
+# Groups of columns with a kernel each, at most: the time is proportional to their number.
 _MOST_GROUPS = 24
-# What to do about errors of reading an array.
+# Advice that is added to errors of reading an array, by words of these.
 _REMEDIES = {
     "contains NaN": "Fill the gaps, for instance with scikit-learn's SimpleImputer, or fit on a "
     "data frame, which may have some.",
@@ -39,9 +40,9 @@ class ColumnScaler(TransformerMixin, PartsByName):
     Parameters
     ----------
     method : {"none", "dense", "standard", "quantile", "unit", "tfidf"}, default "standard"
-        As they are; the same as a dense array; mean 0 and variance 1; normal scores of ranks; rows
-        of norm 1; counts weighted by how rare a word is, in rows of norm 1. Sparse rows are never
-        centered.
+        "none": as they are. "dense": as a dense array of float32. "standard": mean 0 and variance
+        1. "quantile": normal scores of ranks. "unit": rows of norm 1. "tfidf": counts times inverse
+        document frequency, in rows of norm 1. Sparse rows are never centered.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the scaled rows, sparse where X is, but for quantiles."""
+        """Return the scaled rows, sparse where X is, except for "dense" and "quantile"."""
         rows, method = check_matrix(X), self.method
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -98,11 +99,12 @@ class ColumnScaler(TransformerMixin, PartsByName):
 
 
 def _dense(rows: Any) -> np.ndarray:
+    """Return rows as a dense array."""
     return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
 
 
 def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
+    """Return the normal quantiles of each value's rank among the training quantiles, (n, d)."""
     shares, out = np.linspace(0.0, 1.0, len(quantiles)), np.empty(rows.shape)
     for j, knots in enumerate(quantiles.T):
         up = np.interp(rows[:, j], knots, shares)
@@ -113,7 +115,7 @@ def _normal_scores(rows: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def are_vectors(X: Any) -> bool:
-    """Whether X are rows of numbers, or meant to be, not objects such as texts or graphs."""
+    """Whether X is a matrix or a table, not a list of objects such as texts or graphs."""
     if sparse.issparse(X) or is_frame(X):
         return True
     try:
@@ -128,13 +130,12 @@ def are_vectors(X: Any) -> bool:
 
 
 def _is_cell(value: Any) -> bool:
-    """Whether this is something that a table has in a cell."""
+    """Whether this is a value that a cell of a table may have."""
     return isinstance(value, str | numbers.Number | Decimal | np.generic) or is_gap(value)
 
 
 def checked_inputs(X: Any) -> Any:
-    """Return rows of numbers as a finite matrix, dense where little is gained by sparse; objects
-    as they are."""
+    """Return a matrix of finite numbers, dense where more than a quarter is not 0, or objects."""
     X = X.to_numpy() if hasattr(X, "to_numpy") and len(X.shape) == 1 else X
     if not are_vectors(X):
         return _checked_objects(X)
@@ -148,6 +149,7 @@ def checked_inputs(X: Any) -> Any:
         raise ValueError(f"{str(error).rstrip('.')}. {remedies[0]}") from None
     if not sparse.issparse(rows):
         return rows
+    # CSR takes 12 bytes for an entry, a dense matrix 8, and dense products are faster
     is_full = rows.nnz > 0.25 * rows.shape[0] * rows.shape[1]
     return rows.toarray() if is_full else sparse.csr_matrix(rows)
 
@@ -157,9 +159,8 @@ def width_of(rows: Any) -> int | None:
     return rows.shape[1] if len(getattr(rows, "shape", ())) == 2 else None
 
 
-def check_spread(rows: Any) -> None:
-    """Raise where numbers are too large for single precision, as trees take them, or a column's
-    are so small that they are all 0 in it."""
+def check_single_precision(rows: Any) -> None:
+    """Raise where a column is too large for float32, which trees take, or all 0 in it."""
     if width_of(rows) is None:
         return
     if sparse.issparse(rows):
@@ -176,7 +177,7 @@ def check_spread(rows: Any) -> None:
 
 
 def _checked_objects(X: Any) -> Any:
-    """Return inputs that are no vectors, or raise for what are no rows."""
+    """Return inputs that are a list of objects, or raise."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
         raise TypeError(
             "X must have rows: an array, a data frame, or a list of texts, graphs or spectra. Got "
@@ -193,9 +194,9 @@ def _checked_objects(X: Any) -> Any:
 def first_inputs(
     X: Any, encoder: TableEncoder | None, kinds: dict[str, str] | None = None
 ) -> tuple[TableEncoder | None, Any]:
-    """Return the fitted encoder of a table, and X as models take it.
+    """Return the encoder, fitted to a table, and X as models take it.
 
-    It is a copy of `encoder`, if there is one, and None for numbers, or what is no table.
+    The encoder is a copy of `encoder`, if there is one, and None for X of numbers or objects.
     """
     if isinstance(X, EncodedTable):
         return X.encoder, np.asarray(X)
@@ -212,7 +213,7 @@ def first_inputs(
 
 
 def with_kinds(encoder: TableEncoder | None, kinds: dict[str, str] | None) -> TableEncoder | None:
-    """Return an encoder for which columns are of these kinds; of None, None without kinds."""
+    """Return a copy of an encoder with these kinds of columns; None where both are None."""
     if not kinds:
         return encoder
     fresh = TableEncoder() if encoder is None else clone(encoder)
@@ -220,14 +221,14 @@ def with_kinds(encoder: TableEncoder | None, kinds: dict[str, str] | None) -> Ta
 
 
 def names_of(X: Any) -> np.ndarray | None:
-    """Return the names of the columns of a table, None where they have none."""
+    """Return the names of the columns of a table, None for other inputs."""
     if isinstance(X, EncodedTable):
         return X.encoder.feature_names_in_
     return np.array(list(map(str, names_in(X))), dtype=object) if is_frame(X) else None
 
 
 def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:
-    """Return X as models take it: what the encoder makes of it, or the columns of these names."""
+    """Return X as models take it: encoded, or the columns of these names as a matrix."""
     if encoder is not None:
         return np.asarray(X) if isinstance(X, EncodedTable) else encoder.transform(X)
     if names is None or not is_frame(X):
@@ -254,7 +255,10 @@ def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) 
 
 
 def column_groups(encoder: TableEncoder | None) -> tuple[tuple[int, int], ...]:
-    """Return where columns of a table are in the matrix: each for itself, if they are not many."""
+    """Return (start, stop) in the encoded matrix of each group of columns that gets a kernel.
+
+    A group is one column of the table, or several where there are too many columns.
+    """
     if encoder is None:
         return ()
     numbers = [group for group in encoder.groups_ if group.kind == "number"]

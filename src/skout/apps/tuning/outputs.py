@@ -1,4 +1,4 @@
-"""Outputs as users have them: lists of labels, texts of labels, one column of several."""
+"""Outputs as users pass them: lists of labels, texts of labels, a column of X."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import MultiLabelBinarizer
 
 from skout.dev import is_gap
 from skout.kinds import KINDS, LabelSets, guess_kind
@@ -22,26 +21,24 @@ Outputs = Any  # of any kind, in any container
 
 @dataclass(frozen=True)
 class LabelNames:
-    """The names of labels, where outputs are lists of them or texts with separators."""
+    """The names of labels, for outputs that are lists of names, or texts with separators."""
 
     labels: Sequence[str]
     separator: str = ""  # of texts; "" for lists
 
     def sets(self, Y: Outputs) -> list[list[str]]:
-        """Return the labels of each output."""
+        """Return the names of the labels of each output."""
         if self.separator:
             cells = ["" if is_gap(cell) else str(cell) for cell in Y]
             return LabelSets(separators=self.separator).split(cells)
         return [[str(label) for label in labels] for labels in Y]
 
     def read(self, Y: Outputs) -> sparse.csr_matrix:
-        """Return rows of 0 and 1; labels that are new get columns after the others."""
-        sets = self.sets(Y)
-        names = dict.fromkeys([*self.labels, *(label for row in sets for label in row)])
-        return MultiLabelBinarizer(classes=[*names], sparse_output=True).fit_transform(sets)
+        """Return label sets as rows of 0 and 1; new labels get columns after the others."""
+        return LabelSets(self.labels).rows_of(self.sets(Y))
 
     def write(self, rows: Any) -> np.ndarray:
-        """Return sets as they were: an array of lists, or of texts."""
+        """Return label sets in the form of the training outputs: an array of lists, or of texts."""
         words = LabelSets(labels=self.labels).words(rows)
         outputs = np.empty(len(words), dtype=object)
         between = ", " if self.separator == "," else self.separator
@@ -50,15 +47,16 @@ class LabelNames:
 
 
 def _named(cells: Sequence[Any], separator: str = "") -> tuple[str, LabelNames]:
+    """Return the kind "label_sets" and the names of all labels, sorted."""
     sets = LabelNames((), separator).sets(cells)
     labels = sorted({label for labels in sets for label in labels})
     return LabelSets.name, LabelNames(labels, separator)
 
 
 def read_kind(Y: Outputs, kind: str | None) -> tuple[str, LabelNames | None]:
-    """Return the kind of outputs, guessed where it is None, and the names of labels in them.
+    """Return the kind of outputs, guessed where it is None, and the names of labels or None.
 
-    Texts such as "a;b" are label sets where the same rule says so that reads columns of tables.
+    Texts such as "a;b" are label sets by the rule that also reads columns of tables.
     """
     if kind is not None and KINDS.spelled(str(kind)) != LabelSets.name:
         return kind, None
@@ -76,7 +74,7 @@ def read_kind(Y: Outputs, kind: str | None) -> tuple[str, LabelNames | None]:
 
 
 def without_target(X: Any, Y: Outputs) -> Any:
-    """Return X without the column that is Y itself, as in `fit(frame, frame["price"])`."""
+    """Return X without the column that equals Y, as in `fit(frame, frame["price"])`; warn of it."""
     name = getattr(Y, "name", None)
     if not isinstance(name, str) or not is_frame(X) or name not in names_in(X):
         return X

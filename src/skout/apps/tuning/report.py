@@ -16,14 +16,14 @@ from skout.kinds import KINDS
 from .scoring import OutputScoring, shown, spoken
 from .search import Callback, CutTrial, ModelSearch, Trial, TuningProgress
 
-# Of the page in notebooks: rows of its table, and the size of its plot.
+# Rows of the table in notebooks, and the size of the plot in pixels.
 _SHOWN, _WIDTH, _HEIGHT = 15, 360, 180
 _COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb6622", "#777777")
 
 
 @contextmanager
 def progress_bar(verbose: bool, callback: Callback | None) -> Iterator[Callback | None]:
-    """Yield what is to be called after each trial: a bar on the screen, and the callback."""
+    """Yield the function to call around each trial, which moves a bar and calls `callback`."""
     if not verbose:
         yield callback
         return
@@ -41,12 +41,12 @@ def progress_bar(verbose: bool, callback: Callback | None) -> Iterator[Callback 
 def baselines_of(
     scoring: OutputScoring, Y: Any, basis: Any, search: ModelSearch
 ) -> tuple[dict[str, float], int | None]:
-    """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
+    """Return the scores of a constant prediction and a forest, and the rows of the forest."""
     folds, sample = search.sample.folds, search.sample
 
     def constant(train: np.ndarray) -> np.ndarray:
         weights = sample.weights(train)
-        if scoring.takes_probabilities:  # how often each class is
+        if scoring.takes_probabilities:  # the frequency of each class
             return np.average(sample.T[train], axis=0, weights=weights)[None]
         return np.asarray(basis.transform(scoring.kind.baseline(take(Y, train), weights)))
 
@@ -63,8 +63,7 @@ def baselines_of(
 
 
 def rows_of(search: ModelSearch, metric: str, constant: float) -> list[dict[str, Any]]:
-    """Return a dict for each trial, the best first, one for the constant prediction, and one for
-    each trial that the clock cut off."""
+    """Return a dict for each trial, best first, for the constant prediction, and for cut trials."""
     last = {"metric": metric, "score": constant, "standard_error": np.nan, "seconds": 0.0}
     trials = sorted(search.trials, key=lambda trial: -trial.score)
     return [
@@ -75,6 +74,7 @@ def rows_of(search: ModelSearch, metric: str, constant: float) -> list[dict[str,
 
 
 def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
+    """Return the dict of a trial."""
     settings = trial.settings.settings()
     if isinstance(trial, CutTrial):
         score, error, cut, decoder = np.nan, np.nan, trial.reason, {}
@@ -98,7 +98,7 @@ def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
 
 
 def line(model: Any, *, brief: bool = False) -> str:
-    """Return the score with its error and the baselines, then how the model was fitted."""
+    """Return the summary of a `Tuned`: the score with its error, the baselines, then the fit."""
     metric = model._kind
     if hasattr(model, "outer_scores_"):
         scores = model.outer_scores_
@@ -115,7 +115,9 @@ def line(model: Any, *, brief: bool = False) -> str:
     constant = KINDS[model.kind_].baseline_name
     baseline = _number(metric, model.baselines_["constant"])
     parts.append(f"{constant} {baseline}")
-    if model.best_settings_[0]["map"] == "constant":  # whose set may be better than the usual one
+    if (
+        model.best_settings_[0]["map"] == "constant"
+    ):  # it may be decoded better than the baseline is
         which = "which" if baseline == _number(metric, mean) else "but the same for all rows"
         parts[-1] += f", {which} is predicted, since no model did better"
     if brief:
@@ -127,13 +129,13 @@ def line(model: Any, *, brief: bool = False) -> str:
 
 
 def _number(metric: str, score: float) -> str:
-    """Return a score as people read it, with three decimals or four digits."""
+    """Return a score as text with three decimals or four digits; errors are positive."""
     value = shown(metric, score)
     return f"{value:.3f}" if abs(value) < 10.0 or np.isnan(value) else f"{value:.4g}"
 
 
 def cut_line(model: Any) -> str:
-    """Return how many trials there were and what the clock cut off, nothing where it did not."""
+    """Return the number of trials and of those that the clock cut off, as text, or ""."""
     if not model.cut_:
         return ""
     n = len(_finished(model))
@@ -142,7 +144,7 @@ def cut_line(model: Any) -> str:
 
 
 def rows_line(model: Any) -> str:
-    """Return how many rows the members were fitted on, nothing where all had all of them."""
+    """Return the numbers of rows of the final fits, as text, or "" where they had all rows."""
     rows = {settings["rows"] for settings in model.best_settings_}
     if rows == {None}:
         return ""
@@ -152,7 +154,7 @@ def rows_line(model: Any) -> str:
 
 
 def drawn(model: Any, ax: Any) -> Any:
-    """Draw scores with standard errors against seconds, a color for each map."""
+    """Return matplotlib axes with scores and standard errors against seconds, a color per map."""
     with extra("plot", "Plots need matplotlib"):
         import matplotlib.pyplot as plt
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
@@ -175,7 +177,7 @@ def _finished(model: Any) -> list[dict[str, Any]]:
 
 
 def page(model: Any) -> str:
-    """Return what a notebook shows of a fitted model: its summary, a table and a plot, as HTML."""
+    """Return a fitted model as HTML for notebooks: its summary, a plot and a table of trials."""
     trials = _finished(model)
     names = ("map", "scaling", "rows", "seconds", "stage")
     head = "".join(f"<th>{name}</th>" for name in (spoken(model._kind), "error", *names))
@@ -200,6 +202,7 @@ def page(model: Any) -> str:
 
 
 def _cell(value: object) -> str:
+    """Return the text of a cell of the table."""
     if isinstance(value, float):
         return f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
@@ -212,7 +215,7 @@ def _plot(model: Any, trials: list[dict[str, Any]]) -> str:
     x = np.log10(np.maximum([row["seconds"] for row in trials], 1e-3))
     scores = np.array([row["score"] for row in trials])
     high, middle = max(scores.max(), model.score_), float(np.median(scores))
-    low = max(scores.min(), middle - 3.0 * (high - middle) - 1e-9)  # far below is at the edge
+    low = max(scores.min(), middle - 3.0 * (high - middle) - 1e-9)  # lower ones are drawn there
     maps = list(dict.fromkeys(row["map"] for row in trials))
     colors = [_COLORS[i % len(_COLORS)] for i in range(len(maps))]
     right = _WIDTH - 120

@@ -1,4 +1,4 @@
-"""The rows and splits that maps are tried on, and the profile of the problem."""
+"""`Sample`, the rows and splits that maps are tried on, and `Profile`, properties of a problem."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .inputs import ColumnScaler, are_vectors
 #: Rows to predict from: a matrix, a CSR matrix, or a list of texts, graphs or spectra.
 Inputs: TypeAlias = Any
 
-# Numbers that a dense copy of rows may have, which trees take: 240 MB in single precision.
+# Entries that a dense copy of rows may have, which trees take: 240 MB in single precision.
 _MOST_DENSE = 6e7
-# Weights of a fit, of mean 1 over all rows, stay as they are where their mean is above that.
+# Mean weight of the rows of a fit below which weights are rescaled, to keep squares in range.
 _LEAST_MEAN = 1e-6
 
 
@@ -38,21 +38,23 @@ class Profile:
     """Properties of a problem that decide which settings are tried, and what they cost."""
 
     n: int  # rows to train on
-    d: float  # numbers in a row, stored ones if sparse
+    d: float  # mean number of stored entries of a row: of a dense matrix its columns
     columns: int
     p: int  # output coordinates
     is_sparse: bool = False
     is_object: bool = False  # X is no matrix at all
-    is_binary: bool = False  # output coordinates say yes or no
+    is_binary: bool = False  # each output coordinate has two values
     objects: tuple[Kernel, ...] = ()  # kernels of objects that are no vectors
-    groups: tuple[tuple[int, int], ...] = ()  # where columns of a table are in the matrix
-    is_weighted: bool = False  # rows do not all count the same
-    is_skewed: bool = False  # outputs have long tails, of which the logarithms may be fitted
-    n_models: float = 1.0  # fits on all rows that outputs with different rows are worth
+    groups: tuple[tuple[int, int], ...] = ()  # (start, stop) of columns of a table in the matrix
+    is_weighted: bool = False  # rows have different weights
+    is_skewed: bool = False  # some outputs have long tails: their logarithms may be fitted
+    # training rows of all fits of a map, over those of one fit on all rows: outputs observed in the
+    # same rows are fitted together, others separately
+    n_models: float = 1.0
 
     @property
     def layout(self) -> str:
-        """What X is: "objects", "sparse", "table" (columns of any kind, encoded) or "dense"."""
+        """The form of X: "objects", "sparse", "table" (encoded columns of any kind) or "dense"."""
         if self.is_object:
             return "objects"
         return "sparse" if self.is_sparse else "table" if self.groups else "dense"
@@ -64,7 +66,7 @@ class Profile:
 
 
 def profile_of(X: Inputs, n: int, p: int, **more: Any) -> Profile:
-    """Return the profile of inputs; `more` are its fields that do not follow from X."""
+    """Return the profile of inputs; `more` are the fields that do not follow from X."""
     if not are_vectors(X):
         return Profile(n, 50.0, 1, p, is_object=True, objects=_kernels_of_objects(X[0]), **more)
     is_sparse = sparse.issparse(X)
@@ -73,7 +75,7 @@ def profile_of(X: Inputs, n: int, p: int, **more: Any) -> Profile:
 
 
 def _kernels_of_objects(first: object) -> tuple[Kernel, ...]:
-    """Return kernels to try for inputs that are no vectors: texts, spectra or graphs."""
+    """Return the kernels to try for texts, spectra or graphs, by the first of them."""
     if isinstance(first, str):
         return tuple(NGram(n, short="keep") for n in ((1, 2, 3), (2, 3, 4), (1, 2)))
     if isinstance(first, tuple) and len(first) == 2:
@@ -83,7 +85,7 @@ def _kernels_of_objects(first: object) -> tuple[Kernel, ...]:
 
 @dataclass
 class Sample:
-    """Rows, their output coordinates, and which are held out."""
+    """Rows with their output coordinates and the folds that maps are tried on."""
 
     X: Inputs
     T: np.ndarray  # (n, p), NaN where a row has no such output
@@ -91,11 +93,11 @@ class Sample:
     seed: int
     n_jobs: int | None = None
     clock: Clock = field(default_factory=Clock)  # checked between folds and other steps of a trial
-    scaled: dict[str, Inputs] = field(default_factory=dict)  # X by its scaling, once requested
-    fewer: dict[int, Sample] = field(default_factory=dict)  # samples of fewer rows, likewise
+    scaled: dict[str, Inputs] = field(default_factory=dict)  # cache of X by scaling
+    fewer: dict[int, Sample] = field(default_factory=dict)  # cache of `with_rows`
 
     def rows(self, scaling: str = "none") -> Inputs:
-        """Return X, scaled as a trial wants it; scales come from the inputs of all rows."""
+        """Return X in a scaling, whose statistics are those of all rows."""
         if scaling == "none":
             return self.X
         if scaling not in self.scaled:
@@ -103,10 +105,9 @@ class Sample:
         return self.scaled[scaling]
 
     def with_rows(self, most: int | None) -> Sample:
-        """Return the sample with at most so many rows to train on, None for all of them.
+        """Return the sample with at most `most` training rows, None for all.
 
-        It has no other rows than these and the held-out ones: what follows costs the same however
-        many rows there are.
+        It has only these and the held-out rows, so that its cost does not depend on all rows.
         """
         if most is None or most >= self.folds.n_train:
             return self
@@ -122,19 +123,19 @@ class Sample:
         return self.fewer[most]
 
     def timed_folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-        """Yield training rows and held-out rows of each fold, and where predictions of these go.
+        """Yield training rows, held-out rows and the slice of predictions of these, fold by fold.
 
-        The clock is checked before each.
+        The clock is checked before each fold.
         """
         for (train, held), rows in zip(self.folds.splits, self.folds.spans, strict=True):
             self.clock.check()
             yield train, held, rows
 
     def weights(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return what the rows of a fit count in it, None where all count the same.
+        """Return the weights of the rows of a fit, None where all are equal.
 
-        Only ratios matter. Where the largest weights are of other rows, the mean becomes 1, so that
-        squares and products stay in range.
+        Only ratios matter. Where their mean is tiny, they are scaled to mean 1, so that squares and
+        products stay in range.
         """
         if self.folds.row_weights is None:
             return None
@@ -142,9 +143,9 @@ class Sample:
         return np.asarray(weights if weights.mean() > _LEAST_MEAN else weights / weights.mean())
 
     def outputs(self) -> list[tuple[slice | np.ndarray, Sample]]:
-        """Return outputs that have the same rows, each time with a sample of these alone.
+        """Return the sets of outputs observed in the same rows, each with its sample.
 
-        All rows are still predicted: only those to train on are fewer.
+        Its training rows are those with these outputs; the held-out rows are the same for all.
         """
         if not np.isnan(self.T).any():
             return [(slice(None), self)]
@@ -162,5 +163,5 @@ class Sample:
         return samples
 
     def empty(self) -> np.ndarray:
-        """Return an empty array for the predictions of all held-out rows."""
+        """Return an uninitialized array for the predictions of all held-out rows."""
         return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)

@@ -22,11 +22,11 @@ from .calibration import ProbabilityCalibration
 from .data import column_means, column_variances, weighed
 from .folds import Folds
 
-# Products of coordinates up to which held-out rows are compared with all training outputs, where
-# another decoder does without: candidates would take longer than all the rest.
+# Multiplications above which decoders that compare held-out rows with all training outputs are left
+# out, if there are others: they would take longer than all the rest.
 _MOST_WORK = 4e9
-# What the fit of coordinates counts beside the metric: this over the root of the number of rows,
-# settled on the training parts of the sets of experiments/ours/tuned.py (`--inside`).
+# Weight of R2 of coordinates beside the metric: this over the root of the number of rows. Chosen on
+# the training parts of the sets of experiments/ours/tuned.py (`--inside`).
 _SMOOTH = 1.5
 Objects = Any  # outputs of any kind
 _TRIED = 1000  # rows that a scorer of scikit-learn is tried on before any trial
@@ -44,7 +44,7 @@ _SHORT = {
     "mse": "neg_mean_squared_error",
     "mean_squared_error": "neg_mean_squared_error",
 }
-# What metrics are called in sentences.
+# Names of metrics in sentences.
 _NAMES = {
     "example_f1": "F1",
     "kendall_tau": "Kendall's tau",
@@ -59,21 +59,21 @@ _NAMES = {
 
 
 def spoken(metric: str) -> str:
-    """Return what a metric is called in a sentence: "log loss" of "neg_log_loss"."""
+    """Return the name of a metric in a sentence: "log loss" for "neg_log_loss"."""
     return _NAMES.get(metric, metric.removeprefix("neg_").replace("_", " "))
 
 
 def shown(metric: str, score: float) -> float:
-    """Return a score as people read it: of a metric that is an error, the error."""
+    """Return the score, or for a negated error ("neg_...") the error itself."""
     return -score if metric.startswith("neg_") else score
 
 
 @dataclass(frozen=True)
 class OutputScoring:
-    """A kind of output, and what its predictions are scored by: `scoring` of `Tuned`.
+    """The metric of predictions of a kind of output, from `scoring` of `Tuned`.
 
-    It is None, a name in `skout.kinds.metrics` or of scikit-learn's scorers, such a scorer, or a
-    function of true and predicted outputs.
+    `scoring` is None, a name in `skout.kinds.metrics` or of scikit-learn's scorers, such a scorer,
+    or a function of true and predicted outputs.
     """
 
     kind: Kind
@@ -81,7 +81,7 @@ class OutputScoring:
 
     @property
     def metric_name(self) -> str:
-        """The name of the metric; that of scikit-learn where it is one of its scorers."""
+        """The name of the metric, the scorer's name of scikit-learn where it is one of these."""
         if self.scoring is None or isinstance(self.scoring, str):
             name = self.scoring or self.kind.metric
             return name if name in metrics() else _SHORT.get(name, name)
@@ -106,8 +106,8 @@ class OutputScoring:
 
         names = {*metrics(), *get_scorer_names(), *_SHORT}
         if self.metric_name not in names:
-            near = get_close_matches(self.metric_name.replace(" ", "_"), sorted(names), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            close = get_close_matches(self.metric_name.replace(" ", "_"), sorted(names), n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"Unknown scoring {self.scoring!r}.{hint} Usual are accuracy, {', '.join(_SHORT)} "
                 "and r2; there are those of skout.kinds.metrics() and of "
@@ -116,18 +116,18 @@ class OutputScoring:
         return get_scorer(self.metric_name)
 
     @property
-    def is_own(self) -> bool:
-        """Whether the score is that of the kind."""
+    def is_of_kind(self) -> bool:
+        """Whether the metric is the default one of the kind."""
         return self.metric_name == self.kind.metric and not callable(self.scoring)
 
     @property
     def by_column(self) -> bool:
-        """Whether each column of coordinates has a score of its own."""
-        return self.is_own and self.kind.estimator_type == "regressor"
+        """Whether each column of coordinates has a score, of which the score is the mean."""
+        return self.is_of_kind and self.kind.estimator_type == "regressor"
 
     def seconds(self, n_calls: int) -> float:
-        """Return about how long so many calls of a function that checks its arguments take."""
-        return 0.0 if self.is_own or self.metric_name in {*_QUICK, *_SET_F1} else 1e-3 * n_calls
+        """Return the estimated seconds of calls of the metric; those of skout count as 0."""
+        return 0.0 if self.is_of_kind or self.metric_name in {*_QUICK, *_SET_F1} else 1e-3 * n_calls
 
     @property
     def takes_probabilities(self) -> bool:
@@ -144,11 +144,15 @@ class OutputScoring:
         return bool(takes)
 
     def check(self, Y: Objects) -> Objects:
-        """Return outputs as the kind takes them, or raise for what they must not be."""
+        """Return outputs in the form of the kind, or raise where they are wrong."""
         Y = self.kind.check(Y)
         if self.kind.estimator_type != "regressor":
             return Y
-        if np.isnan(Y).any() and not self.is_own and (self._scorer or not callable(self.scoring)):
+        if (
+            np.isnan(Y).any()
+            and not self.is_of_kind
+            and (self._scorer or not callable(self.scoring))
+        ):
             raise ValueError(
                 f"Y has gaps, NaN, and scoring={self.scoring!r} takes whole outputs: leave scoring "
                 "out, give a function that passes NaN over, such as skout.metrics.r2, or leave "
@@ -157,7 +161,7 @@ class OutputScoring:
         return Y[:, 0] if Y.ndim == 2 and Y.shape[1] == 1 else Y  # one target, one dimension
 
     def check_scorer(self, Y: Objects) -> None:
-        """Raise where there is no such scorer, or it takes no such classes, as MAE does not."""
+        """Raise where the scorer does not exist, or does not take these classes, as MAE."""
         if self.takes_probabilities or self._scorer is None or self.kind.name != "classes":
             return
         classes = take(Y, slice(0, _TRIED))
@@ -189,13 +193,13 @@ class OutputScoring:
             return self._of_scorer(scorer, basis)
         if callable(self.scoring):
             return self.scoring
-        if self.is_own:
+        if self.is_of_kind:
             return self.kind.score
         named = resolve(self.metric_name, metrics(), "scoring")
         return lambda true, pred, **weights: named(basis.kernel_, true, pred, **weights)
 
     def _of_scorer(self, scorer: Any, basis: Any) -> Callable[..., float]:
-        """Return the metric of a scorer; of several classes AUC is that of one against the rest."""
+        """Return the metric of a scorer of scikit-learn; of several classes AUC is one-vs-rest."""
         classes = getattr(basis, "classes_", None)
         function, params = scorer._score_func, dict(scorer._kwargs)
         takes = set(inspect.signature(function).parameters)
@@ -217,13 +221,13 @@ class OutputScoring:
         return score
 
     def on_folds(self, basis: Any, Y: Objects, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function from coordinates of held-out rows to scores, (n_decoders, n_parts).
+        """Return the function from coordinates of held-out rows to scores, (n_decoders, n_parts).
 
-        Where a part has no score, such as AUC of one class, it has that of all held-out rows.
+        A part whose score is undefined, such as AUC of one class, gets that of all held-out rows.
         """
         if self.by_column:
             return column_scores(basis.transform(take(Y, folds.held)), folds)
-        if self.is_own:
+        if self.is_of_kind:
             return _row_scores(self.kind, basis, Y, folds)
         metric, all_rows = self.metric(basis), slice(0, folds.n_held)
         truth, weights = take(Y, folds.held), folds.held_weights
@@ -277,7 +281,7 @@ class OutputScoring:
 def _calibrated(
     basis: Any, F: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
 ) -> np.ndarray:
-    """Return probabilities of held-out rows, calibrated on all of them: by a number or three."""
+    """Return probabilities of held-out rows, calibrated on these rows: by two or three numbers."""
     P = basis.probabilities(F.astype(np.float64, copy=False))
     are_sets = not hasattr(basis, "classes_")
     how = ProbabilityCalibration.fitted(P, codes, are_sets=are_sets, weights=weights, quick=True)
@@ -285,8 +289,8 @@ def _calibrated(
 
 
 # Metrics of classes that trials call thousands of times: those of scikit-learn, which check their
-# arguments each time, take ten times longer. Of true classes (n,), numbered, rows of predicted
-# probabilities or of zeros and a one (n, k), and weights (n,).
+# arguments each time, take ten times longer. They take numbers of true classes (n,), predicted
+# coordinates or probabilities (n, k), and weights (n,).
 
 
 def _confusion(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -297,28 +301,32 @@ def _confusion(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> np.nd
 
 
 def _balanced_accuracy(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean recall of classes."""
     pairs = _confusion(true, pred, weights)
     total = pairs.sum(axis=1)
     return float(np.mean(pairs.diagonal()[total > 0.0] / total[total > 0.0]))
 
 
 def _macro_f1(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean F1 of classes."""
     pairs = _confusion(true, pred, weights)
     total = pairs.sum(axis=0) + pairs.sum(axis=1)
     return float(np.mean(2.0 * pairs.diagonal()[total > 0.0] / total[total > 0.0]))
 
 
 def _micro_f1(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
+    """Return the accuracy, which micro F1 is where each row has one class."""
     return float(np.average(pred.argmax(axis=1) == true, weights=weights))
 
 
 def _log_loss(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean log probability of the true classes."""
     of_truth = pred[np.arange(len(true)), true]
     return float(np.average(np.log(np.maximum(of_truth, 1e-15)), weights=weights))
 
 
 def _auc(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
-    """Return the mean over classes of AUC against the rest, NaN where one class is not there."""
+    """Return the mean over classes of AUC against the rest, NaN where a class has no row."""
     k = pred.shape[1]
     ranks = rankdata(pred[:, 1:] if k == 2 else pred, axis=0)
     is_class = true[:, None] == np.arange(k)[1:] if k == 2 else true[:, None] == np.arange(k)
@@ -330,7 +338,7 @@ def _auc(true: np.ndarray, pred: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _set_f1(is_macro: bool, true: Objects, pred: Objects, **weights: np.ndarray) -> float:
-    """Return F1 of label sets: the mean over labels, or that of all labels together."""
+    """Return F1 of label sets: macro, the mean over labels, or micro, of all labels together."""
     pred = pred.toarray() if sparse.issparse(pred) else np.asarray(pred)
     counts = weights.get("sample_weight", np.ones(len(pred)))
     both, total = counts @ (true * pred), counts @ true + counts @ pred
@@ -352,7 +360,7 @@ _QUICK: dict[str, QuickMetric] = {
 def quick_scores(
     metric: QuickMetric, basis: Any, truth: Objects, folds: Folds
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from coordinates of classes to scores, shape (1, n_parts)."""
+    """Return the function from coordinates of classes to scores of parts, shape (1, n_parts)."""
     codes = codes_of(basis, truth)
     true = codes.argmax(axis=1)
     weights = np.ones(len(true)) if folds.held_weights is None else folds.held_weights
@@ -370,9 +378,9 @@ def quick_scores(
 
 
 def codes_of(basis: Any, truth: Objects) -> np.ndarray:
-    """Return classes or label sets as 0 and 1, shape (n, n_classes) or (n, n_labels).
+    """Return classes or label sets as rows of 0 and 1, (n, n_classes) or (n, n_labels).
 
-    `basis` is fitted on them.
+    `basis` is the fitted output basis.
     """
     if hasattr(basis, "classes_"):
         return np.asarray(basis.transform(truth))
@@ -382,9 +390,9 @@ def codes_of(basis: Any, truth: Objects) -> np.ndarray:
 def _row_scores(
     kind: Kind, basis: Any, Y: Objects, folds: Folds
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from coordinates to the mean score of rows, by decoder and part.
+    """Return the function from coordinates to mean row scores, (n_decoders, n_parts).
 
-    Decoders that choose among training outputs differ from split to split, others do not.
+    Decoders that choose among training outputs are fitted for each split, others once.
     """
     decoders = [decoder.fit(basis, Y) for decoder in kind.decoders(Y).values()]
     pools = [getattr(decoder, "pool_", None) for decoder in decoders]
@@ -411,6 +419,7 @@ def _row_scores(
 
 
 def _takes_weights(function: Callable[..., float]) -> bool:
+    """Whether a function has a parameter `sample_weight`."""
     try:
         params = inspect.signature(function).parameters
     except ValueError:  # a function of C that does not say
@@ -421,9 +430,9 @@ def _takes_weights(function: Callable[..., float]) -> bool:
 
 
 def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from predicted columns to the mean of their R2, shape (1, n_parts).
+    """Return the function from predicted columns to their mean R2, shape (1, n_parts).
 
-    A column with gaps counts as much as others: a row that has it counts the more, the fewer do.
+    Columns count the same: rows count the more in a column, the fewer rows have it.
     """
     weights, missing = folds.held_weights, np.isnan(truth)
     spread = np.maximum(column_variances(truth, folds.spread_weights), 1e-12)
@@ -439,17 +448,17 @@ def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.
 
 @dataclass
 class Merit:
-    """The score that models are chosen by: a metric, and a small share of R2.
+    """The criterion that models are chosen by: merit = metric + share * R2 of coordinates.
 
-    A metric of decoded objects is coarse where there are few rows, and many choices are level. How
-    well coordinates are predicted then decides: merit = metric + share * R2.
+    A metric of decoded objects is coarse where there are few rows, and many choices are equal: R2
+    decides between these.
     """
 
     metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)
     truth: np.ndarray  # (n_held, p) coordinates of the held-out rows, NaN where there is none
     folds: Folds
     name: str = "score"  # of the metric, in sentences
-    seconds: float = 0.0  # that a call of the metric takes, where it is a slow one
+    seconds: float = 0.0  # estimate for one call of the metric, 0 for fast ones
 
     def __post_init__(self) -> None:
         squares = (self.truth - column_means(self.truth, self.folds.held_weights)) ** 2
@@ -458,9 +467,9 @@ class Merit:
         self.share: float = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
 
     def smooth(self, F: np.ndarray) -> np.ndarray:
-        """Return what merit has beside the metric, shape (n_parts,)."""
+        """Return the second term of merit, share * R2 of coordinates, shape (n_parts,)."""
         errors = F - self.truth
-        errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
+        errors[np.isnan(errors)] = 0.0  # missing targets
         squares = np.einsum("ij,ij->i", errors, errors)
         return np.asarray(
             self.share * (1.0 - self.folds.part_means(squares[None])[0] / self._spread)

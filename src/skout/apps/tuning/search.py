@@ -1,8 +1,8 @@
-"""The search: a portfolio on few rows, the best of it on more, then neighbors of the best.
+"""The search of `Tuned`: a portfolio on few rows, the best of it on more, then local search.
 
-What is tried next depends on scores and on the costs of maps, never on the clock: a faster machine
-gets further in the same order. The clock only cuts off: a trial that would not end in time is left
-out, made smaller or stopped, and the search says so.
+The order of trials depends on scores and on estimated costs of maps, never on the clock: a faster
+machine gets further in the same order. The clock only cuts off: a trial that would not end in time
+is left out, made smaller or stopped, and `results_` says so.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from .maps.base import CALL
 from .samples import Profile, Sample
 from .scoring import Merit
 
-#: What a trial returns: settings that it filled in, seconds, scores and predicted coordinates.
+#: The result of a trial: settings that it filled in, seconds, scores and predicted coordinates.
 Result: TypeAlias = tuple[dict[str, Any], float, np.ndarray, np.ndarray]
 
 #: Called after each trial of a search.
 Callback: TypeAlias = Callable[["TuningProgress"], object]
 
-# Settled on training parts of the sets of experiments/ours/tuned.py (`--inside`), and for many rows
-# on the tables of benchmarks/budget.py.
-# Shares of the budget: what no trial begins after, whatever else is to come; what the search plans
-# for last fits and for averages, in seconds of the reference machine.
+# The constants below were chosen on training parts of the sets of experiments/ours/tuned.py
+# (`--inside`), and for many rows on the tables of benchmarks/budget.py.
+# Shares of the budget: a reserve at the end in which no trial begins; the planned seconds for final
+# fits and for averages, on the reference machine.
 _MARGIN, _LAST, _AVERAGES = 0.08, 0.25, 0.08
-# By the clock, last fits are foreseen for so many maps, and get at most this share of the budget.
+# By the clock, time is reserved for final fits of this many maps, at most this share of the budget.
 _LIKELY_MEMBERS, _MOST_KEPT = 3, 0.4
-# Averages that are scored, about: what the clock keeps for them.
+# Number of averages for whose scoring time is reserved by the clock.
 _AVERAGES_SCORED = 300
-# A trial may take so many times its foreseen seconds by the clock, or this share of the budget;
-# the first one, without which there is no model, this share.
+# A trial may take this many times its estimated seconds by the clock, or this share of the budget;
+# the first one, without which there is no model, the last share.
 _OVERRUN, _LEAST_LIMIT, _FIRST_LIMIT = 3.0, 0.125, 0.5
-# Shares of the seconds for trials that one of all rows may take, or one of fewer, of many rows.
+# Shares of the seconds for trials that one trial may take: on all rows, and on fewer rows.
 _WHOLE, _PART = 0.3, 0.2
-# Rows of the first round, and its share of the seconds for trials; there is none where all settings
-# to begin with take at most this many times the seconds for trials on all rows.
+# Rows of the first round on few rows, and its share of the seconds for trials; there is no such
+# round where the whole portfolio takes at most this many times the seconds for trials on all rows.
 _FIRST_ROWS, _FIRST_SHARE, _WITHOUT = (2000, 1000), 0.5, 1.5
-# Five folds become three, or two, where all settings to begin with take more than so many times the
-# seconds for trials; one that takes more than this share of them is tried after the others.
+# Five folds become three, or two, where the portfolio takes more than this many times the seconds
+# for trials; settings that take more than this share of them are tried after the others.
 _FAR_TOO_MANY, _LONG = 2.0, 0.2
-# Trials before that of the forest that the others are compared with.
+# Trials before that of the baseline forest.
 _BEFORE_FOREST = 3
-# Rows of the one trial that there is when the clock stopped all others.
+# Rows of the only trial that is run when the clock stopped all others.
 _LEAST_ROWS = 500
-# Settings that are promoted from few rows to all, besides the best of each map.
+# Best settings that are promoted from few rows to more, besides the best of each map.
 _PROMOTED = 6
-# Trials of refinement without a gain, after which the search ends before its seconds do.
-# It is a gain from this share of a standard error on.
+# Trials of refinement without a gain after which the search ends early; a gain is an increase of
+# merit by more than this share of a standard error.
 _PATIENCE, _GAIN = 30, 0.05
-# A machine counts as so many times faster than planned at most, where last fits are foreseen.
+# Least ratio of measured to estimated seconds that estimates of final fits are scaled by.
 _LEAST_PACE = 0.1
-# The pace of a map that was not tried yet is that of the others, and this at least.
+# Least such ratio for a map that was not tried yet, which else has that of the other maps.
 _NEW_PACE = 0.7
-# Seconds for a number that a decoder reads; those of one scoring from which at most so many
-# cells of a path are scored, and no more than take this share of the seconds for trials.
+# Estimated seconds for decoding one coordinate; seconds of one scoring above which at most this
+# many cells of a path are scored, within this share of the seconds for trials.
 _DECODE, _SLOW, _SCORED, _SCORED_SHARE = 3e-9, 0.03, 8, 0.1
 
 
@@ -80,7 +80,7 @@ class TuningProgress:
     settings: dict[str, Any]  # of that map
     stage: str  # "few rows", "baseline", "portfolio" or "refinement"
     metric: str  # what scores are called
-    score: float | None  # of this trial; None before it has ended, and where it was cut off
+    score: float | None  # of this trial; None before its end, and if it was cut off
     best: float | None  # the best score so far
     seconds: float  # since the fit began
     budget: float  # seconds, inf for a budget in fits
@@ -92,7 +92,7 @@ class TuningProgress:
 
 @dataclass(frozen=True)
 class CutTrial:
-    """Settings that the clock had no time for, or stopped."""
+    """Settings that there was no time for, or whose trial the clock stopped."""
 
     settings: Map
     stage: str
@@ -102,9 +102,9 @@ class CutTrial:
 
 @dataclass
 class Trial:
-    """Settings that were tried, and how good they were."""
+    """Settings that were tried, with their scores and predictions."""
 
-    settings: Map  # with what the best cell of its path filled in
+    settings: Map  # with those filled in that were best on its path
     decoder: str
     table: tuple[np.ndarray, np.ndarray]  # scores and merits of that cell, (n_decoders, n_parts)
     score: float  # of the best decoder, the mean over the held-out rows
@@ -116,13 +116,13 @@ class Trial:
 
     @property
     def n_rows(self) -> float:
-        """Rows that it was trained on, inf for all of them."""
+        """The number of rows that it was trained on, inf for all."""
         return self.settings.rows or np.inf
 
 
 @dataclass
 class Budget:
-    """Seconds or fits, of which one is infinite, and the seconds that are planned for what."""
+    """A budget in seconds or in fits, the other is infinite; and how the seconds are planned."""
 
     seconds: float = np.inf
     fits: float = np.inf
@@ -145,14 +145,14 @@ class Budget:
 
 
 def has_time_for(maps: Sequence[type[Map]], profile: Profile, folds: Folds, budget: Budget) -> bool:
-    """Whether the settings to begin with are not far too many for these folds."""
+    """Whether there is about enough time to try the portfolio on these folds."""
     starts = [start for kind in maps for _, start in kind.defaults(profile)]
     seconds = sum(start.path_cost(profile, folds.n_train, folds) for start in starts)
     return profile.n_models * seconds <= _FAR_TOO_MANY * budget.for_trials
 
 
 class ModelSearch:
-    """A search: it plans trials within a budget, runs them and keeps their results."""
+    """Plans trials within a budget, runs them, and stores their results."""
 
     sample: Sample
     profile: Profile
@@ -195,7 +195,7 @@ class ModelSearch:
         self._callback = callback
 
     def run(self) -> None:
-        """Try settings until the budget is spent; Ctrl-C stops with what there is."""
+        """Run trials until the budget is spent; Ctrl-C keeps those that are done."""
         try:
             if self.profile.grows_trees:
                 import sklearn.ensemble  # noqa: F401  slow to import, and no part of a trial
@@ -223,9 +223,9 @@ class ModelSearch:
             warnings.warn("Interrupted: the best so far is used.", UserWarning, stacklevel=3)
 
     def _cut_off(self, settings: Map, stage: str, seconds: float = 0.0, reason: str = "") -> None:
-        """Note what the clock cut off: of the refinement, which has no end, only what it stopped.
+        """Store settings that the clock cut off.
 
-        What did not begin is noted once for each reason that the clock had.
+        Of the refinement, which has no end, these are only trials that were stopped.
         """
         if stage != "refinement" or seconds > 0.0:
             reason = reason or "no time for it on so many rows"
@@ -234,7 +234,7 @@ class ModelSearch:
     # What to try ---------------------------------------------------------------------------------
 
     def _plan(self) -> Iterator[tuple[str, Map]]:
-        """Yield what to try next, as long as there is budget for it."""
+        """Yield stage and settings of the next trial, as long as the budget allows one."""
         todo = self.portfolio()
         most = (1.0 - _FIRST_SHARE) * self._clock_left()  # for trials on more rows
         stage, first = ("few rows", self._small) if self._is_large else ("portfolio", self._sized)
@@ -266,19 +266,19 @@ class ModelSearch:
             yield "refinement", untried
 
     def portfolio(self) -> list[Map]:
-        """Return the settings that all maps begin with, the most promising ones first."""
+        """Return the default settings of all maps, in the order in which they are tried."""
         starts = [start for kind in self.maps for start in kind.defaults(self.profile)]
         ordered = [self._as_new(start) for _, start in sorted(starts, key=lambda start: start[0])]
         most = _LONG * self.budget.for_trials
         return sorted(ordered, key=lambda settings: self._shortest(settings) > most)
 
     def _shortest(self, settings: Map) -> float:
-        """Return the seconds of a trial in the smallest size, on the fewest rows of a first one."""
+        """Return the estimated seconds of a trial in the smallest size, on the fewest rows."""
         rows = min(self.n, _FIRST_ROWS[-1] if self.budget.seconds < np.inf else self.n)
         return self.cost(replace(settings.sizes(rows)[-1][0], rows=rows))
 
     def _as_new(self, settings: Map) -> Map:
-        """Return settings as they are to be tried: with dense rows where the map needs them."""
+        """Return settings before a trial, with dense rows where the map needs them."""
         needs_dense = self.profile.is_sparse and not settings.takes_sparse
         return replace(settings.origin, scaling="dense") if needs_dense else settings.origin
 
@@ -289,7 +289,7 @@ class ModelSearch:
 
     @cached_property
     def first_rows(self) -> int | None:
-        """Rows that settings are compared on first, as many as there is time for; None for all."""
+        """Number of rows of the first round, as there is time for; None for no such round."""
         if np.isinf(self.budget.seconds):
             return None
         todo = self.portfolio()
@@ -308,23 +308,23 @@ class ModelSearch:
         )
 
     def steps_of_rows(self) -> list[int | None]:
-        """Return how many rows a trial may be on, all of them (None) first."""
+        """Return the numbers of rows that a trial may be on, from None, all rows, downwards."""
         first = self.first_rows
         fewer = [] if first is None else [first * 2**k for k in range(32)]
         return [None, *(n for n in reversed(fewer) if 1.3 * n < self.n)]
 
     def _least(self, settings: Map) -> Map:
-        """Return settings in the smallest size, on very few rows."""
+        """Return settings in the smallest size, on `_LEAST_ROWS` rows."""
         rows = min(self.n, _LEAST_ROWS)
         return replace(settings.sizes(rows)[-1][0], rows=rows)
 
     def _small(self, settings: Map) -> Map:
-        """Return settings for a first trial: on few rows, in the smallest size."""
+        """Return settings for the first round: on few rows, in the smallest size."""
         rows = self.first_rows
         return replace(settings.sizes(rows or self.n)[-1][0], rows=rows)
 
     def _sized(self, settings: Map) -> Map:
-        """Return settings with the rows, and in the size, that there is time for."""
+        """Return settings on the most rows, and in the largest size, that there is time for."""
         for rows in self.steps_of_rows():
             most = _WHOLE if rows is None else _PART
             for sized, share in replace(settings, rows=rows).sizes(rows or self.n):
@@ -334,7 +334,7 @@ class ModelSearch:
         return sized
 
     def _promoted(self, todo: list[Map]) -> list[Map]:
-        """Return the best settings on few rows, and the best of each map, in that order."""
+        """Return the settings that are tried on more rows: the best, and the best of each map."""
         merits = {repr(trial.settings.origin): trial.merit for trial in self.trials}
         tried = [settings for settings in todo if repr(settings) in merits]
         ranked = sorted(tried, key=lambda settings: -merits[repr(settings)])
@@ -346,9 +346,9 @@ class ModelSearch:
         ]
 
     def finalists(self, seconds: float = np.inf) -> list[Trial]:
-        """Return the trials to choose from: of the same settings those on most rows.
+        """Return the trials to choose from: for equal settings, the one on the most rows.
 
-        They are of those whose last fit, on as many rows, takes at most so many seconds.
+        Their final fits, on as many rows, take at most so many seconds.
         """
         in_time = [trial for trial in self.trials if self.last_seconds(trial) <= seconds]
         in_time = in_time or sorted(self.trials, key=self.last_seconds)[:1]
@@ -357,7 +357,11 @@ class ModelSearch:
         return [trial for trial in in_time if trial.n_rows == most[repr(trial.settings.origin)]]
 
     def _leaders(self) -> list[Trial]:
-        """Return the best trial of each map, the best maps first more often, then all others."""
+        """Return trials in the order in which their neighbors are tried.
+
+        The best trials of the maps come before all others; in two of four turns the best map is
+        first, in one each the second and the third.
+        """
         ranked = sorted(self.finalists(), key=lambda trial: -trial.merit)
         best: dict[str, Trial] = {}
         for trial in ranked:
@@ -369,38 +373,39 @@ class ModelSearch:
         return leaders[at : at + 1] + leaders[:at] + leaders[at + 1 :] + others
 
     def _untried(self, leader: Trial) -> Map | None:
-        """Return the first neighbor of a trial that is new, and that there is budget for."""
+        """Return the first untried neighbor of a trial that the budget allows, or None."""
         settings = leader.settings
         logs = [replace(settings, of_logs=not settings.of_logs)] if self.profile.is_skewed else []
         neighbors = map(self._as_new, [*logs, *settings.neighbors(self.profile)])
         sized = (self._sized(settings) for settings in neighbors if type(settings) in self.maps)
         new = (settings for settings in sized if repr(settings) not in self._seen)
-        return next(filter(self._has_room, new), None)
+        return next(filter(self._is_affordable, new), None)
 
     # What it costs -------------------------------------------------------------------------------
 
     def _affordable(self, stage: str, todo: Iterable[Map]) -> Iterator[tuple[str, Map]]:
+        """Yield stage and settings of those that are untried and that the budget allows."""
         for settings in todo:
-            has_room = self._has_room(settings, stage == "baseline") or not self.trials
-            if repr(settings) not in self._seen and has_room:
+            is_affordable = self._is_affordable(settings, stage == "baseline") or not self.trials
+            if repr(settings) not in self._seen and is_affordable:
                 yield stage, settings
 
-    def _has_room(self, settings: Map, is_baseline: bool = False) -> bool:
-        """Whether the budget has room for a trial, and for the last fit of what it may choose."""
+    def _is_affordable(self, settings: Map, is_baseline: bool = False) -> bool:
+        """Whether the budget allows a trial of settings, and their final fit."""
         has_fits = self.n_fits < self.budget.fits
         return has_fits and (is_baseline or self._has_time(settings))
 
     def _has_time(self, settings: Map) -> bool:
-        """Whether settings can be fitted on as many rows as a trial has at the end."""
+        """Whether the plan has time for the final fit of settings, on the rows of a trial."""
         return self.planned_last(settings, self.n) <= self.budget.for_last_fits
 
     def planned_last(self, settings: Map, n: int | None = None) -> float:
-        """Return the seconds that the last fit of settings is planned with, of all rows or n."""
+        """Return the estimated seconds of the final fit of settings, on n rows or all."""
         n = settings.rows or n or n_rows(self.sample.X)
         return CALL + self.profile.n_models * settings.cost(self.profile, n)
 
     def cost(self, settings: Map) -> float:
-        """Return the seconds that a trial is planned with: its path, decoded and scored."""
+        """Return the estimated seconds of a trial: its path, decoded and scored."""
         n, cells = min(self.n, settings.rows or self.n), settings.n_cells
         seconds = settings.path_cost(self.profile, n, self.sample.folds)
         scored = min(cells, self._most_scored)
@@ -408,37 +413,37 @@ class ModelSearch:
 
     @property
     def scoring_seconds(self) -> float:
-        """The seconds that it takes to decode and score the held-out rows, as planned."""
+        """The estimated seconds of decoding and scoring the held-out rows once."""
         decoded = self.merit.truth.size * (3 + len(self.decoders)) * _DECODE
         return 1e-4 + decoded + self.merit.seconds
 
     @property
     def _most_scored(self) -> int:
-        """The cells of a path that are scored: where that takes long, those of best coordinates."""
+        """The number of cells of a path that are scored; where it is limited, those of best R2."""
         if self.scoring_seconds <= _SLOW:
             return 10**6
         affordable = min(_SCORED_SHARE * self.budget.for_trials / self.scoring_seconds, _SCORED)
         return max(int(affordable), 2)
 
     def _pace(self, trials: list[Trial]) -> float:
-        """Return the seconds of trials over those that they were planned with."""
+        """Return the measured seconds of trials over their estimated ones."""
         planned = sum(self.cost(trial.settings) for trial in trials)
         return max(sum(trial.seconds for trial in trials) / planned, _LEAST_PACE)
 
     def last_seconds(self, trial: Trial, settings: Map | None = None) -> float:
-        """Return the seconds by the clock of the last fit of a trial, as its own were.
+        """Return the estimated seconds by the clock of the final fit, at the pace of the trial.
 
-        `settings` are those of the trial, but for sizes.
+        `settings` are those of the trial, in another size.
         """
         return self.planned_last(settings or trial.settings) * self._pace([trial])
 
     def _clock_left(self) -> float:
-        """Return the seconds that the clock leaves for trials, before averages and last fits."""
+        """Return the seconds left on the clock for trials, without those that are reserved."""
         return self.clock.left - self._kept() if np.isfinite(self.clock.seconds) else np.inf
 
     def _kept(self) -> float:
-        """Return the seconds that are kept for last fits, averages and what is not foreseen."""
-        # what did best on few rows only, and was not tried on more, is not waited for
+        """Return the seconds reserved for final fits, averages and a margin."""
+        # no time is reserved for maps that were tried on fewer rows than others
         most = max((trial.n_rows for trial in self.trials), default=np.inf)
         ranked = sorted(self.trials, key=lambda trial: -trial.merit)
         best = {trial.settings.family: trial for trial in reversed(ranked) if trial.n_rows == most}
@@ -451,14 +456,14 @@ class ModelSearch:
         return min(last, _MOST_KEPT * self.clock.seconds) + averages + _MARGIN * self.clock.seconds
 
     def _pace_of(self, settings: Map) -> float:
-        """Return the pace of the trials of the same map, or else of all, so far."""
+        """Return the pace of the trials of the same map so far, or else of all."""
         alike = [trial for trial in self.trials if trial.settings.family == settings.family]
         return self._pace(alike) if alike else max(self._pace(self.trials), _NEW_PACE)
 
     def _in_time(self, settings: Map) -> Map | None:
-        """Return settings, on fewer rows where the clock has no time for those; None for no time.
+        """Return settings on as many rows as the clock has time for, or None.
 
-        A trial and its last fit are taken to be as slow as those of its map were so far.
+        Estimates for a trial and its final fit are scaled by the pace of its map so far.
         """
         if not self.trials or np.isinf(self.clock.seconds):
             return settings
@@ -472,7 +477,7 @@ class ModelSearch:
         return None
 
     def _warn_if_short(self, first: Map) -> None:
-        """Warn beforehand where the clock has no time for one trial and its last fit."""
+        """Warn where the budget is too short for one trial and its final fit."""
         trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
         if trial + last > left:
             warnings.warn(
@@ -484,7 +489,7 @@ class ModelSearch:
             )
 
     def _limit(self, settings: Map) -> float:
-        """Return the seconds after which a trial is stopped."""
+        """Return the seconds after which a trial of settings is stopped."""
         if np.isinf(self.clock.seconds):
             return np.inf
         if not self.trials:
@@ -495,9 +500,9 @@ class ModelSearch:
     # Trying --------------------------------------------------------------------------------------
 
     def _try(self, settings: Map, stage: str, limit: float | None = None) -> None:
-        """Run a trial, or take it from the checkpoint, and note how good it was.
+        """Run a trial, or take it from the checkpoint, and store its result.
 
-        It is stopped after so many seconds, or as `_limit` says.
+        It is stopped after `limit` seconds, by default those of `_limit`.
         """
         key = repr(settings)
         self._seen.add(key)
@@ -523,7 +528,7 @@ class ModelSearch:
         self._report(settings, stage, self.trials[-1].score)
 
     def _constant(self) -> Trial | None:
-        """Return the trial of the mean, None where it has no score."""
+        """Return the trial of the constant prediction, None where it has no score."""
         try:
             [(cell, F)] = ConstantMap().path(self.sample)  # which takes gaps
             return self._trial(cell, "baseline", ({}, 0.0, self.merit.metric(F), F))
@@ -531,7 +536,7 @@ class ModelSearch:
             return None
 
     def _report(self, settings: Map, stage: str, score: float | None) -> None:
-        """Call the callback with what is tried, or was."""
+        """Call the callback before a trial, with score None, or after it."""
         if self._callback is None:
             return
         best = max((trial.score for trial in self.trials), default=None)
@@ -552,6 +557,7 @@ class ModelSearch:
         )
 
     def _trial(self, settings: Map, stage: str, result: Result) -> Trial:
+        """Return the trial of a result, with the best decoder."""
         more, seconds, table, F = result
         folds, smooth = self.sample.folds, self.merit.smooth(F)
         scores = table @ folds.weights
@@ -569,7 +575,7 @@ class ModelSearch:
         )
 
     def _best_cell(self, settings: Map) -> tuple[Map, np.ndarray, np.ndarray]:
-        """Return the best settings of a path, their scores and predictions."""
+        """Return the best settings of a path, with their scores and predictions."""
         weights = self.sample.folds.weights
         cells = [(cell, F) for cell, F in settings.predictions(self.sample) if np.isfinite(F).all()]
         if self.scoring_seconds > _SLOW:
@@ -589,7 +595,7 @@ class ModelSearch:
 
 
 def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
-    """Write the results of all trials into the file, if the last one is old enough."""
+    """Write the results of all trials into the checkpoint, if its last version is old enough."""
     arrays: dict[str, np.ndarray] = {}
     for i, (_, _, table, F) in enumerate(results.values()):
         arrays |= {f"table_{i}": table, f"F_{i}": F}
@@ -598,7 +604,7 @@ def _keep(checkpoint: Checkpoint, results: dict[str, Result]) -> None:
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Result]:
-    """Return the results that a file has, by the settings that were to be tried."""
+    """Return the results in a checkpoint, by the settings before their trials."""
     arrays = checkpoint.kept()
     if arrays is None:
         return {}

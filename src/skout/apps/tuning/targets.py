@@ -29,33 +29,33 @@ TargetColumns: TypeAlias = Tabular | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """Outputs of one kind, and the rows of the table that have one, counted from 0."""
+    """The outputs of one target, and the numbers of the rows that have one."""
 
     kind: Kind
     outputs: Any
     rows: np.ndarray
-    is_text: bool = False  # the cells of a column of texts, which predictions are written as
+    is_text: bool = False  # whether it is a column of texts: predictions are texts, too
 
 
 class TunedTargets(PartsByName):
     """Choose and fit a model for each of several targets, which may be of different kinds.
 
-    The inputs are read and made numbers once, and each target has a model of its own, chosen by
-    its own metric. A row without one of the targets is left out of the model of this target only.
+    The inputs are read and encoded once, and each target has a model of its own, chosen by its own
+    metric. A row without one of the targets is left out of the model of this target only.
 
     Parameters
     ----------
     tuned : Tuned, optional
-        The settings of all models. Its budget is for all targets together, in equal parts.
+        The settings of all models; default `Tuned()`. Targets share its budget in equal parts.
     kinds : dict of str to str, optional
-        What targets are, names in `skout.kinds.KINDS`, where it is not to be guessed.
+        The kinds of targets, names in `skout.kinds.KINDS`; those of others are guessed.
 
     Attributes
     ----------
     models_ : dict of str to Tuned
         By the names of the targets. Each takes the same table as `predict`, and shares `encoder_`.
     encoder_ : TableEncoder or None
-        What made numbers of a table that has more than these.
+        The fitted encoder of a table with columns other than numbers.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class TunedTargets(PartsByName):
             A value of a dict may also have several columns, such as those of a label set. Cells
             may be missing. Columns of texts such as "a;b" may be label sets.
         started : float, optional
-            As for `Tuned`: the first target has the less.
+            As in `Tuned.fit`; the seconds since then count for the first target.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class TunedTargets(PartsByName):
         return self
 
     def _targets(self, Y: Any, n: int) -> dict[str, Target]:
-        """Return the targets by name, with the rows that have them."""
+        """Return the targets by name, each with the rows that have it."""
         if not is_frame(Y):
             raise TypeError(
                 "Y must be a data frame or a dict, of which each column is a target. Got "
@@ -135,7 +135,7 @@ class TunedTargets(PartsByName):
         return targets
 
     def _target(self, name: str, values: Any) -> Target:
-        """Return a target as its kind reads it."""
+        """Return the target of a column, of a given or guessed kind."""
         kind_name, n = (self.kinds or {}).get(name), n_rows(values)
         if len(getattr(values, "shape", (n,))) > 1:
             kind = _kind(kind_name or guess_kind(values), name)
@@ -162,12 +162,12 @@ class TunedTargets(PartsByName):
 
     @property
     def encoder_(self) -> TableEncoder | None:
-        """What made numbers of a table that has more than these."""
+        """The fitted encoder of a table with columns other than numbers, None for numbers."""
         check_is_fitted(self)
         return next(iter(self.models_.values())).encoder_
 
     def _rows(self, X: Any) -> Any:
-        """Return the rows as all models take them: encoded, once."""
+        """Return the rows as all models take them, encoded once."""
         encoder = self.encoder_
         return X if encoder is None else EncodedTable.of(encoder.transform(X), encoder)
 
@@ -248,6 +248,7 @@ class TunedTargets(PartsByName):
 
 
 def _kind(name: str, target: str) -> Kind:
+    """Return the kind of a name, or raise an error that names the target."""
     kind: Kind = resolve(as_target(name), KINDS, f"kinds[{target!r}]")
     return kind
 
@@ -260,6 +261,6 @@ def _taken(rows: Any, numbers: np.ndarray) -> Any:
 
 
 def _share(budget: Any, n: int) -> Any:
-    """Return the part of a budget that one of n targets has."""
+    """Return the budget of each of n targets."""
     fits = re.fullmatch(r"\s*(\d+) fits?\s*", budget) if isinstance(budget, str) else None
     return f"{max(1, int(fits[1]) // n)} fits" if fits else float(budget) / n

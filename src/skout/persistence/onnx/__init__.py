@@ -1,8 +1,8 @@
 """Models as ONNX graphs, which other runtimes and languages run (`pip install skout[onnx]`).
 
-Graphs are built node by node, x -> coordinates f(x) -> outputs, so that a file needs nothing of
-skout. `kernels` has ridges, `parts` what is of scikit-learn, `outputs` what becomes of coordinates;
-applications add the parts that they have.
+Graphs are built node by node, x -> coordinates f(x) -> outputs, so that running them does not need
+skout. `kernels` exports kernel ridge, `parts` estimators of scikit-learn, `outputs` decoders;
+applications add their parts by `converts`.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def to_onnx(
         "scores", each of shape (n, k), as `rank` gives them, and "candidates" where these are
         texts or rows of a dense array.
     path : path, optional
-        Where to write the graph, too.
+        The file to write the graph to; None is no file.
     candidates : objects or EmbeddedPool, optional
         One pool for all rows; default the distinct training outputs. They become part of the file.
     k : int, default 10
-        Candidates of a row, or all, if there are fewer.
+        Number of candidates of a row; all, if there are fewer.
     dtype : "float64" or "float32", default "float64"
-        Of inputs and of computations; trees always compare float64. In float32 an exact model with
-        a small alpha may lose most digits, see below.
+        Precision of inputs and computations; trees always compare float64. In float32 an exact
+        model with a small alpha may lose most digits, see below.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def to_onnx(
 
 
 def graph_inputs(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the columns of a table as the inputs of a graph take them.
+    """Return the columns of a table as inputs of an exported graph.
 
     Parameters
     ----------
@@ -145,10 +145,7 @@ def _add_model(
     k: int,
     calibration: Estimator | None = None,
 ) -> None:
-    """Add a model with its outputs: of a pipeline its steps first, of a search its best model.
-
-    The search may have the calibration of its probabilities.
-    """
+    """Add a model and its outputs to a graph; a search by its best model and its calibration."""
     if hasattr(model, "steps"):
         *steps, (_, last) = model.steps
         for _, step in steps:
@@ -168,7 +165,7 @@ def _add_model(
 
 
 def _shape_of(model: Estimator) -> tuple[bool, int]:
-    """Return whether predictions have one axis, and how many columns they have else."""
+    """Return whether predictions have one axis, and their number of columns."""
     if hasattr(model, "projection_"):
         return bool(model._is_vector), int(model.intercept_.shape[0])
     n = int(getattr(model, "n_outputs_", 1))

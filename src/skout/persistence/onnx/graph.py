@@ -1,4 +1,4 @@
-"""Nodes and constants of an ONNX graph, and which parts of models have a form in it."""
+"""`OnnxGraph`, the nodes and constants of a graph, and the registry of parts that are exported."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from ..._numerics.extras import extra
 from ..._numerics.typing import ArrayLike, DType, Estimator, Json
 
-# What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
+# Versions that runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
 _OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
-# Since when texts can be split and joined, and the version of files that says so.
+# Versions of operators and files in which texts can be split and joined.
 _OPSET_OF_TEXTS, _IR_OF_TEXTS = 20, 9
-#: Versions of operators that are not those of ONNX itself: of its machine learning, and of ONNX
-#: Runtime, which alone has tokens and hashes of texts.
+#: Versions of other domains of operators: those of machine learning, and those of ONNX Runtime,
+#: which alone have tokens and hashes of texts.
 _DOMAINS = {"ai.onnx.ml": 3, "com.microsoft": 1}
 #: Rows: a dimension whose size is known when the graph runs.
 ROWS = "n"
 Shape = list[int | str]
 
-#: Adds a part of a model to a graph: of the graph, the part, and the name of its input, to the name
-#: of its result, of shape (n, p).
+#: A function (graph, part, name of its input) -> name of its result, of shape (n, p): it adds the
+#: nodes of a part of a model to a graph.
 Converter = Callable[["OnnxGraph", Any, str], str]
 _CONVERTERS: dict[str, tuple[Converter, bool]] = {}
 
@@ -109,7 +109,7 @@ class OnnxGraph:
     Parameters
     ----------
     dtype : "float64" or "float32"
-        Of all numbers that are computed with.
+        Precision of all computed numbers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From output coordinates to outputs, as nodes of a graph: numbers, classes, sets, candidates."""
+"""Decoders as nodes of a graph: from coordinates to numbers, classes, sets, candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...decoding.base import able
 from ...kinds import BordaDecoder, LabelFeatures
 from .graph import ROWS, OnnxGraph, Shape, add_part
 
-# Items of rankings of which all orders are compared: 5,040 of seven.
+# Items of rankings up to which all orders are compared: seven have 5,040.
 _MOST_ITEMS = 7
 
 
@@ -27,9 +27,9 @@ def add_outputs(
     k: int,
     calibration: Estimator | None = None,
 ) -> None:
-    """Add what a decoder makes of coordinates as outputs of the graph.
+    """Add the decoded outputs of coordinates as outputs of the graph.
 
-    Estimates of probabilities are calibrated, where something does that.
+    Probabilities are calibrated where there is a calibration.
     """
     name = type(decoder).__name__
     basis: Any = getattr(decoder, "basis_", None)  # decoders without one do not ask for it
@@ -181,7 +181,7 @@ def _best_f1(graph: OnnxGraph, F: str, cube: str, expected: str, decoder: Estima
 
 
 def _add_orders(graph: OnnxGraph, F: str, decoder: RankingDecoder) -> None:
-    """Add "ranks": of all orders the one that is nearest, as few items have few of them."""
+    """Add "ranks", the nearest of all orders: few items have few orders."""
     orders = np.array(list(permutations(range(decoder.n_items_))))
     kernel = decoder.kernel_
     features = np.asarray(kernel.features(kernel.encode(orders)), dtype=np.float64)
@@ -202,7 +202,7 @@ def _add_ranks(graph: OnnxGraph, ranks: str, decoder: RankingDecoder) -> None:
 
 
 def _add_rankings(graph: OnnxGraph, F: str, decoder: RankingDecoder) -> None:
-    """Add "ranks": of each item how many have more votes, or as many and a lower number."""
+    """Add "ranks" by Borda: for each item how many have more votes, or as many and come before."""
     n = decoder.n_items_
     first, second = np.triu_indices(n, k=1)
     votes = np.zeros((len(first), n))
@@ -239,7 +239,7 @@ def _add_search(
 
 
 def _linear_scores(decoder: Estimator, pool: EmbeddedPool) -> tuple[np.ndarray, np.ndarray]:
-    """Return E and b with scores f E' + b: those of a decoder are queries(f) . embedding."""
+    """Return E and b with scores f E' + b, those of the decoder, queries(f) . embedding."""
     unit = np.eye(decoder.basis_.rank_)
     origin = decoder.queries(0.0 * unit[:1], pool)
     ahead, back = decoder.queries(unit, pool) - origin, decoder.queries(-unit, pool) - origin
@@ -253,7 +253,7 @@ def _linear_scores(decoder: Estimator, pool: EmbeddedPool) -> tuple[np.ndarray, 
 
 
 def _add_objects(graph: OnnxGraph, positions: str, objects: Objects, k: int) -> None:
-    """Add the candidates themselves, where ONNX has such values."""
+    """Add the output "candidates", the objects, where they are texts or rows of numbers."""
     if sparse.issparse(objects):
         return
     values = np.asarray(objects, dtype=object if isinstance(objects, list) else None)

@@ -14,7 +14,7 @@ from .kernels import squared_distances
 
 @converts("sklearn.Pipeline")
 def add_pipeline(graph: OnnxGraph, model: Estimator, X: str) -> str:
-    """Add one step after the other."""
+    """Add the steps of a pipeline."""
     for _, step in model.steps:
         if step is not None and step != "passthrough":
             X = add_part(graph, step, X)
@@ -33,7 +33,7 @@ def _scaled(graph: OnnxGraph, model: Estimator, X: str) -> str:
 
 
 class TreeArrays(NamedTuple):
-    """The nodes of one tree; a leaf is its own child."""
+    """The nodes of one tree; both children of a leaf are itself."""
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -43,7 +43,7 @@ class TreeArrays(NamedTuple):
 
 
 def add_leaves(graph: OnnxGraph, X: str, trees: Sequence[TreeArrays]) -> str:
-    """Add the leaves that rows end in, (n, n_trees), numbered through all trees.
+    """Add the numbers of the leaves that rows end in, (n, n_trees), unique over all trees.
 
     All trees take one step down at a time, in operators that every runtime has. The operator for
     ensembles of trees gives float32 alone, and its nodes take three times the space.

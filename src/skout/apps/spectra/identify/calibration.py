@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from skout.dev import cut, size_edges
+from skout.dev import conformal_quantile, size_edges
 
 # Temperatures that are tried, in units of the spread of scores: from certainty to a guess.
 _COLDEST, _WARMEST = 1e-3, 1e2
@@ -125,7 +125,10 @@ class Cuts(NamedTuple):
         parts = int(np.clip(len(sizes) // _STRATUM, 1, _STRATA))
         edges = size_edges(sizes, np.arange(1, parts) / parts)
         stratum = np.searchsorted(edges, sizes)
-        limits = [cut(np.sort(surprises[stratum == k]), coverage) for k in range(len(edges) + 1)]
+        limits = [
+            conformal_quantile(np.sort(surprises[stratum == k]), coverage)
+            for k in range(len(edges) + 1)
+        ]
         return cls(edges, np.array(limits))
 
 

@@ -79,7 +79,7 @@ class Design:
             ),
             KernelBasis(self.kernel, inputs, random_state=self.seed, n_jobs=self.n_jobs),
         )
-        return TwoWay(backward, forward, 1.0, normalisation="distance")
+        return TwoWay(backward, forward, 1.0, normalization="distance")
 
 
 def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample:

@@ -21,18 +21,18 @@ from ..samples import Inputs, Profile, Sample
 
 #: An estimator of scikit-learn, which has no types.
 Regressor: TypeAlias = Any
-#: Settings that are complete, and the coordinates that they predict for the held-out rows.
+#: Completed settings, and the coordinates that they predict for the held-out rows.
 Path: TypeAlias = Iterator[tuple["Map", np.ndarray]]
 Settings = TypeVar("Settings", bound="Map")
 
+# Ratio of the upper to the lower tail of targets from which on their logarithms are fitted, see
+# `are_skewed`; how far predicted logarithms may be above those of training.
+_SKEWED, _ABOVE = 3.0, 0.2
 # Costs are in seconds of a machine of two cores, fitted to trials of experiments/ours/tuned.py. The
 # plan of a search follows them and not the clock, so that the same seed makes the same choice
 # wherever it runs; where a machine is faster or slower, the search learns its pace.
-# How skewed targets are whose logarithms are fitted; what predicted logarithms may be above those
-# of training.
-_SKEWED, _ABOVE = 3.0, 0.2
-#: Operations of products of matrices in a second; seconds for a kernel value, beyond its product;
-#: for a row, a feature and a level of a tree; for anything at all.
+#: Operations of matrix products in a second; seconds of a kernel value, beyond its product; of a
+#: row, a feature and a level of a tree; of a call of a fit.
 FLOPS, KERNEL_VALUE, SPLIT, CALL = 1.5e10, 4e-9, 4e-8, 0.02
 
 
@@ -40,32 +40,33 @@ FLOPS, KERNEL_VALUE, SPLIT, CALL = 1.5e10, 4e-9, 4e-8, 0.02
 class Map(ABC):
     """Settings of a map from inputs to output coordinates, as `Tuned` tries them.
 
-    A map is a subclass that is a frozen dataclass. Its fields are its settings, each with a default
-    and known by its `repr`. It says how to `build` the regressor, what a fit would `cost`, and what
-    to try: `defaults`, then `neighbors` of what did well. The rest has defaults.
+    A map is a subclass that is a frozen dataclass, whose fields are its settings, each with a
+    default and shown in its `repr`. It defines `build`, which returns the regressor, `cost`, the
+    seconds of a fit, `defaults`, the first settings to try, and `neighbors`, settings to try next.
+    All else has defaults.
 
     Attributes
     ----------
     name : str
-        What `results_` calls it.
+        The name of the map in `results_`.
     family : str
         Maps of one family are refined as one; by default the name.
     filled : tuple of str
-        Fields that a trial fills in: of what is to be tried they are as by default.
+        Fields that a trial fills in; before the trial they have their defaults.
     takes_weights, takes_gaps, takes_sparse : bool
-        Whether the regressor takes `sample_weight`, targets with NaN, and sparse rows. Where it
-        does not, it is not tried with weights; there is one for each set of outputs that have the
-        same rows; rows are made dense.
+        Whether the regressor takes `sample_weight`, missing targets (NaN), and sparse rows. If
+        not, it is not tried with weights; outputs are fitted separately, those observed in the
+        same rows together; and rows are made dense.
     is_quick : bool
-        Whether all folds are tried where they are dealt more than once; else the first of them.
+        Whether repeated folds are all used; else the first round of them.
     n_cells : int
-        How many settings the `path` yields.
+        Number of settings that `path` yields.
     rows : int or None
-        How many rows it is fitted on, None for all.
+        Number of rows that it is fitted on, None for all.
     scaling : str
-        What is done to columns first, see `skout.apps.tuning.ColumnScaler`.
+        The scaling of columns, see `skout.apps.tuning.ColumnScaler`.
     of_logs : bool
-        Whether it predicts logarithms of those outputs that are skewed, see `LogTargets`.
+        Whether logarithms of skewed outputs are fitted, see `LogTargets`.
     """
 
     name: ClassVar[str] = ""
@@ -87,15 +88,15 @@ class Map(ABC):
     @classmethod
     @abstractmethod
     def defaults(cls, profile: Profile) -> Iterable[tuple[float, Self]]:
-        """Return settings to begin with, and their places: 0 is tried first, 20 last.
+        """Return the first settings to try with their places in the order: 0 is first, 20 last.
 
-        There are none where the map is of no use, e.g. `profile.is_object` where it needs vectors.
+        It is empty where the map does not apply, e.g. where it needs vectors and X has objects.
         """
 
     def neighbors(self, profile: Profile) -> Iterable[Map]:
-        """Return settings that differ from these, which did well, in one respect.
+        """Return settings that differ from these in one respect, to try where these did well.
 
-        Likely gains come first. By default they have other scalings.
+        The most promising ones come first. By default they have other scalings.
         """
         if profile.is_object:
             return ()
@@ -104,24 +105,24 @@ class Map(ABC):
 
     @abstractmethod
     def build(self, seed: int, n_jobs: int | None = None, device: str | None = None) -> Regressor:
-        """Return the regressor that the settings describe, not fitted.
+        """Return the regressor of these settings, not fitted.
 
         It is fitted on rows and their output coordinates, of shape (n, p), and predicts these.
         """
 
     @abstractmethod
     def cost(self, profile: Profile, n: int) -> float:
-        """Return about how many seconds one fit on n rows takes on two cores."""
+        """Return the estimated seconds of one fit on n rows, on two cores."""
 
     def path_cost(self, profile: Profile, n: int, folds: Folds) -> float:
-        """Return the seconds of a `path`, trained on n rows at most; by default a fit each fold."""
+        """Return the estimated seconds of `path` on n training rows, by default a fit per fold."""
         return folds.n_first * (CALL + self.cost(profile, n))
 
     def path(self, sample: Sample) -> Path:
-        """Yield settings with what trials fill in, and predictions for the held-out rows.
+        """Yield completed settings, and their predictions for the held-out rows.
 
-        By default there is one of them, these settings, fitted on each fold. Where settings share
-        work, such as penalties or numbers of trees, a path has all of them for the price of one.
+        By default these are the settings themselves, fitted on each fold. Where settings share
+        work, such as penalties or numbers of trees, a path yields all of them for the cost of one.
         """
         X, F = sample.rows(self.scaling), sample.empty()
         for k, (train, held, rows) in enumerate(sample.timed_folds()):
@@ -132,20 +133,20 @@ class Map(ABC):
         yield self, F
 
     def fit_params(self, clock: Clock) -> dict[str, Any]:
-        """Return what `fit` of the regressor takes in trials: the clock, if it checks it."""
+        """Return parameters of the regressor's `fit` in trials, such as a clock to check."""
         return {}
 
     def sizes(self, n: int) -> list[tuple[Self, float]]:
-        """Return the settings in the sizes that n rows may be tried in, the largest first.
+        """Return variants of the settings in size for trials on n rows, the largest first.
 
-        The numbers beside them are the shares of the time for trials that each may take at most.
+        Beside each is the largest share of the time for trials that it may take.
         """
         return [(self, 1.0)]
 
     def larger(self, has_more_rows: bool) -> Self:
-        """Return what the last fit may be, if there is time: with more trees, say.
+        """Return a larger variant for the final fit, such as more trees, used if there is time.
 
-        `has_more_rows` is whether it has more rows than the trial had.
+        `has_more_rows` says whether the final fit has more rows than the trial.
         """
         return self
 
@@ -153,18 +154,18 @@ class Map(ABC):
 
     @property
     def origin(self) -> Self:
-        """The settings as they were to be tried, without rows and what a trial filled in."""
+        """The settings before a trial: without rows and fields that a trial filled in."""
         fresh = type(self)()
         return replace(self, rows=None, **{name: getattr(fresh, name) for name in self.filled})
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by name, that of the map first."""
+        """Return the settings by name, after the name of the map."""
         shown = [field.name for field in fields(self) if field.repr]
         shown = [name for name in shown if name != "of_logs" or self.of_logs]
         return {"map": self.name, **{name: getattr(self, name) for name in shown}}
 
     def estimator(self, regressor: Regressor, has_gaps: bool = False) -> Regressor:
-        """Return what was built, with all that it needs for inputs and targets as they come."""
+        """Return a built regressor with its scaling of inputs and its handling of targets."""
         if has_gaps and not self.takes_gaps:
             regressor = ByOutput(regressor)
         if self.of_logs:
@@ -174,10 +175,10 @@ class Map(ABC):
         return Pipeline([("scale", ColumnScaler(self.scaling)), ("map", regressor)])
 
     def predictions(self, sample: Sample) -> Path:
-        """Yield what `path` does, for any sample: fewer rows, repeated folds, targets with gaps.
+        """Yield what `path` does, for fewer rows, repeated folds, missing targets and logarithms.
 
-        `OutOfTime` is raised where the limit of the sample's clock is past; nothing of the sample
-        has changed then.
+        `OutOfTime` is raised where the limit of the sample's clock is exceeded; the sample is
+        unchanged then.
         """
         sample = sample.with_rows(self.rows)
         if self.of_logs:
@@ -188,7 +189,7 @@ class Map(ABC):
             yield from self._predictions(sample)
 
     def _predictions(self, sample: Sample) -> Path:
-        """Yield what `predictions` does, of outputs as they are to be fitted."""
+        """Yield what `path` does, with outputs of different observed rows fitted separately."""
         outputs = sample.outputs()
         if len(outputs) == 1 or self.takes_gaps:
             yield from self._of_folds(sample)
@@ -205,6 +206,7 @@ class Map(ABC):
                 yield settings, F
 
     def _of_folds(self, sample: Sample) -> Path:
+        """Yield what `path` does, on the first round of repeated folds where maps are slow."""
         if self.is_quick or sample.folds.n_first == len(sample.folds.splits):
             yield from self.path(sample)
             return
@@ -213,32 +215,31 @@ class Map(ABC):
 
 
 def other_scalings(settings: Settings, scalings: Iterable[str]) -> Iterator[Settings]:
-    """Yield settings with each of the scalings that they have not."""
+    """Yield the settings with each other scaling of a list."""
     return (replace(settings, scaling=other) for other in scalings if other != settings.scaling)
 
 
 def are_skewed(T: np.ndarray) -> np.ndarray:
-    """Return which columns of T (n, p) have a long tail above: whose logarithms may be fitted.
+    """Return which columns of T (n, p) have a long upper tail: their logarithms may be fitted.
 
-    The largest twentieth begins more than `_SKEWED` times as far from the median as the smallest
-    twentieth ends.
+    The 95 % quantile is more than `_SKEWED` times as far from the median as the 5 % quantile.
     """
     low, middle, high = np.nanquantile(T, (0.05, 0.5, 0.95), axis=0)
     return np.asarray((high - middle) > _SKEWED * np.maximum(middle - low, 1e-9 * np.abs(high)))
 
 
 class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor of logarithms, log(1 + (t - min) / c), of those targets that are skewed.
+    """A regressor fitted on logarithms of skewed targets, log(1 + (t - min) / c).
 
-    c is the median of the positive t - min. Predictions are at most a little larger than what
-    training had.
+    c is the median of the positive t - min. Predictions are at most slightly larger than the
+    training targets.
     """
 
     def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor
 
     def scaled(self, targets: np.ndarray) -> Self:
-        """Learn the scales of targets (n, p), and return itself."""
+        """Store which targets (n, p) are skewed, with their scales; return self."""
         self.skewed_: np.ndarray = are_skewed(targets)
         self.low_: np.ndarray = np.nanmin(targets, axis=0)
         self.scale_: np.ndarray = np.ones(len(self.low_))
@@ -251,17 +252,17 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def logs(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets with the logarithms of those that are skewed."""
+        """Return targets, with logarithms in the skewed columns."""
         shares = np.maximum(targets - self.low_, 0.0) / self.scale_
         return np.where(self.skewed_, np.log1p(shares), targets)
 
     def amounts(self, logs: np.ndarray) -> np.ndarray:
-        """Return the targets of which these are the logarithms."""
+        """Return targets from their logarithms: the inverse of `logs`."""
         inside = np.where(self.skewed_, np.clip(logs, 0.0, self.top_), 0.0)
         return np.where(self.skewed_, np.expm1(inside) * self.scale_ + self.low_, logs)
 
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LogTargets:
-        """Fit the regressor on logarithms."""
+        """Fit the regressor on the logarithms of skewed targets."""
         targets = np.reshape(np.asarray(y), (len(y), -1))
         logs = self.scaled(targets).logs(targets)
         self.regressor_: Regressor = clone(self.regressor).fit(X, logs, **weighed(sample_weight))
@@ -273,7 +274,7 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN."""
+    """A regressor for each set of outputs observed in the same rows: targets may have NaN."""
 
     columns_: list[np.ndarray]
     members_: list[Any]
@@ -282,7 +283,7 @@ class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.regressor = regressor
 
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> ByOutput:
-        """Fit each set of outputs on the rows that have them."""
+        """Fit each set of outputs on the rows where they are observed."""
         targets = np.reshape(y, (len(y), -1))
         self.columns_, self.members_ = [], []
         for columns, rows in outputs_by_rows(targets):
@@ -293,7 +294,7 @@ class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
-        """Return the predictions of all, shape (n, p)."""
+        """Return the predictions of all outputs, shape (n, p)."""
         F = np.empty((n_rows(X), sum(map(len, self.columns_))))
         for columns, member in zip(self.columns_, self.members_, strict=True):
             F[:, columns] = np.reshape(member.predict(X), (len(F), -1))

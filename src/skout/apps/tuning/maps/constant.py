@@ -1,4 +1,4 @@
-"""The mean of the outputs, for inputs that say nothing of them."""
+"""The constant prediction, the mean of the outputs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .base import Map, Path, Regressor
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantMap(Map):
-    """The mean of the outputs, which is chosen where nothing does better on held-out rows.
+    """The mean of the outputs, which is chosen where no map is better on held-out rows.
 
-    It is no map to try: a search has it for nothing.
+    It is not in `MAPS`: each search computes it besides.
     """
 
     name: ClassVar[str] = "constant"
@@ -33,7 +33,7 @@ class ConstantMap(Map):
         return DummyRegressor()
 
     def path(self, sample: Sample) -> Path:
-        """Predict the mean of the training rows of each fold."""
+        """Yield the mean of the training rows of each fold as prediction."""
         F = sample.empty()
         for (train, _), rows in zip(sample.folds.splits, sample.folds.spans, strict=True):
             F[rows] = np.asarray(column_means(sample.T[train], sample.weights(train)))

@@ -1,4 +1,4 @@
-"""Logistic regression of many outputs that say yes or no: labels of sets, pairs of items.
+"""Logistic regression of many binary outputs: labels of sets, pairs of items.
 
 All columns are fitted together, by L-BFGS on products of matrices, along a path of penalties.
 """
@@ -20,13 +20,15 @@ from ..clock import Clock
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, Map, Path, Regressor
 
+# Iterations of L-BFGS for a penalty, at most: it begins at the solution of a stronger one.
 _STEPS = 100
+# Values of C on a path: they cover weak and strong penalties in steps of ten.
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticMap(Map):
-    """Logistic regression of coordinates that say yes or no."""
+    """Logistic regression of binary coordinates."""
 
     name = "logistic"
     filled = ("C",)
@@ -51,9 +53,9 @@ class LogisticMap(Map):
         F = {C: sample.empty() for C in _STRENGTHS}
         for train, held, rows in sample.timed_folds():
             weights = sample.weights(train)
-            answers, which, base, gain = _yes_or_no(T[train], weights)
+            columns, which, base, gain = _binary_columns(T[train], weights)
             new, clock = take(X, held), sample.clock
-            path = _logistic_path(take(X, train), answers, _STRENGTHS, weights, clock)
+            path = _logistic_path(take(X, train), columns, _STRENGTHS, weights, clock)
             for C, coef, intercept in path:
                 F[C][rows] = base + expit(new @ coef + intercept)[:, which] * gain
         for C, values in F.items():
@@ -61,42 +63,44 @@ class LogisticMap(Map):
 
     def cost(self, profile: Profile, n: int) -> float:
         steps = 300 if self.C is None else 100  # a path, or one penalty
-        q = min(profile.p, profile.p / 3 if profile.p > 60 else profile.p)  # different answers
+        q = min(profile.p, profile.p / 3 if profile.p > 60 else profile.p)  # distinct columns
         slow = 4.0 if profile.is_sparse else 1.0
         return steps * n * q * (4.0 * profile.d * slow / FLOPS + 2.5e-8)
 
 
-def _yes_or_no(
+def _binary_columns(
     T: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the different answers (n, q) of columns (n, p), the number of that of each column
-    (p,), the value of no (p,), and what the mean of yes is above it (p,)."""
+    """Return the distinct binary columns (n, q) of T (n, p), and how columns of T follow from them.
+
+    A column j of T is about base[j] + gain[j] * column which[j]; base and gain are of shape (p,).
+    """
     base = np.where((T == 0.0).any(axis=0), 0.0, T.min(axis=0))
-    says_yes = base != T
-    first, which = unique_columns(says_yes)
+    is_above = base != T
+    first, which = unique_columns(is_above)
     counts = np.ones(len(T)) if weights is None else weights
-    yes = counts @ says_yes
-    gain = counts @ (T - base) / np.where(yes > 0.0, yes, 1.0)
-    return says_yes[:, first], which, base, gain
+    n_above = counts @ is_above
+    gain = counts @ (T - base) / np.where(n_above > 0.0, n_above, 1.0)
+    return is_above[:, first], which, base, gain
 
 
 def _logistic_path(
     X: Inputs,
-    answers: np.ndarray,
+    columns: np.ndarray,
     strengths: Sequence[float],
     weights: np.ndarray | None = None,
     clock: Clock | None = None,
 ) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Yield C, coefficients (d, q) and intercepts (q,), from strong penalties to weak ones.
 
-    Minimizes mean_i log(1 + exp(-s_i f(x_i))) + 1/(2 C n) ||w||^2 for each answer, s = 1 or -1.
+    Minimizes mean_i log(1 + exp(-s_i f(x_i))) + 1/(2 C n) ||w||^2 for each column, s = 1 or -1.
     With weights the mean is that of the weighted rows, and n is their sum. The clock is checked
     at each evaluation of the loss.
     """
-    counts = np.ones((len(answers), 1)) if weights is None else weights[:, None]
-    d, n, q = X.shape[1], counts.sum(), answers.shape[1]
-    signs = np.where(answers, 1.0, -1.0)
-    share = np.clip((counts * answers).sum(axis=0) / n, 0.5 / n, 1.0 - 0.5 / n)
+    counts = np.ones((len(columns), 1)) if weights is None else weights[:, None]
+    d, n, q = X.shape[1], counts.sum(), columns.shape[1]
+    signs = np.where(columns, 1.0, -1.0)
+    share = np.clip((counts * columns).sum(axis=0) / n, 0.5 / n, 1.0 - 0.5 / n)
     start = np.vstack([np.zeros((d, q)), np.log(share / (1.0 - share))])
     for C in sorted(strengths):
         penalty = 1.0 / (C * n)
@@ -119,7 +123,7 @@ def _logistic_path(
 
 
 class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Logistic regression of columns that have one value for no and others for yes.
+    """Logistic regression of columns of two values: 0, or the lowest one, and another.
 
     C is one over the penalty, as in scikit-learn.
     """
@@ -136,14 +140,14 @@ class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LogisticOutputs:
         """Fit all columns."""
         targets = np.reshape(y, (len(y), -1))
-        answers, self.which_, self.base_, self.gain_ = _yes_or_no(targets, sample_weight)
+        columns, self.which_, self.base_, self.gain_ = _binary_columns(targets, sample_weight)
         weaker = [C for C in (0.1, 1.0, 10.0) if C < self.C]  # a path is faster, and the same
-        path = _logistic_path(X, answers, [*weaker, self.C], sample_weight)
+        path = _logistic_path(X, columns, [*weaker, self.C], sample_weight)
         *_, (_, self.coef_, self.intercept_) = path
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
-        """Return base + P(yes | x) gain of each column, shape (n, p)."""
+        """Return the expected values base + P(x) gain of all columns, shape (n, p)."""
         return np.asarray(
             self.base_ + expit(X @ self.coef_ + self.intercept_)[:, self.which_] * self.gain_
         )

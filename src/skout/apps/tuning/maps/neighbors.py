@@ -1,4 +1,4 @@
-"""Means of the nearest rows."""
+"""Nearest neighbors, searched once for all numbers of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .base import Map, Path, Regressor
 
 # Rows whose neighbors are searched before the clock is checked again.
 _TIMED_ROWS = 1000
+# Numbers of neighbors of a path, each about 1.6 times the one before.
 _COUNTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborsMap(Map):
-    """Means of the nearest rows, which are searched once for all numbers of them."""
+    """Nearest neighbors: the mean of the outputs of the nearest training rows."""
 
     name = "neighbors"
     filled = ("n_neighbors", "weights")
@@ -29,7 +30,7 @@ class NeighborsMap(Map):
     n_cells = 2 * len(_COUNTS)
 
     n_neighbors: int = 5
-    weights: str = "uniform"  # or "distance": one over it
+    weights: str = "uniform"  # or "distance", one over the distance
 
     @classmethod
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
@@ -45,7 +46,7 @@ class NeighborsMap(Map):
         return KNeighborsRegressor(self.n_neighbors, weights=self.weights)
 
     def path(self, sample: Sample) -> Path:
-        """Average more and more neighbors."""
+        """Yield the means of more and more neighbors, by both kinds of weights."""
         from sklearn.neighbors import NearestNeighbors  # slow to import
 
         X, T = sample.rows(self.scaling), sample.T
@@ -60,7 +61,7 @@ class NeighborsMap(Map):
                 blocks.append(search.kneighbors(take(X, held[part])))
             distances, nearest = map(np.concatenate, zip(*blocks, strict=True))
             for by in ("uniform", "distance"):
-                # of copies, which have no distance, the shares are so large that they count alone
+                # at distance 0 the shares are so large that no other rows count
                 shares = np.where(by == "uniform", 1.0, 1.0 / np.maximum(distances, 1e-200))
                 total, weight = np.zeros((len(held), T.shape[1])), np.zeros((len(held), 1))
                 for j in range(max(counts)):

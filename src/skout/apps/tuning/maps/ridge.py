@@ -1,4 +1,4 @@
-"""Kernel ridge regressions: of a fixed kernel, in a learned metric, or with a kernel a column."""
+"""Kernel ridge maps: with a fixed kernel, in a learned metric, or with a kernel per column."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from ..folds import Folds
 from ..samples import Inputs, Profile, Sample
 from .base import FLOPS, KERNEL_VALUE, Map, Path, Regressor, other_scalings
 
-# What a fold predicts: its rows and columns, and predictions of shape (n_alphas, h, p), first of
-# the targets as they are, then of centered ones.
+# The predictions of a fold: its rows in `held` and columns, predictions of shape (n_alphas, h, p),
+# and those of a fit on centered targets.
 Fold = tuple[slice, slice | np.ndarray, np.ndarray, np.ndarray]
 
 # The kernels of vectors, by the names that settings have.
@@ -43,23 +43,23 @@ _KERNELS: dict[str, Callable[[float | str], Kernel]] = {
     "matern": lambda gamma: Matern(gamma, nu=1.5),
     "linear": lambda gamma: Linear(),
 }
-# Rows up to which kernel ridge is exact, landmarks of what has more, and of first trials.
+# Rows up to which kernel ridge is exact; landmarks for more rows; landmarks of first trials.
 _EXACT, _SIZES, _FEW = 1200, (700, 1400, 2200), 400
-# Landmarks up to which one thread is as fast as several: those of BLAS wait for work.
+# Landmarks up to which one thread of BLAS is as fast as several, which wait for each other.
 _SMALL = 500
 # Rows whose coordinates are computed before the clock is checked again.
 _TIMED_ROWS = 8192
-# Rows that the median distance is of, and that kernels of columns are compared with outputs on.
+# Rows that the median distance is computed from, and rows that kernels are aligned on.
 _WIDTH_ROWS, _ALIGNED_ROWS = 1000, 600
-# Penalties of which each round of learning a metric takes the best; the rows it learns from, and
-# about how many rounds there are: they end where they do not help.
+# Penalties that each round of learning a metric chooses from; rows that it learns from, at most;
+# and the number of rounds in estimates of time: rounds end where they do not help.
 _ROUND_ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 _ROUND_ROWS, _ROUNDS = 4000, 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RidgeMap(Map):
-    """What kernel ridge regressions share: landmarks, and a path of penalties."""
+    """Base class of kernel ridge maps: landmarks, and a path of penalties."""
 
     filled: ClassVar[tuple[str, ...]] = ("sketch", "alpha", "center")
     takes_sparse = True
@@ -71,16 +71,16 @@ class _RidgeMap(Map):
     kernel: str | Kernel = "gaussian"
     sketch: int | None = None  # landmarks, None for all rows
     alpha: float = 1e-3
-    center: bool = False  # whether the mean is subtracted first: predictions shrink to it
-    size: int = field(default=_SIZES[0], repr=False)  # landmarks that `sketch` may be
+    center: bool = False  # whether the mean is subtracted first, so that predictions shrink to it
+    size: int = field(default=_SIZES[0], repr=False)  # the largest `sketch` of a trial
 
     @abstractmethod
     def _changes(self, profile: Profile) -> Iterator[Self]:
-        """Yield settings that differ in one respect, other than in the landmarks."""
+        """Yield settings that differ in one respect other than the landmarks."""
 
     @abstractmethod
     def _folds(self, sample: Sample) -> Iterator[Fold]:
-        """Yield the predictions of each fold, and of each set of outputs with the same rows."""
+        """Yield the predictions of each fold and each set of outputs observed in the same rows."""
 
     def neighbors(self, profile: Profile) -> list[Self]:
         changes = list(self._changes(profile))
@@ -107,7 +107,7 @@ class _RidgeMap(Map):
                 yield replace(self, alpha=alpha, center=center), F[int(center), i]
 
     def _with_kernel(self, kernel: Kernel, sample: Sample, which: slice) -> Iterator[Fold]:
-        """Yield the predictions of folds that share a kernel and its landmarks.
+        """Yield the predictions of splits that share a kernel and its landmarks.
 
         f = z'(Z'WZ + n alpha I)^-1 Z'WT; of centered targets it is f + (1 - g) mean, where g is the
         fit of the constant 1.
@@ -132,7 +132,7 @@ class _RidgeMap(Map):
     def _coordinates(
         self, kernel: Kernel, sample: Sample, landmarks: Inputs, rows: Inputs
     ) -> np.ndarray:
-        """Return the coordinates of rows, in the span of a sketch of others."""
+        """Return the coordinates of rows in the span of landmarks, sketched if there are many."""
         m = self.sketch
         sketch = None if m is None or m >= n_rows(landmarks) else SubSample(m)
         basis = KernelBasis(kernel, sketch, random_state=sample.seed, n_jobs=sample.n_jobs)
@@ -162,14 +162,14 @@ class _RidgeMap(Map):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelRidgeMap(_RidgeMap):
-    """Kernel ridge regression; the folds of a trial share kernel and landmarks."""
+    """Kernel ridge regression with a fixed kernel; the folds of a trial share its landmarks."""
 
     name = "kernel ridge"
     filled = (*_RidgeMap.filled, "gamma")
     takes_gaps = True
     is_quick = True
 
-    width: float | None = 1.0  # of the kernel, over the median squared distance
+    width: float | None = 1.0  # gamma over that of the median squared distance
     gamma: float | None = None
 
     # Kernel, width and scaling, by the place among all settings: what did best, in this order, on
@@ -237,7 +237,7 @@ class KernelRidgeMap(_RidgeMap):
         return _KERNELS[self.kernel]("scale" if self.gamma is None else self.gamma)
 
     def path(self, sample: Sample) -> Path:
-        """Make a number of the width first: gamma of the median distance, scaled."""
+        """Yield the path with `gamma` computed from `width` and the median distance."""
         if self.width is None or self.gamma is not None or not isinstance(self.kernel, str):
             return super().path(sample)
         X, rng = sample.rows(self.scaling), check_rng(sample.seed)
@@ -258,12 +258,12 @@ class KernelRidgeMap(_RidgeMap):
 
 @dataclass(frozen=True, kw_only=True)
 class _LearnedMap(_RidgeMap):
-    """Kernel ridge regression with a kernel that each fold learns from its own rows."""
+    """Base class of maps with a kernel that each fold learns from its training rows."""
 
     kernel: str = "matern"
 
     def _learned(self, seed: int, n_jobs: int | None) -> LearnedRidge:
-        """Return the regressor; `landmarks` and `groups` are those of the maps that have them."""
+        """Return the regressor, with `landmarks` or `groups` where the map has them."""
         names = ("kernel", "sketch", "alpha", "landmarks", "groups")
         params = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return LearnedRidge(**params, random_state=seed, n_jobs=n_jobs)
@@ -292,11 +292,11 @@ class LearnedMetricMap(_LearnedMap):
     """Kernel ridge regression in a learned metric (AGOP)."""
 
     name = "learned metric ridge"
-    # kernels in a learned metric are wide, and want smaller penalties too
+    # kernels in a learned metric are wide: smaller penalties may be best
     alphas = (*_RidgeMap.alphas, 1e-8, 1e-9)
     n_cells = 2 * len(alphas)
 
-    landmarks: int = 500  # of the rounds that learn the metric
+    landmarks: int = 500  # in the rounds that learn the metric
 
     @classmethod
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
@@ -322,7 +322,7 @@ class AlignedMap(_LearnedMap):
 
     name = "aligned ridge"
 
-    groups: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # of columns
+    groups: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # (start, stop) of columns
 
     @classmethod
     def defaults(cls, profile: Profile) -> list[tuple[float, Self]]:
@@ -338,13 +338,13 @@ class AlignedMap(_LearnedMap):
 
 
 class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor of what targets differ by from their mean, to which it then shrinks."""
+    """A regressor fitted on targets minus their mean, to which predictions then shrink."""
 
     def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor
 
     def fit(self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Centered:
-        """Fit the regressor on centered targets, which may have gaps if it takes them."""
+        """Fit the regressor on centered targets, with missing ones (NaN) if it takes them."""
         self.mean_: np.ndarray = column_means(np.asarray(y), sample_weight)
         self.regressor_: Regressor = clone(self.regressor).fit(
             X, y - self.mean_, **weighed(sample_weight)
@@ -352,16 +352,16 @@ class Centered(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
-        """Return the predictions and the mean."""
+        """Return the predictions of the regressor plus the mean."""
         return np.asarray(np.asarray(self.regressor_.predict(X)) + self.mean_)
 
 
 class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Learn a metric, or weights of groups of columns, then fit kernel ridge regression with it.
 
-    `kernel` is "gaussian", "matern" or "laplacian". Rounds that learn a metric have so many
-    `landmarks`; with `groups`, the first column of each and the one after the last, each group has
-    a kernel instead, and ALIGNF weighs them. `sketch` are the landmarks of the last fit.
+    `kernel` is "gaussian", "matern" or "laplacian". `landmarks` is their number in rounds that
+    learn a metric; with `groups`, (start, stop) of columns, each group has a kernel instead,
+    weighted by ALIGNF. `sketch` is the number of landmarks of the final fit, None for all rows.
     """
 
     def __init__(
@@ -383,13 +383,14 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LearnedRidge:
-        """Learn the kernel, then fit with it."""
+        """Learn the kernel, then fit kernel ridge regression with it."""
         kernel, m = self.learned_kernel(X, y, sample_weight), self.sketch
         ridge = self._ridge(kernel, None if m is None else min(m, n_rows(X)), self.alpha)
         self.ridge_: KernelRidge = ridge.fit(X, y, sample_weight=sample_weight)
         return self
 
     def _ridge(self, kernel: Kernel, m: int | None, alpha: float | Sequence[float]) -> KernelRidge:
+        """Return kernel ridge regression with m landmarks, not fitted."""
         params: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
         return KernelRidge(kernel, None if m is None else SubSample(m), alpha=alpha, **params)
 
@@ -400,11 +401,11 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def learned_kernel(
         self, X: Inputs, y: Any, sample_weight: np.ndarray | None, clock: Clock | None = None
     ) -> Kernel:
-        """Return the kernel in the metric that was learned, or the weighted sum over groups.
+        """Return the kernel in the learned metric, or the weighted sum of kernels of groups.
 
-        Where no group of columns says anything of the targets, it is the kernel of all columns.
-        Weights count where a metric is learned; groups are compared on the rows as they are. The
-        clock is checked before each round.
+        Where no kernel of a group is aligned with the targets, it is the kernel of all columns.
+        Weights are used where a metric is learned, not in alignment. The clock is checked before
+        each round.
         """
         of_width, seed = _KERNELS[self.kernel], self.random_state
         if self.groups is not None:
@@ -420,7 +421,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _timed(clock: Clock) -> type[LearnedMetric]:
-    """Return the kernel whose metric is learned in rounds, each of which checks the clock first."""
+    """Return the class `LearnedMetric`, derived so that each round checks the clock first."""
 
     class TimedMetric(LearnedMetric):  # a class, since estimators clone their kernel
         def in_metric(self, scale: Any) -> Mahalanobis:

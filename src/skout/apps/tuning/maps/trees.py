@@ -20,31 +20,31 @@ from ..data import column_means, weighed
 from ..samples import Inputs, Profile, Sample
 from .base import SPLIT, Map, Path, Regressor
 
-# Outputs that the trees of a forest split by, when there are more: random combinations.
+# Random combinations of outputs that the trees of a forest split by, if there are more outputs.
 _PROJECTIONS = 24
 # Rows that a thread predicts at a time.
 _ROWS = 2048
-# A matrix with fewer entries than that share is worth keeping sparse.
+# Share of entries that are not 0 below which targets are kept sparse.
 _SPARSE = 0.1
-# Trees of a forest in first trials, in trials, and in the last fit if there is time; the share of
-# the time for trials that one may take with more than the least of them.
+# Trees of a forest in first trials, in trials, and in the final fit if there is time; the largest
+# share of the time for trials that a trial with the second number may take.
 _TREES, _MOST_TREES, _SHARE = (50, 100), 300, 0.05
-# Seconds for each tree of a forest, each small boosted tree, each one on histograms, and for a row
-# and a feature of a level of these.
+# Estimated seconds of a tree of a forest, of a small boosted tree, of one on histograms, and of a
+# row and a feature of a level of the last.
 _TREE, _SMALL_TREE, _STAGE, _HISTOGRAM = 4e-4, 5e-4, 6e-4, 3e-9
-# Components that boosting has a model for, and coordinates that it is tried on, at most.
+# Principal components that boosting fits, at most, and coordinates above which it is not tried.
 _BOOSTED, _MOST_BOOSTED = 8, 600
-# Rows from which boosting may go on for long, and from which histograms are faster.
+# Rows from which on boosting may have 400 trees, and from which on histograms are faster.
 _LARGE, _HISTOGRAMS = 3000, 1000
 # Trees of a forest that are grown before the clock is checked again.
 _TIMED_TREES = 10
-# Numbers of boosted trees whose predictions are compared.
+# Numbers of boosted trees whose predictions are compared, each twice the one before.
 _STAGES = (25, 50, 100, 200, 400)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ForestMap(Map):
-    """What forests share."""
+    """Base class of forests."""
 
     family = "forest"
     filled = ("n_estimators",)
@@ -54,7 +54,7 @@ class _ForestMap(Map):
     min_samples_leaf: int = 1
 
     _forest: ClassVar[str]  # in sklearn.ensemble
-    _slow: ClassVar[float]  # how many times longer it takes than extra trees
+    _slow: ClassVar[float]  # time relative to extra trees
     # Features and least rows of a leaf, by the place among all settings: what did best, in this
     # order, on training parts of the sets of experiments/ours/tuned.py.
     _starts: ClassVar[dict[str, dict[int, tuple[float | str, int]]]]
@@ -139,14 +139,14 @@ class RandomForestMap(_ForestMap):
 
     @classmethod
     def baseline(cls, profile: Profile) -> list[RandomForestMap]:
-        """Return a forest as most would use it, nothing where X has no columns."""
+        """Return the baseline forest, with the usual settings; [] where trees cannot be grown."""
         few = profile.columns <= 30
         return [cls(max_features=0.33 if few else "sqrt")] if profile.grows_trees else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoostingMap(Map):
-    """Boosted trees of each principal component of the outputs, on histograms of many rows."""
+    """Boosted trees for each principal component of the outputs; with many rows on histograms."""
 
     name = "boosting"
     filled = ("n_iter",)
@@ -209,12 +209,14 @@ class BoostingMap(Map):
 
     @property
     def is_staged(self) -> bool:
-        """Whether more trees can be added to a fit, as if they had been there from the start:
-        scikit-learn draws features anew for those."""
+        """Whether trees can be added by `warm_start` with the same result as in one fit.
+
+        They cannot where scikit-learn draws random features, which it would draw anew.
+        """
         return self.subsample is None and self.max_features == 1.0
 
     def path(self, sample: Sample) -> Path:
-        """Boost each principal component, and compare its predictions after fewer trees too."""
+        """Yield the predictions after different numbers of trees, of all components."""
         X, T, splits = sample.rows(self.scaling), sample.T, sample.folds.splits
         stages = sorted({stage for stage in _STAGES if stage < self.max_iter} | {self.max_iter})
         axes = [
@@ -263,7 +265,7 @@ class BoostingMap(Map):
 
 
 class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A forest of many outputs: trees split by random combinations, leaves have the means of all.
+    """A forest of many outputs: splits by random combinations of outputs, means of all in leaves.
 
     Where there are no more outputs than `n_projections`, it is the forest of scikit-learn itself.
     """
@@ -282,9 +284,9 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight: np.ndarray | None = None,
         clock: Clock | None = None,
     ) -> LeafForest:
-        """Grow the trees, and note which leaves the rows lie in.
+        """Grow the trees, and store the leaves of the training rows.
 
-        The clock, if there is one, is checked between some trees and the next.
+        The clock, if there is one, is checked every few trees.
         """
         targets = np.reshape(y, (len(y), -1))
         p = targets.shape[1]
@@ -306,17 +308,20 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def leaf_means(self) -> np.ndarray | None:
-        """Return what each leaf adds to a prediction, (nodes of all trees, p).
+        """Return the term of each leaf in the predictions, (nodes of all trees, p).
 
         None where the trees themselves have the outputs.
         """
         if self._is_plain:
             return None
-        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
-        sizes = np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
         sums = self._leaves.T @ self._targets
         sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
-        return np.asarray(sums / sizes[:, None])
+        return np.asarray(sums / self._leaf_sizes()[:, None])
+
+    def _leaf_sizes(self) -> np.ndarray:
+        """Return the weight of the training rows in each leaf times the number of trees."""
+        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
+        return np.where(sizes > 0.0, sizes, 1.0) * len(self.forest_.estimators_)
 
     def predict(self, X: Inputs) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
@@ -327,11 +332,8 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
             F = np.concatenate(list(parts))
             return F[:, None] if F.ndim == 1 else F
-        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
-        sizes = np.where(sizes > 0.0, sizes, 1.0)
-        n_trees = len(self.forest_.estimators_)
         inside = _leaf_matrix(self.forest_, X)
-        shares = sparse.csr_matrix(inside @ sparse.diags(1.0 / (sizes * n_trees)))
+        shares = sparse.csr_matrix(inside @ sparse.diags(1.0 / self._leaf_sizes()))
         weights = shares @ self._leaves.T  # (n, n_train): a kernel
         F = weights @ self._targets
         return F.toarray() if sparse.issparse(F) else np.asarray(F)
@@ -340,7 +342,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
 def _grown(
     forest: Any, X: Inputs, targets: np.ndarray, clock: Clock | None, weights: dict[str, Any]
 ) -> Any:
-    """Return a forest of the same trees, whether the clock is checked between them or not."""
+    """Return a fitted clone of a forest; the clock, if any, does not change its trees."""
     forest = clone(forest)
     if clock is None:
         return forest.fit(X, targets, **weights)
@@ -354,7 +356,7 @@ def _grown(
 
 
 def _leaf_matrix(forest: Any, X: Inputs) -> sparse.csr_matrix:
-    """Return which leaves rows lie in, shape (n, nodes of all trees)."""
+    """Return the indicator matrix of the leaves of rows, shape (n, nodes of all trees)."""
     leaves = forest.apply(X)  # (n, trees)
     offsets = np.cumsum([0, *(tree.tree_.node_count for tree in forest.estimators_)])
     n, n_trees = leaves.shape
@@ -388,7 +390,7 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Inputs) -> np.ndarray:
-        """Return the targets that the predicted components stand for, shape (n, p)."""
+        """Return the targets of the predicted components, shape (n, p)."""
         scores = np.column_stack([member.predict(X) for member in self.members_])
         return np.asarray(scores @ self.components_.T + self.mean_)
 
@@ -396,7 +398,7 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
 def principal_axes(
     targets: np.ndarray, q: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of targets, and their q axes of greatest variance or all unit vectors."""
+    """Return the mean of targets and their first q principal axes, unit vectors if p <= q."""
     mean = column_means(targets, weights)
     if targets.shape[1] <= q:
         return mean, np.eye(targets.shape[1])
