@@ -14,7 +14,6 @@ from ._numerics.objects import is_categorical, is_gap, ranges, stack
 from ._numerics.threads import map_blocks, n_threads, single_thread
 from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
 from ._numerics.validation import (
-    Registry,
     check_alphas,
     check_choice,
     check_level,
@@ -48,7 +47,6 @@ __all__ = [
     "Local",
     "PartsByName",
     "PerQuery",
-    "Registry",
     "Source",
     "Spectra",
     "all_at_once",

@@ -150,6 +150,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         y : array of shape (n, p)
             Output coordinates.
         sample_weight : array of shape (n,), optional
+            Weights of rows in the mean loss.
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2; matters for losses other than the squared one.
         """

@@ -68,6 +68,7 @@ class TextEncoder(Described):
     encoder : transformers.PreTrainedModel
         In float32, whatever the precision of the stored weights.
     tokenizer : transformers.PreTrainedTokenizerBase
+        The tokenizer of the encoder.
     pad_id : int
         The token that fills up a batch.
     config : dict or None

@@ -266,6 +266,7 @@ class ConformalSets(Calibrated):
         ----------
         X : what the model takes, n rows
         candidates : objects, CandidateSets or list of lists, optional
+            Default the distinct training outputs.
         coverage : float, default 0.9
             Probability that the truth is in the set, between 0 and 1.
         strata : sequence of n labels, optional
@@ -292,6 +293,7 @@ class ConformalSets(Calibrated):
         Parameters
         ----------
         coverage : float, default 0.9
+            Probability that the truth is in a set.
         stratum : label, optional
             The stratum of the query, if `calibrate` had strata; with "size" its number, from 0 for
             the smallest sets.
@@ -333,6 +335,7 @@ class ConformalSets(Calibrated):
         Y : objects, n of them
         candidates : objects, CandidateSets or list of lists, optional
         coverage : float, default 0.9
+            As in `predict`.
         groups : sequence of n labels, optional
             Rows of one label count as one row together.
         strata, weights : optional

@@ -131,6 +131,7 @@ class Ensemble(RankingPredictor):
         Parameters
         ----------
         models : sequence of fitted StructuredPredictor
+            The members.
         combine : "mean", "max" or "rank", default "mean"
             How scores are combined, see `Ensemble`.
         weights : sequence of floats, optional

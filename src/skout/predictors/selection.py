@@ -225,6 +225,7 @@ class ConformalSelection(Calibrated):
         X : what the model takes, n rows
             A batch: which answers are accepted depends on the others.
         candidates : objects, CandidateSets or list of lists, optional
+            Default the distinct training outputs.
         fdr : float, default 0.1
             Expected share of wrong answers among those accepted, between 0 and 1: of group mass
             with `groups`, of rows without.
@@ -258,6 +259,7 @@ class ConformalSelection(Calibrated):
         Y : objects, n of them
         candidates : objects, CandidateSets or list of lists, optional
         fdr : float, default 0.1
+            As in `predict`.
         groups : sequence of n labels, optional
             As in `predict`; all shares below are then of group mass.
 

@@ -1,4 +1,4 @@
-"""Choose a trial or an average of trials, and the number of rows of their final fits.
+"""Choose a trial or an average of trials, and the number of rows of their last fits.
 
 Members are added one at a time (ensemble selection, Caruana, 2004). Each part of the held-out rows
 has a score of its own, so that what is chosen on some parts can be scored on the others.
@@ -27,7 +27,7 @@ from .search import ModelSearch, Trial
 # must beat the constant prediction in the metric or in R2 of coordinates (the one-standard-error
 # rule); and by which it must in the metric where R2 is not better.
 _ERRORS, _MORE_ERRORS = 1.0, 2.0
-# Share of the seconds left on the clock that final fits may take: estimates may be too low. And the
+# Share of the seconds left on the clock that last fits may take: estimates may be too low. And the
 # share of the budget that they may take even if none are left.
 _USED, _LEAST = 0.8, 0.1
 # Seconds that averages may take with a slow metric, also where the budget is in fits.
@@ -50,7 +50,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __init__(
         self,
         members: Sequence[Any],
-        weights: Any = None,
+        weights: np.ndarray | None = None,
         rows: Sequence[int | None] | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: np.ndarray,
         sample_weight: np.ndarray | None = None,
         has_time: Callable[[int], bool] | None = None,
     ) -> Averaged:
@@ -136,7 +136,7 @@ class Members:
 
     F: Sequence[np.ndarray]  # (n_held, p) predicted coordinates of each member
     merit: Merit
-    shares: np.ndarray  # (n,) the share of the time for final fits that each one's takes
+    shares: np.ndarray  # (n,) the share of the time for last fits that each one's takes
     scored: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ class Members:
         return self.scored[counts]
 
     def has_time(self, counts: tuple[int, ...]) -> bool:
-        """Whether there is time for the final fits of an average; always for the shortest alone."""
+        """Whether there is time for the last fits of an average; always for the shortest alone."""
         used = np.flatnonzero(counts)
         is_shortest = len(used) == 1 and self.shares[used[0]] == self.shares.min()
         return bool(is_shortest or self.shares[used].sum() <= 1.0)
@@ -163,7 +163,7 @@ class Members:
 def choose(members: Members, parts: np.ndarray, most: int) -> Choice:
     """Return the best average by some parts of the held-out rows.
 
-    A member is added in each of at most `most` steps, as long as there is time for all final fits.
+    A member is added in each of at most `most` steps, as long as there is time for all last fits.
     Of equally good averages the larger one is taken.
     """
     weights = members.merit.folds.weights[parts]
@@ -292,13 +292,13 @@ def _best_of(trials: list[Trial], most: int) -> list[Trial]:
 
 
 def _time_left(search: ModelSearch) -> tuple[float, float]:
-    """Return the seconds for final fits: those of the plan, and those of the clock."""
+    """Return the seconds for last fits: those of the plan, and those of the clock."""
     clock = max(_USED * search.clock.left, _LEAST * search.clock.seconds)
     return search.budget.for_last_fits, clock
 
 
 def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
-    """Return the share of the time for final fits that each trial's takes, (n,).
+    """Return the share of the time for last fits that each trial's takes, (n,).
 
     It is the larger one of its shares of the planned seconds and of those of the clock.
     """
@@ -312,7 +312,7 @@ def _shares(search: ModelSearch, trials: list[Trial]) -> np.ndarray:
 
 
 def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:
-    """Return the settings of the final fits: those of trials, on as many rows as there is time for.
+    """Return the settings of the last fits: those of trials, on as many rows as there is time for.
 
     With all rows they have more landmarks and trees, if there is time. The seconds that are left
     after fits on the rows of the trials are divided by the weights of the members.
@@ -328,7 +328,7 @@ def last_sizes(search: ModelSearch, chosen: Chosen) -> list[Map]:
 
 
 def _last_size(search: ModelSearch, trial: Trial, planned: float, clock: float) -> Map:
-    """Return the settings of one final fit, within seconds of the plan and of the clock."""
+    """Return the settings of one last fit, within seconds of the plan and of the clock."""
     settings, rows = trial.settings, trial.settings.rows
     if rows is not None:
         more = [n for n in search.steps_of_rows() if n is None or n > rows]

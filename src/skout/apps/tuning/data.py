@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from skout.dev import in_memory, n_rows, take
+from skout.typing import Labels
 
 # Rows that have a value in each column, at least, where some rows are drawn and values are missing.
 _LEAST_OBSERVED = 50
@@ -41,7 +42,7 @@ class TuningData:
         return self if len(rows) == n_rows(self.Y) else self.at(rows)
 
 
-def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> TuningData:
+def counted(X: Any, Y: Any, groups: Labels, sample_weight: Any) -> TuningData:
     """Return the data with weights of mean 1; rows of weight 0 are left out before any check."""
     X, Y, weights = in_memory(X, Y, sample_weight)
     if groups is not None and np.shape(groups) != (n_rows(Y),):

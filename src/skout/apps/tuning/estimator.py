@@ -50,7 +50,7 @@ from .inputs import (
     read_inputs,
     width_of,
 )
-from .maps import MAPS, Map
+from .maps import Map, checked_maps
 from .maps.base import are_skewed
 from .outputs import LabelNames, read_kind, without_target
 from .report import baselines_of, drawn, line, page, progress_bar, rows_line, rows_of
@@ -68,19 +68,8 @@ _FOLDS = 5, 3, 2
 _OTHER = (0.1, 0.3, 0.5, 1.0)
 # Distinct training outputs that are kept as candidates, at most.
 _MOST_CANDIDATES = 100_000
-# Share of the budget by which the final fit of a further member may end beyond it.
+# Share of the budget by which the last fit of a further member may end beyond it.
 _BEYOND = 0.1
-
-
-def checked_maps(maps: Sequence[str | type[Map]] | None) -> list[type[Map]]:
-    """Return the classes of the maps to try, or raise for what is no map."""
-    if isinstance(maps, str) or (maps is not None and not len(maps)):
-        raise ValueError(f"maps must be a list of maps, at least one. Got {maps!r} instead.")
-    kinds = [resolve(kind, MAPS, "map") if isinstance(kind, str) else kind for kind in maps or MAPS]
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, Map)):
-            raise TypeError(f"maps must be names, or subclasses of Map. Got {kind!r} instead.")
-    return kinds
 
 
 def _has_probabilities(model: Tuned) -> bool:
@@ -146,7 +135,7 @@ class Tuned(PartsByName):
         Show a progress bar with what is tried and the best score so far. `fit(callback=...)`
         receives the same.
     device : str, optional
-        "cuda" runs the final fit of a sketched kernel ridge on a GPU.
+        "cuda" runs the last fit of a sketched kernel ridge on a GPU.
     encoder : TableEncoder, optional
         The encoder of a table with columns other than numbers, e.g. TableEncoder(strict=True).
     kinds : dict of str to str, optional
@@ -370,7 +359,7 @@ class Tuned(PartsByName):
         )
 
     def _checked(self, data: TuningData) -> tuple[OutputScoring, Any, TuningData]:
-        """Return the scoring of the outputs, the rows as models take them, and the checked data."""
+        """Return the scoring of the outputs, rows as models take them, and the checked data."""
         name, names = read_kind(data.Y, self.kind)
         scoring = OutputScoring(resolve(name, KINDS, "kind"), self.scoring)
         if names is not None:
@@ -481,10 +470,7 @@ class Tuned(PartsByName):
     def _winner(
         self, search: ModelSearch, chosen: Chosen, seed: int
     ) -> tuple[Averaged, list[float]]:
-        """Return the average to fit, on as many rows as there is time for, and seconds of members.
-
-        The seconds are those that the final fit of each member is estimated to take.
-        """
+        """Return the average to fit, and the estimated seconds of each member's last fit."""
         sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
         built = [(size, size.build(seed, self.n_jobs, self.device)) for size in sizes]
         members = [size.estimator(model, has_gaps) for size, model in built]
@@ -566,7 +552,7 @@ class Tuned(PartsByName):
         outputs = self._predicted(X, candidates)
         return outputs if self._names is None else self._names.write(outputs)
 
-    def _predicted(self, X: Any, candidates: Any = None) -> Any:
+    def _predicted(self, X: TableLike, candidates: Candidates = None) -> Any:
         """Return predictions of the model; label sets are rows of 0 and 1, without names."""
         rows = self._rows(X)
         if candidates is None:
@@ -576,7 +562,7 @@ class Tuned(PartsByName):
         F = self.best_estimator_.predict_coordinates(rows)
         return self.searcher_.decode(F, candidates)
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: TableLike) -> Any:
         """Return X as the model takes it, or raise where it does not fit."""
         check_is_fitted(self)
         rows = read_inputs(X, self.encoder_, getattr(self, "feature_names_in_", None))
@@ -674,11 +660,11 @@ class Tuned(PartsByName):
         Y : outputs, n of them
         candidates : optional
             As in `predict`.
-        sample_weight : array of shape (n,), optional
+        sample_weight : array of shape (n,) of weights of rows, optional
 
         Returns
         -------
-        score : float
+        score : float, the greater the better
         """
         check_is_fitted(self)
         scoring = OutputScoring(resolve(self.kind_, KINDS, "kind"), self.scoring)
@@ -719,7 +705,7 @@ class Tuned(PartsByName):
 
         Parameters
         ----------
-        ax : matplotlib axes, optional
+        ax : matplotlib axes to draw on, default new ones
 
         Returns
         -------

@@ -6,11 +6,11 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
 from skout.dev import deal, is_gap
+from skout.typing import CV, Labels, Targets
 
 from .data import is_one_row
 
@@ -137,13 +137,13 @@ def make_folds(
     n: int,
     seed: int,
     *,
-    cv: Any = None,
-    groups: Any = None,
+    cv: CV = None,
+    groups: Labels = None,
     width: int = 1,
-    y: Any = None,
+    y: Targets | None = None,
     weights: np.ndarray | None = None,
     place: np.ndarray | None = None,
-    labels: Any = None,
+    labels: np.ndarray | None = None,
     n_folds: int = _FOLDS,
 ) -> Folds:
     """Return folds of n rows, see `cv` of `Tuned`: repeated for few rows, one split for many.

@@ -59,7 +59,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
     def __init__(self, method: str = "standard") -> None:
         self.method = method
 
-    def fit(self, X: Any, y: Any = None) -> ColumnScaler:
+    def fit(self, X: Any, y: object = None) -> ColumnScaler:
         """Learn means, scales or quantiles of a matrix of shape (n, d), dense or CSR."""
         check_choice(self.method, "method", SCALINGS)
         rows = check_matrix(X)
@@ -129,7 +129,7 @@ def are_vectors(X: Any) -> bool:
     return values.dtype != object or all(map(_is_cell, values[:1].ravel()))
 
 
-def _is_cell(value: Any) -> bool:
+def _is_cell(value: object) -> bool:
     """Whether this is a value that a cell of a table may have."""
     return isinstance(value, str | numbers.Number | Decimal | np.generic) or is_gap(value)
 

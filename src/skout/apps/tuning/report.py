@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
 from skout.dev import extra, take
@@ -15,6 +16,9 @@ from skout.kinds import KINDS
 
 from .scoring import OutputScoring, shown, spoken
 from .search import Callback, CutTrial, ModelSearch, Trial, TuningProgress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Rows of the table in notebooks, and the size of the plot in pixels.
 _SHOWN, _WIDTH, _HEIGHT = 15, 360, 180
@@ -97,7 +101,7 @@ def _row(trial: Trial | CutTrial, metric: str, n: int) -> dict[str, Any]:
     }
 
 
-def line(model: Any, *, brief: bool = False) -> str:
+def line(model: BaseEstimator, *, brief: bool = False) -> str:
     """Return the summary of a `Tuned`: the score with its error, the baselines, then the fit."""
     metric = model._kind
     if hasattr(model, "outer_scores_"):
@@ -134,7 +138,7 @@ def _number(metric: str, score: float) -> str:
     return f"{value:.3f}" if abs(value) < 10.0 or np.isnan(value) else f"{value:.4g}"
 
 
-def cut_line(model: Any) -> str:
+def cut_line(model: BaseEstimator) -> str:
     """Return the number of trials and of those that the clock cut off, as text, or ""."""
     if not model.cut_:
         return ""
@@ -143,8 +147,8 @@ def cut_line(model: Any) -> str:
     return f"the clock ended the search after {trials}, and cut off {model.cut_} that were planned"
 
 
-def rows_line(model: Any) -> str:
-    """Return the numbers of rows of the final fits, as text, or "" where they had all rows."""
+def rows_line(model: BaseEstimator) -> str:
+    """Return the numbers of rows of the last fits, as text, or "" where they had all rows."""
     rows = {settings["rows"] for settings in model.best_settings_}
     if rows == {None}:
         return ""
@@ -153,7 +157,7 @@ def rows_line(model: Any) -> str:
     return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
 
 
-def drawn(model: Any, ax: Any) -> Any:
+def drawn(model: BaseEstimator, ax: Axes | None) -> Any:
     """Return matplotlib axes with scores and standard errors against seconds, a color per map."""
     with extra("plot", "Plots need matplotlib"):
         import matplotlib.pyplot as plt
@@ -162,7 +166,7 @@ def drawn(model: Any, ax: Any) -> Any:
         trials = [row for row in _finished(model) if row["map"] == name]
         if trials:
             keys = ("seconds", "score", "standard_error")
-            columns = [[row[key] for row in trials] for key in keys]
+            columns: Any = [[row[key] for row in trials] for key in keys]
             ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
     ax.axhline(model.score_, linestyle="-", label="the choice")
     ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
@@ -171,12 +175,12 @@ def drawn(model: Any, ax: Any) -> Any:
     return ax
 
 
-def _finished(model: Any) -> list[dict[str, Any]]:
+def _finished(model: BaseEstimator) -> list[dict[str, Any]]:
     """Return the rows of trials that have a score."""
     return [row for row in model.results_ if not row.get("cut") and row["map"] != "constant"]
 
 
-def page(model: Any) -> str:
+def page(model: BaseEstimator) -> str:
     """Return a fitted model as HTML for notebooks: its summary, a plot and a table of trials."""
     trials = _finished(model)
     names = ("map", "scaling", "rows", "seconds", "stage")
@@ -208,7 +212,7 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str("" if value is None else value)
 
 
-def _plot(model: Any, trials: list[dict[str, Any]]) -> str:
+def _plot(model: BaseEstimator, trials: list[dict[str, Any]]) -> str:
     """Return the scores of trials against their seconds, on a scale of logarithms, as SVG."""
     if not trials:
         return ""

@@ -38,7 +38,7 @@ Callback: TypeAlias = Callable[["TuningProgress"], object]
 # Shares of the budget: a reserve at the end in which no trial begins; the planned seconds for final
 # fits and for averages, on the reference machine.
 _MARGIN, _LAST, _AVERAGES = 0.08, 0.25, 0.08
-# By the clock, time is reserved for final fits of this many maps, at most this share of the budget.
+# By the clock, time is reserved for last fits of this many maps, at most this share of the budget.
 _LIKELY_MEMBERS, _MOST_KEPT = 3, 0.4
 # Number of averages for whose scoring time is reserved by the clock.
 _AVERAGES_SCORED = 300
@@ -62,7 +62,7 @@ _PROMOTED = 6
 # Trials of refinement without a gain after which the search ends early; a gain is an increase of
 # merit by more than this share of a standard error.
 _PATIENCE, _GAIN = 30, 0.05
-# Least ratio of measured to estimated seconds that estimates of final fits are scaled by.
+# Least ratio of measured to estimated seconds that estimates of last fits are scaled by.
 _LEAST_PACE = 0.1
 # Least such ratio for a map that was not tried yet, which else has that of the other maps.
 _NEW_PACE = 0.7
@@ -348,7 +348,7 @@ class ModelSearch:
     def finalists(self, seconds: float = np.inf) -> list[Trial]:
         """Return the trials to choose from: for equal settings, the one on the most rows.
 
-        Their final fits, on as many rows, take at most so many seconds.
+        Their last fits, on as many rows, take at most so many seconds.
         """
         in_time = [trial for trial in self.trials if self.last_seconds(trial) <= seconds]
         in_time = in_time or sorted(self.trials, key=self.last_seconds)[:1]
@@ -391,16 +391,16 @@ class ModelSearch:
                 yield stage, settings
 
     def _is_affordable(self, settings: Map, is_baseline: bool = False) -> bool:
-        """Whether the budget allows a trial of settings, and their final fit."""
+        """Whether the budget allows a trial of settings, and their last fit."""
         has_fits = self.n_fits < self.budget.fits
         return has_fits and (is_baseline or self._has_time(settings))
 
     def _has_time(self, settings: Map) -> bool:
-        """Whether the plan has time for the final fit of settings, on the rows of a trial."""
+        """Whether the plan has time for the last fit of settings, on the rows of a trial."""
         return self.planned_last(settings, self.n) <= self.budget.for_last_fits
 
     def planned_last(self, settings: Map, n: int | None = None) -> float:
-        """Return the estimated seconds of the final fit of settings, on n rows or all."""
+        """Return the estimated seconds of the last fit of settings, on n rows or all."""
         n = settings.rows or n or n_rows(self.sample.X)
         return CALL + self.profile.n_models * settings.cost(self.profile, n)
 
@@ -431,7 +431,7 @@ class ModelSearch:
         return max(sum(trial.seconds for trial in trials) / planned, _LEAST_PACE)
 
     def last_seconds(self, trial: Trial, settings: Map | None = None) -> float:
-        """Return the estimated seconds by the clock of the final fit, at the pace of the trial.
+        """Return the estimated seconds by the clock of the last fit, at the pace of the trial.
 
         `settings` are those of the trial, in another size.
         """
@@ -442,7 +442,7 @@ class ModelSearch:
         return self.clock.left - self._kept() if np.isfinite(self.clock.seconds) else np.inf
 
     def _kept(self) -> float:
-        """Return the seconds reserved for final fits, averages and a margin."""
+        """Return the seconds reserved for last fits, averages and a margin."""
         # no time is reserved for maps that were tried on fewer rows than others
         most = max((trial.n_rows for trial in self.trials), default=np.inf)
         ranked = sorted(self.trials, key=lambda trial: -trial.merit)
@@ -463,7 +463,7 @@ class ModelSearch:
     def _in_time(self, settings: Map) -> Map | None:
         """Return settings on as many rows as the clock has time for, or None.
 
-        Estimates for a trial and its final fit are scaled by the pace of its map so far.
+        Estimates for a trial and its last fit are scaled by the pace of its map so far.
         """
         if not self.trials or np.isinf(self.clock.seconds):
             return settings
@@ -477,7 +477,7 @@ class ModelSearch:
         return None
 
     def _warn_if_short(self, first: Map) -> None:
-        """Warn where the budget is too short for one trial and its final fit."""
+        """Warn where the budget is too short for one trial and its last fit."""
         trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
         if trial + last > left:
             warnings.warn(

@@ -260,7 +260,7 @@ def _taken(rows: Any, numbers: np.ndarray) -> Any:
     return take(rows, numbers)
 
 
-def _share(budget: Any, n: int) -> Any:
+def _share(budget: float | str, n: int) -> float | str:
     """Return the budget of each of n targets."""
     fits = re.fullmatch(r"\s*(\d+) fits?\s*", budget) if isinstance(budget, str) else None
     return f"{max(1, int(fits[1]) // n)} fits" if fits else float(budget) / n

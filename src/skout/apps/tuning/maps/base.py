@@ -144,9 +144,9 @@ class Map(ABC):
         return [(self, 1.0)]
 
     def larger(self, has_more_rows: bool) -> Self:
-        """Return a larger variant for the final fit, such as more trees, used if there is time.
+        """Return a larger variant for the last fit, such as more trees, used if there is time.
 
-        `has_more_rows` says whether the final fit has more rows than the trial.
+        `has_more_rows` says whether the last fit has more rows than the trial.
         """
         return self
 
@@ -261,7 +261,7 @@ class LogTargets(MultiOutputMixin, RegressorMixin, BaseEstimator):
         inside = np.where(self.skewed_, np.clip(logs, 0.0, self.top_), 0.0)
         return np.where(self.skewed_, np.expm1(inside) * self.scale_ + self.low_, logs)
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LogTargets:
+    def fit(self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None) -> LogTargets:
         """Fit the regressor on the logarithms of skewed targets."""
         targets = np.reshape(np.asarray(y), (len(y), -1))
         logs = self.scaled(targets).logs(targets)
@@ -282,7 +282,7 @@ class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __init__(self, regressor: Regressor) -> None:
         self.regressor = regressor
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> ByOutput:
+    def fit(self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None) -> ByOutput:
         """Fit each set of outputs on the rows where they are observed."""
         targets = np.reshape(y, (len(y), -1))
         self.columns_, self.members_ = [], []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -137,7 +137,9 @@ class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LogisticOutputs:
+    def fit(
+        self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None
+    ) -> LogisticOutputs:
         """Fit all columns."""
         targets = np.reshape(y, (len(y), -1))
         columns, self.which_, self.base_, self.gain_ = _binary_columns(targets, sample_weight)

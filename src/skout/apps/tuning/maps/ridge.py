@@ -361,7 +361,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     `kernel` is "gaussian", "matern" or "laplacian". `landmarks` is their number in rounds that
     learn a metric; with `groups`, (start, stop) of columns, each group has a kernel instead,
-    weighted by ALIGNF. `sketch` is the number of landmarks of the final fit, None for all rows.
+    weighted by ALIGNF. `sketch` is the number of landmarks of the last fit, None for all rows.
     """
 
     def __init__(
@@ -382,7 +382,9 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> LearnedRidge:
+    def fit(
+        self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None
+    ) -> LearnedRidge:
         """Learn the kernel, then fit kernel ridge regression with it."""
         kernel, m = self.learned_kernel(X, y, sample_weight), self.sketch
         ridge = self._ridge(kernel, None if m is None else min(m, n_rows(X)), self.alpha)
@@ -399,7 +401,7 @@ class LearnedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return np.asarray(self.ridge_.predict(X))
 
     def learned_kernel(
-        self, X: Inputs, y: Any, sample_weight: np.ndarray | None, clock: Clock | None = None
+        self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None, clock: Clock | None = None
     ) -> Kernel:
         """Return the kernel in the learned metric, or the weighted sum of kernels of groups.
 

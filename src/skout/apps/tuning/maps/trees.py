@@ -26,7 +26,7 @@ _PROJECTIONS = 24
 _ROWS = 2048
 # Share of entries that are not 0 below which targets are kept sparse.
 _SPARSE = 0.1
-# Trees of a forest in first trials, in trials, and in the final fit if there is time; the largest
+# Trees of a forest in first trials, in trials, and in the last fit if there is time; the largest
 # share of the time for trials that a trial with the second number may take.
 _TREES, _MOST_TREES, _SHARE = (50, 100), 300, 0.05
 # Estimated seconds of a tree of a forest, of a small boosted tree, of one on histograms, and of a
@@ -271,7 +271,10 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, forest: Any, n_projections: int = _PROJECTIONS, random_state: Any = None
+        self,
+        forest: Regressor,
+        n_projections: int = _PROJECTIONS,
+        random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.forest = forest
         self.n_projections = n_projections
@@ -280,7 +283,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: Inputs,
-        y: Any,
+        y: np.ndarray,
         sample_weight: np.ndarray | None = None,
         clock: Clock | None = None,
     ) -> LeafForest:
@@ -340,7 +343,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _grown(
-    forest: Any, X: Inputs, targets: np.ndarray, clock: Clock | None, weights: dict[str, Any]
+    forest: Regressor, X: Inputs, targets: np.ndarray, clock: Clock | None, weights: dict[str, Any]
 ) -> Any:
     """Return a fitted clone of a forest; the clock, if any, does not change its trees."""
     forest = clone(forest)
@@ -355,7 +358,7 @@ def _grown(
     return forest
 
 
-def _leaf_matrix(forest: Any, X: Inputs) -> sparse.csr_matrix:
+def _leaf_matrix(forest: Regressor, X: Inputs) -> sparse.csr_matrix:
     """Return the indicator matrix of the leaves of rows, shape (n, nodes of all trees)."""
     leaves = forest.apply(X)  # (n, trees)
     offsets = np.cumsum([0, *(tree.tree_.node_count for tree in forest.estimators_)])
@@ -375,11 +378,13 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     mean_: np.ndarray
     components_: np.ndarray
 
-    def __init__(self, regressor: Any, n_components: int = _BOOSTED) -> None:
+    def __init__(self, regressor: Regressor, n_components: int = _BOOSTED) -> None:
         self.regressor = regressor
         self.n_components = n_components
 
-    def fit(self, X: Inputs, y: Any, sample_weight: np.ndarray | None = None) -> PrincipalOutputs:
+    def fit(
+        self, X: Inputs, y: np.ndarray, sample_weight: np.ndarray | None = None
+    ) -> PrincipalOutputs:
         """Fit a regressor for each component."""
         targets, weights = np.reshape(y, (len(y), -1)), weighed(sample_weight)
         self.mean_, self.components_ = principal_axes(targets, self.n_components, sample_weight)
