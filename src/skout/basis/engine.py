@@ -409,7 +409,7 @@ def _drawn(
     Landmarks that are equal are merged where W is sparse: its columns are added up. Sketches of
     users are checked.
     """
-    n, rows = len(survey), survey.source
+    n, rows = len(survey.source), survey.source
     if sketch.needs_gram:
         survey.run()
         few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import threading
 import warnings
 from collections.abc import Callable
@@ -67,8 +66,8 @@ _MIXED_ROWS = 256
 _TILE = 768
 # Rows of a product with a matrix, and columns of a triangular one, that are computed at a time.
 _PRODUCT_ROWS, _STEP = 512, 64
-# A pass over _LARGE features or more is cut into at least so many blocks, for threads to share.
-_BLOCKS, _LARGE = 4, 2**21
+# Least blocks of a long pass, for as many threads to share; a round number.
+_BLOCKS = 4
 _ADVICE = (
     "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows. "
     'KernelRidge(solver="cg") needs no such matrix, and takes long.'
@@ -343,6 +342,7 @@ class Projection(RowMap):
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype: np.dtype | None = None if dtype is None else np.dtype(dtype)
         self.width: int = max(features.m, 0 if matrix is None else matrix.shape[1])
+        self.shared: tuple[int, int] = (_BLOCKS, features.m)
         self._then: Callable[[Array], Any] | None = None
         self._total: Any = None  # sum of results on a device, which is checked at the end
 
@@ -351,10 +351,6 @@ class Projection(RowMap):
         following = copy.copy(self)
         following._then = function
         return following
-
-    def most_rows(self, n: int) -> int | None:
-        """Cut a long pass into some blocks, for threads to share."""
-        return math.ceil(n / _BLOCKS) if n * self.features.m >= _LARGE else None
 
     def on(self, place: Place) -> Projection:
         features = self.features.on(place.device, place.dtype)
@@ -425,9 +421,7 @@ class Residual(RowMap):
     def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
         self.kernel, self.projection = features.kernel, Projection(features, components.T)
         self.width: int = self.projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
+        self.shared: tuple[int, int] = self.projection.shared
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
@@ -451,10 +445,7 @@ class _Squares(Reduction[Array]):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
     def __init__(self, projection: Projection) -> None:
-        self.projection, self.width = projection, projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
+        self.projection, self.width, self.shared = projection, projection.width, projection.shared
 
     def __call__(self, rows: Rows, *beside: object) -> Array:
         Z = cast(self.projection(rows), np.float64)

@@ -50,8 +50,7 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Objects) -> Rows:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        known: Any = objects  # a matrix that an estimator has checked already, or anything
-        rows = known if arrays.is_checked(known) else check_matrix(known)
+        rows = check_matrix(objects)
         check_squares(rows, "objects")
         return rows
 
@@ -258,7 +257,7 @@ class WithGamma(Kernel):
         if self.gamma == "scale":
             spread = survey.reduce(_SpreadOfRows(), weights)
             return lambda: self._of_length(_scale(self.unit, spread()))
-        index, sample_weights = sampled_positions(len(survey), rng, weights)
+        index, sample_weights = sampled_positions(len(survey.source), rng, weights)
         sample = survey.take(index)
         return lambda: self._of_length(self._median_length(sample(), sample_weights))
 

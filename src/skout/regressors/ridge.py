@@ -319,7 +319,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         decision = decide(problem)  # the only one: moments, rows, products or the kernel matrix
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
-            fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
+            report = {"solver": "direct", "costs": decision.costs, "why": decision.why}
+            fit = fit_best(system, search, report)  # alpha by folds, then all rows
         self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()

@@ -67,10 +67,7 @@ class WithStd(RowMap):
 
     def __init__(self, mean: Projection, variances: list[Variance]) -> None:
         self.mean: Projection = Projection(mean.features, mean.matrix, mean.offset, np.float64)
-        self.variances, self.width = variances, 2 * self.mean.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.mean.most_rows(n)
+        self.variances, self.width, self.shared = variances, 2 * self.mean.width, self.mean.shared
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         rows, features = astype(rows, np.float64), self.mean.features

@@ -18,8 +18,15 @@ from scipy.linalg import LinAlgError
 
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from ..._numerics.typing import Floats, Ints
+from ..._numerics.validation import check_total_weight
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
+from ...basis.moments import (
+    AnyMoments,
+    Moments,
+    TrainingSample,
+    check_outputs_observed,
+    sum_moments,
+)
 from ...rows import Memory
 from ..folds import (
     TEST,
@@ -258,7 +265,11 @@ class MomentSystem(System):
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
-        folds.total.check_weight()
+        weight = np.empty(folds.total.shape[1])  # of the rows that have an output
+        for columns in folds.total.column_sets():
+            weight[columns] = folds.total.of_columns(columns).weight
+        check_total_weight(weight.max())
+        check_outputs_observed(weight)
         if scorer is not None:
             assert self.sample is not None
             rows = np.unique(np.concatenate(scorer.held))

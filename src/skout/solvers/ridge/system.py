@@ -174,11 +174,6 @@ class Decision:
         costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
         return f"{self.system}, {self.solver}: {self.why}" + (f" ({costs})" if costs else "")
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """What the report of a fit begins with."""
-        return {"solver": "direct", "costs": dict(self.costs), "why": self.why}
-
 
 class Unsolved(ArithmeticError):
     """A system could not be solved well, and another one, which can, takes over."""
