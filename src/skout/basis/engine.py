@@ -562,19 +562,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
-        self._check()
         X, _, weights = unpacked(X, None, None, seed=self.random_state, sketches=[self.sketch])
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
         self.fit_encoded(rows, weights)
         return rows
-
-    def _check(self) -> None:
-        """Check the parameters."""
-        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
-        if self.rank is not None:
-            check_number(self.rank, "rank", low=1, integer=True)
-            if self.whiten == "cholesky":
-                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
     def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
@@ -605,7 +596,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
         Weights count where the width of the kernel is found.
         """
-        self._check()
+        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
+        if self.rank is not None:
+            check_number(self.rank, "rank", low=1, integer=True)
+            if self.whiten == "cholesky":
+                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
         span = span_of(
             as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
             weights, also=also, n_jobs=self.n_jobs, device=self.device,

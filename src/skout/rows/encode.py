@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context, get_config
+from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -40,7 +40,6 @@ from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
 
-_FLOATS = (np.float64, np.float32)
 # Names in messages of kernels and scikit-learn for what the caller calls by another name.
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 
@@ -338,15 +337,8 @@ def _as_columns(y: Any) -> Array:
 
 def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Array:
     """Return a finite dense or canonical CSR matrix of float32 or float64."""
-    rows: Any = objects
-    if get_config()["assume_finite"]:  # as within our checks: what passed them is returned
-        is_csr = sparse.issparse(rows) and rows.format == "csr" and rows.has_canonical_format
-        is_dense = type(rows) is np.ndarray and rows.ndim == 2
-        if (is_dense or (is_csr and accept_sparse)) and rows.shape[1] > 0 and rows.dtype in _FLOATS:
-            checked: Array = rows
-            return checked
     with numbers_in(objects, "objects"):
-        rows = check_array(
+        rows: Any = check_array(
             objects,
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float64, np.float32],
