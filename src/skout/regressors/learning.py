@@ -285,6 +285,7 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
+@dataclass(eq=False)
 class GradientProducts(Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
@@ -295,15 +296,12 @@ class GradientProducts(Reduction[Any]):
     kernel: Kernel
     landmarks: Rows
     coef: Array
-    diagonal: bool
+    diagonal: bool = False
     __getstate__ = lasting
 
-    def __init__(
-        self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False
-    ) -> None:
-        self.kernel, self.landmarks, self.coef, self.diagonal = kernel, landmarks, coef, diagonal
-        m, q = coef.shape
-        self.width: int = 3 * m + 3 * q * (landmarks.shape[1] + 1)
+    def __post_init__(self) -> None:
+        m, q = self.coef.shape
+        self.width: int = 3 * m + 3 * q * (self.landmarks.shape[1] + 1)
 
     @functools.cached_property
     def _gradients(self) -> Callable[[Array], Array]:

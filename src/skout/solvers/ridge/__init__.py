@@ -1,12 +1,13 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
 from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
-from .fitc import FitcSystem, refuse_fitc
 from .gram import GramSystem, dual_ridge
 from .moments import (
+    FitcSystem,
     FoldMoments,
     GrowingMoments,
     MomentSystem,
+    refuse_fitc,
     ridge,
     ridge_errors,
     ridge_paths,

@@ -299,6 +299,7 @@ def dual_ridge(
 # Without the kernel matrix on the host ------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class TiledSystem:
     """The system (P C K C P + n alpha I) u = P C T of `dual_ridge`, of distinct rows.
 
@@ -307,34 +308,25 @@ class TiledSystem:
 
     kernel: Kernel
     rows: Rows
+    targets: Floats
+    weights: Floats
+    fit_intercept: bool
     budget: MemoryBudget
     n_jobs: int | None
-    on_device: bool
-    size: int
-    n: float
-    fit_intercept: bool
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        rows: Rows,
-        targets: Floats,
-        weights: Floats,
-        fit_intercept: bool,
-        budget: MemoryBudget,
-        n_jobs: int | None,
-    ) -> None:
-        self.kernel, self.rows, self.budget, self.n_jobs = kernel, rows, budget, n_jobs
-        self.on_device, self.size = budget.device is not None, n_rows(rows)
-        self.n, self.fit_intercept = float(weights.sum()), fit_intercept
+    def __post_init__(self) -> None:
+        budget, self.n = self.budget, float(self.weights.sum())
+        self.on_device: bool = budget.device is not None
+        self.size: int = n_rows(self.rows)
         if budget.device is not None:  # raise where the kernel does not run there
-            LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
-        self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
-        self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
+            two = LandmarkFeatures(self.kernel, take(self.rows, slice(0, 2)))
+            two.on(budget.device, np.float64)
+        self.C = budget.moved(np.sqrt(self.weights)[:, None], np.float64)
+        self.T = budget.moved(np.asarray(self.targets, dtype=np.float64), np.float64)
         self.unit: Array = self.C / np.sqrt(self.n)
         centered = self._projected(self.C * self.T)
         self.spread: Array = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
-        self.right: Array = centered if fit_intercept else self.C * self.T
+        self.right: Array = centered if self.fit_intercept else self.C * self.T
         self.stripes: list[slice] = list(
             row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE)
         )

@@ -16,18 +16,22 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ..._numerics.arrays import astype, numpy_of
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
-from ..._numerics.typing import Floats, Ints
+from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_total_weight
 from ...basis import Engine
+from ...basis.features import Projection
 from ...basis.moments import (
     AnyMoments,
+    MaskedMoments,
     Moments,
     TrainingSample,
     check_outputs_observed,
     sum_moments,
 )
-from ...rows import Memory
+from ...kernels import Kernel
+from ...rows import Memory, Reduction
 from ..folds import (
     TEST,
     TRAIN,
@@ -354,3 +358,75 @@ class GrowingMoments:
         M, origin = options.task_matrix, self.origin
         folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
         return MomentSystem(self.engine, folds, options)
+
+
+# FITC: rows that the sketch does not span count less ---------------------------------------------
+
+_REASONS = {
+    "alpha": "alpha=0",
+    "cg": 'solver="cg"',
+    "task_matrix": "task_matrix",
+    "missing": "missing targets",
+    "once": "partial_fit or blocks that can be read only once",
+}
+
+
+def refuse_fitc(**reasons: bool) -> None:
+    """Raise where variance="fitc" meets one of the `_REASONS` that it cannot be combined with."""
+    for reason, is_so in reasons.items():
+        if is_so:
+            raise ValueError(
+                'variance="fitc" weights the rows in a second pass over all of them, and cannot be '
+                f'combined with {_REASONS[reason]}: fit with variance="dtc".'
+            )
+
+
+@dataclass(frozen=True)
+class FitcSystem(System):
+    """A ridge with FITC's weights of the rows, by one more pass; alpha and n alpha are of "dtc"."""
+
+    sample: TrainingSample
+    unweighted: MomentSystem
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, decision: Decision) -> FitcSystem:
+        return cls(problem.sample, MomentSystem.of(problem, decision))
+
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
+        return self.unweighted.choice(search)
+
+    def solve(self, alpha: float) -> Fit:
+        engine, options, sample = self.unweighted.engine, self.unweighted.options, self.sample
+        total = self.unweighted.folds.total
+        refuse_fitc(missing=isinstance(total, MaskedMoments))
+        assert isinstance(total, Moments)
+        shift = float(total.weight) * alpha
+        moments = sample.rows.reduce(
+            FitcMoments(engine, shift, sample.origin), sample.targets, sample.weights,
+            n_jobs=options.n_jobs,
+        )  # fmt: skip
+        folds = FoldMoments([moments], None, options.fit_intercept, origin=sample.origin)
+        fit = MomentSystem(engine, folds, options).solve(shift / moments.weight)
+        return replace(fit, fitc_shift=shift)
+
+
+class FitcMoments(Reduction[Moments]):
+    """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
+
+    def __init__(self, engine: Engine, shift: float, origin: Floats | None) -> None:
+        self.kernel: Kernel = engine.kernel
+        self.shift, self.origin = shift, origin
+        self.projection: Projection = Projection(
+            engine.features, engine.components.T, dtype=np.float64
+        )
+        self.width: int = 2 * self.projection.width
+
+    def __call__(self, rows: Rows, *beside: Array) -> Moments:
+        targets, weights = beside
+        Z = self.projection(rows)
+        T = numpy_of(targets).astype(np.float64, copy=False)
+        T = T if self.origin is None else T - self.origin
+        residual = self.kernel.diag(astype(rows, np.float64)) - np.einsum("ij,ij->i", Z, Z)
+        w = np.ones(len(Z)) if weights is None else numpy_of(weights)
+        u = w / (1.0 + w * np.maximum(residual, 0.0) / self.shift)
+        return Moments.of_block(Z, T, u)

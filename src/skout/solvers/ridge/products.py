@@ -77,15 +77,13 @@ _POWER_STEPS = 6
 # Passes over the rows -----------------------------------------------------------------------------
 
 
+@dataclass
 class Store:
     """Blocks of features in single precision, kept between passes up to a number of bytes."""
 
     most_bytes: int
-    bytes: int
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes, self.bytes = most_bytes, 0
-        self.kept: dict[int, Array] = {}
+    bytes: int = 0
+    kept: dict[int, Array] = field(default_factory=dict)
 
     def offer(self, key: int, F: Array) -> None:
         """Keep a block, unless it is kept already or too large."""
@@ -231,6 +229,7 @@ class RightSide(_FeaturePass):
 # The system in features ---------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class LandmarkSystem:
     """The system of a sample in the features of an engine, centered if there is an intercept.
 
@@ -239,16 +238,13 @@ class LandmarkSystem:
 
     engine: Engine
     sample: TrainingSample
-    rows: Source
     options: RidgeOptions
-    fit_intercept: bool
-    features: LandmarkFeatures
-    m: int
 
-    def __init__(self, engine: Engine, sample: TrainingSample, options: RidgeOptions) -> None:
-        self.engine, self.sample, self.rows = engine, sample, sample.rows
-        self.options, self.fit_intercept = options, options.fit_intercept
-        self.features, self.m = engine.features, engine.features.m
+    def __post_init__(self) -> None:
+        self.rows: Source = self.sample.rows
+        self.fit_intercept: bool = self.options.fit_intercept
+        self.features: LandmarkFeatures = self.engine.features
+        self.m: int = self.features.m
         self.budget: MemoryBudget = budget_for(self.rows, self.m)
         self.store: Store = Store(self.budget.kept())
         self._chunk = max(256, min(_CHUNK_ROWS, _CHUNK_NUMBERS // self.m))

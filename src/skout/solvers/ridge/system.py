@@ -447,6 +447,7 @@ def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndar
 # Memory -------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class MemoryBudget:
     """What a solver may hold on a device, or on the host (None), and the arrays that lie there.
 
@@ -459,15 +460,14 @@ class MemoryBudget:
     work: float
     m: int
 
-    def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
-        self.device, self.free, self.work, self.m = device, free, work, m
-        share = 1.0 if device is None else _FACTORS
-        square = 8.0 * m * m
-        self.factors: int = next(
-            (k for k, size in ((2, 2 * square), (1, square / 2)) if size + work <= share * free), 0
-        )
-        self.holds_gram: bool = self.factors == 2 and 3 * square + work <= share * free
-        held = {2: 2 * square, 1: square / 2, 0: 0.0}[self.factors]
+    def __post_init__(self) -> None:
+        free = self.free * (1.0 if self.device is None else _FACTORS)
+        square = 8.0 * self.m * self.m
+        sizes = {2: 2 * square, 1: square / 2, 0: 0.0}
+        fitting = (k for k in (2, 1) if sizes[k] + self.work <= free)
+        self.factors: int = next(fitting, 0)
+        self.holds_gram: bool = self.factors == 2 and 3 * square + self.work <= free
+        held = sizes[self.factors]
         self.factor_bytes: int = int(held + self.holds_gram * square)
 
     def require(self, needed: float, what: str, remedy: str) -> None:
