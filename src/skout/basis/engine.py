@@ -29,16 +29,7 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.typing import (
-    Array,
-    Floats,
-    Ints,
-    Matrix,
-    Objects,
-    RandomState,
-    Rows,
-    Weights,
-)
+from .._numerics.typing import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike

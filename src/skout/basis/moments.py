@@ -267,9 +267,7 @@ class MaskedMoments:
         return MaskedMoments(other.codes, [other]) - self
 
     def __add__(
-        self,
-        other: AnyMoments,
-        combine: Callable[[Moments, Moments], Moments] = operator.add,
+        self, other: AnyMoments, combine: Callable[[Moments, Moments], Moments] = operator.add
     ) -> MaskedMoments:
         """Combine the moments of outputs that have the same rows in both."""
         both = np.column_stack([self.codes, other.codes])
@@ -411,7 +409,7 @@ class TrainingSample:
                 f"y has the mean {mean[worst]:.4g} and the standard deviation "
                 f"{spread[worst]:.4g}, and without an intercept the predictions of training rows "
                 f"are {relative[worst]:.2g} standard deviations off (root mean square), further "
-                "than the mean is: give fit_intercept=True, or subtract the mean.",
+                "than the mean is: give fit_intercept=True, or subtract the mean."
             )
 
     def take(self, index: Ints) -> TrainingSample:

@@ -44,15 +44,7 @@ from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
-from ..rows import (
-    Memory,
-    Source,
-    beside,
-    encoded,
-    encoded_targets,
-    encoded_weights,
-    unpacked,
-)
+from ..rows import Memory, Source, beside, encoded, encoded_targets, encoded_weights, unpacked
 from ..sketches import SketchLike, as_sketch
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of

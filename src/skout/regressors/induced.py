@@ -76,12 +76,7 @@ class InducedMachine(KernelMachine):
     def fit(self, X: Blocks, y: None = None) -> InducedMachine: ...
     @overload
     def fit(
-        self,
-        X: Objects,
-        y: Objects,
-        sample_weight: Weights = None,
-        *,
-        residual: Weights = None,
+        self, X: Objects, y: Objects, sample_weight: Weights = None, *, residual: Weights = None
     ) -> InducedMachine: ...
 
     @all_at_once

@@ -15,15 +15,7 @@ from .moments import (
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
-from .system import (
-    Decision,
-    Fit,
-    RidgeOptions,
-    RidgeProblem,
-    System,
-    decide,
-    fit_best,
-)
+from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, decide, fit_best
 
 __all__ = [
     "NO_MISSING",

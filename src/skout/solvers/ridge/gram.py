@@ -22,12 +22,7 @@ from scipy import sparse
 
 from ..._numerics.arrays import astype, cast, n_rows, numpy_of, row_slices, take, times
 from ..._numerics.factors import add_gram
-from ..._numerics.linalg import (
-    check_definite,
-    pivoted_cholesky,
-    ridge_solve,
-    triangular_inverse,
-)
+from ..._numerics.linalg import check_definite, pivoted_cholesky, ridge_solve, triangular_inverse
 from ..._numerics.threads import map_blocks
 from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
