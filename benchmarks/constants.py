@@ -4,7 +4,7 @@
     python -m benchmarks.constants --seconds  # CPU seconds of one thread, as ratios
 
 Counts do not depend on the machine but for rounding; ratios of seconds do, and are the least of
-seven runs. The comments beside the constants in `skout.basis` and `skout.solvers` say what came out.
+seven runs. The comments beside the constants of skout.basis and skout.solvers say what came out.
 """
 
 from __future__ import annotations

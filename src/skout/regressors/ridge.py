@@ -71,7 +71,7 @@ from ..solvers.ridge import (
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import MetricRounds, learned_kernel, search_after
-from .tasks import checked_tasks
+from .tasks import check_task_matrix
 from .variance import Variance, WithStd, variances_of
 
 # What only some fits have.
@@ -392,7 +392,12 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         once: bool = False,
     ) -> RidgeOptions:
         """Return what solvers read of the parameters, or raise where these cannot be combined."""
-        M, has_missing = self.task_matrix, not once and sample.has_missing
+        M: Any = self.task_matrix
+        if isinstance(M, str):
+            check_choice(M, "task_matrix", ("learned",))
+        elif M is not None:
+            M = check_task_matrix(M, sample.targets.shape[1])
+        has_missing = not once and sample.has_missing
         is_fitc = self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
@@ -402,8 +407,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
                 task_matrix=M is not None, missing=has_missing, once=once,
             )  # fmt: skip
         return RidgeOptions(
-            self.fit_intercept, self.solver, self.tol, self.max_iter,
-            None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
+            self.fit_intercept, self.solver, self.tol, self.max_iter, M, self.cv,
             self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
             is_learned, is_fitc,
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
-from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
+from .checkpoint import NO_MISSING, RidgeCheckpoint, open_checkpoint
 from .gram import GramSystem, dual_ridge
 from .moments import (
     FitcSystem,
@@ -11,7 +11,6 @@ from .moments import (
     ridge,
     ridge_errors,
     ridge_paths,
-    ridge_predictions,
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
@@ -20,18 +19,14 @@ from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, decide, f
 __all__ = [
     "NO_MISSING",
     "SYSTEMS",
-    "Bar",
     "Decision",
     "Fit",
-    "FitcSystem",
     "FoldMoments",
     "GramSystem",
     "GrowingMoments",
-    "MomentSystem",
     "RidgeCheckpoint",
     "RidgeOptions",
     "RidgeProblem",
-    "System",
     "decide",
     "dual_ridge",
     "fit_best",
@@ -40,7 +35,6 @@ __all__ = [
     "ridge",
     "ridge_errors",
     "ridge_paths",
-    "ridge_predictions",
 ]
 
 #: Systems by the name that a `Decision` has for them.
