@@ -48,11 +48,14 @@ from .features import (
 )
 from .moments import AnyMoments, BlockMoments, KnownRows, TrainingSample
 
-# If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
+# If at most this share of the rows is distinct, the coordinates of equal rows are computed once: to
+# copy a row of coordinates costs little, to compute it m kernel values. A round number.
 _MOST_DISTINCT = 0.8
-# From so many landmarks on, K~ is not computed before it is needed.
+# From so many landmarks on, whether K~ is zero is not tested: conjugate gradients, which such a fit
+# may take, do without K~. So many signs do not cancel all rows by chance.
 _LARGE = 2000
-# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
+# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left. A pair
+# of equal rows cancels in half of the draws, all eight in 1 of 256.
 _DRAWS = 8
 
 

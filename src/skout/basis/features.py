@@ -55,16 +55,21 @@ from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 # 1.05 times the CPU seconds with half of these bytes, 1.01 with double.
 _CACHE_BYTES = 2**21
 _SPARSE_FACTOR = 4
-# Most bytes of K W', the features of the landmarks, that are kept.
+# Most bytes of K, and of K W', the features of the landmarks, that are kept: 256 MB, a round
+# number; beyond, they are summed over blocks, and features of known rows are computed again.
 _KEPT_BYTES = 2**28
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
+# Pivots up to this many times the rounding of kernel values count as zero: copies have such. The
+# rounding is that seen on the diagonal; off it, some times as much may occur. A round number.
 _COPIES = 8.0
-# Rows of a block of W K W': few, since a row costs many kernel values.
+# Rows of a block of W K W': few, since a row costs as many kernel values as there are landmarks. A
+# round number; benchmarks/constants.py measures half and double of it, of _PRODUCT_ROWS, _STEP and
+# _LANDMARK_CHUNK.
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K. For 2,500 rows, half takes 1.04 times the CPU seconds, and double
 # 1.02.
 _TILE = 768
-# Rows of a product with a matrix, and columns of a triangular one, that are computed at a time.
+# Rows of a product with a matrix, so that features are still in cache, and columns of a triangular
+# one that are computed at a time: narrow parts spare more zeros, wide ones are faster.
 _PRODUCT_ROWS, _STEP = 512, 64
 # Least blocks of a long pass, for as many threads to share; a round number.
 _BLOCKS = 4
@@ -72,7 +77,8 @@ _ADVICE = (
     "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows. "
     'KernelRidge(solver="cg") needs no such matrix, and takes long.'
 )
-# Landmarks of a sketch that mixes many are visited in chunks of this many.
+# Landmarks of a sketch that mixes many are visited in chunks of this many: a block of rows then
+# holds no more kernel values than that, whatever the number of rows that the sketch mixes.
 _LANDMARK_CHUNK = 4096
 
 
@@ -460,14 +466,16 @@ class _Squares(Reduction[Array]):
 
 # What is whitened row by row ----------------------------------------------------------------------
 
-# Below this rank all features are whitened in each row; else the first so many may be.
+# Below this rank all features are whitened in each row, which costs little then; else the first so
+# many may be: powers of two, as the estimate that chooses between them is a rough one.
 _SMALL_RANK = 256
 _WHITENED = (32, 64, 128, 256, 512)
 # Columns of a triangle that are multiplied at a time. With 600 landmarks, half takes 1.03 times the
 # CPU seconds of a fit, double 1.01.
 _TRIANGLE = 256
-# Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
-# bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
+# Limits on the estimated relative loss, from float32 and from float64 products; round numbers. It
+# is an estimate, not a bound: errors of predictions up to several times the first were seen where
+# alpha is below 1e-4.
 _SINGLE_LOSS = 2e-3
 _DOUBLE_LOSS = 1e-8
 

@@ -141,7 +141,7 @@ class Moments:
         arrays: Any = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), count=float(self.count), **arrays)
 
-    def __iadd__(self, other: Moments) -> Moments:
+    def __iadd__(self, other: Moments) -> Moments:  # type: ignore[misc]  # which has no sign
         if not isinstance(other, Moments):  # those of missing targets know how
             return NotImplemented
         self.weight += other.weight
@@ -252,7 +252,7 @@ class MaskedMoments:
         """Return what a function makes of the moments of each set."""
         return MaskedMoments(self.codes, [function(part) for part in self.parts])
 
-    def __iadd__(self, other: AnyMoments) -> MaskedMoments:
+    def __iadd__(self, other: AnyMoments) -> MaskedMoments:  # type: ignore[misc]
         """Add, in the memory of these moments where no set is divided."""
         if len(np.unique(np.column_stack([self.codes, other.codes]), axis=0)) > len(self.parts):
             return self + other
@@ -336,18 +336,26 @@ def outputs_by_rows(T: Floats) -> list[tuple[Ints, Ints]]:
 
 # The pass over the rows ---------------------------------------------------------------------------
 
-# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
+# Round numbers; benchmarks/constants.py measures half and double of those that change the speed
+# alone.
+
+# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product: by
+# itself it would read Z again. Of more, the products T'T, which nobody needs, would cost more.
 _FEW_OUTPUTS = 64
-# Landmarks are treated apart if they are at least this share of the rows.
+# Landmarks are treated apart if they are at least this share of the rows: what it spares, their
+# kernel values and whitening, is that share of the pass, and a sample is divided for it.
 _FEW_LANDMARKS = 0.1
-# Features of rows that are known are computed all the same if these are at most this share.
+# Features of rows that are known are computed all the same if these are at most this share: the
+# others would have to be copied out of the block.
 _FEW_KNOWN = 0.1
-# Adding a number to a sum takes as long as this many operations of a matrix product.
+# Adding a number to a sum, which reads and writes memory, takes about as long as this many
+# operations of a matrix product, which runs in cache.
 _SUM_COST = 150
-# Targets on disk or on a cluster: a value near them is the mean of so many.
+# Targets on disk or on a cluster: a value near them is the mean of so many, a block. Any value
+# within some standard deviations keeps the digits.
 _ORIGIN_ROWS = 8192
-# Training rows by which a model is compared with the mean of the targets, and how few of them say
-# too little about their spread.
+# Training rows by which a model is compared with the mean of the targets: their error is known to
+# about 5 % then, and few predictions are made. Fewer than 30 say too little about the spread.
 _SAMPLED, _FEWEST = 200, 30
 
 

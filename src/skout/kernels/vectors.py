@@ -61,7 +61,8 @@ class VectorKernel(Kernel):
         if not is_checked or rows.dtype not in (np.float64, np.float32):
             rows = check_matrix(objects)
         check_squares(rows, "objects")
-        return rows
+        encoded: Rows = rows
+        return encoded
 
 
 def block_buffer(A: Rows, m: int, out: Array | None) -> Array:

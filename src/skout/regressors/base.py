@@ -53,12 +53,14 @@ from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
 from .learning import MetricRounds, learned_kernel
 
-# Targets below this leave the solver, which smooths losses, without digits.
+# Targets below this leave the solver, which smooths losses, without digits: it multiplies their
+# squares, 1e-260, by weights and widths, and float64 ends at 1e-308.
 _SMALLEST = 1e-130
-# Arrays of the size of the targets that the solver holds at a time.
+# Arrays of the size of the targets that the solver holds at a time, from above: a fit on a device
+# that would fail in the middle is refused at once.
 _COLUMNS = 24
 # Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
-# measured on.
+# measured on, a block: enough for the order of magnitude, which is all that is asked.
 _PROBED, _PREDICTED = 64, 8192
 # What only some fits have.
 _OPTIONAL = ("metric_results_", "cv_results_")

@@ -28,7 +28,7 @@ from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from ..solvers.folds import CV, deal
 
-# Halvings of the range in which a quantile lies: as many as digits of a float64.
+# Halvings of the range in which a quantile lies: more than float64 has binary digits, 53.
 _HALVINGS = 60
 
 

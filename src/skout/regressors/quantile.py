@@ -24,12 +24,13 @@ from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase
 from .tasks import check_quantiles, quantile_task_matrix
 
-# Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997.
+# Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997. They integrate
+# polynomials of degree 39 exactly; half end at 0.013, and double cost twice the outputs.
 _NODES = 20
 # Squared distance of a level from the span of the fitted ones, of at most 1, up to which the kernel
-# of the levels knows what its curve is.
+# of the levels knows what its curve is: 95 % of it. A convention.
 _FAR = 0.05
-# Levels that differ by less are one.
+# Levels that differ by less are one, such as 0.3 and 1 - 0.7.
 _SAME = 1e-12
 
 

@@ -78,7 +78,8 @@ from .variance import Variance, WithStd, variances_of
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 # Targets are far whose mean is so many deviations from zero; a round number, not measured.
 _FAR = 10.0
-# Rows of blocks that can be read only once are gathered until there are so many.
+# Rows of blocks that can be read only once are gathered until there are so many: the longest blocks
+# that passes work on by default, see `skout.memory_limits`.
 _ONCE_ROWS = 8192
 
 

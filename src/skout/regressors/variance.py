@@ -36,7 +36,8 @@ from ..basis.moments import Moments
 from ..rows import RowMap
 from ..solvers.ridge import Fit, ridge_errors
 
-# Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
+# Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less than
+# this share of it: no one sees ten digits.
 _NEGLIGIBLE = 1e-10
 
 

@@ -19,7 +19,9 @@ Product = Callable[[Array], Array]
 # A round in low precision ends when it has gained so much: its own rounding allows little more
 # (with 0.1, 1,337 and 63; with 0.001, 1,493 and 34).
 _GAIN = 1e-2
-# A round is believed if so many times the rounding that one before it had would do no harm.
+# A round is believed if so many times the rounding that one before it had would do no harm: a
+# margin for rounding that differs between rounds; larger ones cost exact products, and nothing
+# else.
 _SAFE = 4.0
 # A round goes on in the direction of the last one if that had less rounding, relative to what is
 # left (with 1, 1,489 steps; half changes nothing).
@@ -30,7 +32,8 @@ _PATIENCE, _PROGRESS = 20, 0.9
 # A round that gains less than this hands over to the next precision (half and nearly double: the
 # same).
 _LEAST_GAIN = 0.5
-# Targets whose spread is this share of the right side or less are constant but for rounding.
+# Targets whose spread is this share of the right side or less are constant but for rounding: some
+# fifty times that of float64.
 _CONSTANT = 1e-14
 
 

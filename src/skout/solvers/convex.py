@@ -48,9 +48,10 @@ _MANY_ROWS = 10  # for each coordinate, for this to be safe
 # The dual is looked at when part of the gap, which costs no pass over Z, is below this times tol:
 # below 1 it would miss the end, and double costs 2 % more products with Z'.
 _NEAR = 5.0
-# P - D is taken for 0 below this times the loss of predicting 0.
+# P - D is taken for 0 below this times the loss of predicting 0: some fifty roundings of float64.
 _ROUNDING = 1e-14
-# A smooth problem that takes more steps than this starts again, more carefully.
+# A smooth problem that takes more steps than this starts again, more carefully: most take about
+# seven (benchmarks/constants.py), and those that resist would go on to max_iter.
 _PATIENCE = 30
 # It then follows a path of penalties down to the wanted one: so many, each so many times the next,
 # from 3^18, about 4e8 times as large, where the solution is nearly 0.

@@ -59,16 +59,18 @@ from .system import (
     warn_unless_converged,
 )
 
-# Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
+# Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many: its
+# factor takes 128 MB. More rows, fewer steps.
 _SKETCH = 4000
-# Rows whose features are computed at a time, and their numbers.
+# Rows whose features are computed at a time, and their numbers, 2 GB in double precision.
 _CHUNK_ROWS, _CHUNK_NUMBERS = 8192, 2**28
 # Of the rows that make a preconditioner: which they are does not change the solution.
 _SEED = 0
-# Features that may be whitened row by row on a device; more where that is still a small part of
-# the work.
+# Features that may be whitened row by row on a device: as on the host, and more where that is still
+# a small part of the work, up to a quarter of them.
 _WHITENED = (0, 32, 64, 128, 256, 512, 1024, 2048)
-# Estimated loss of precision that is allowed there, by the precision of the rows.
+# Estimated loss of precision that is allowed there, by the precision of the rows: its products are
+# in float64 in any case, so that less is allowed than on the host for float32 rows.
 _LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
 # Steps of the power iteration that estimates an eigenvalue: it chooses a plan, one digit will do.
 _POWER_STEPS = 6

@@ -54,7 +54,8 @@ _KEPT = {False: 50.0, True: 100.0}
 _DOUBLE = {False: 2.0, True: 1.0}
 # Passes in double precision: the right side, and two checks of the residual.
 _CHECKS = 3
-# Steps until the default tolerance by kind of preconditioner; of an exact fit.
+# Steps until the default tolerance by kind of preconditioner; of an exact fit. Measured, see
+# docs/scale.md; a wrong choice between solvers that cost about the same costs little.
 _STEPS = {"sampled 4": 12, "sampled 2": 20, "one": 35, "sketch": 60}
 _EXACT_STEPS = 40
 # Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
@@ -62,13 +63,14 @@ _EXACT_STEPS = 40
 # there than operations say: 500,000 rows of 40 columns and 2,000 landmarks, which promise 1.4, took
 # 0.13 s where the direct solver took 0.32 (an H200, single precision).
 _MARGIN, _MARGIN_ON_GPU = 1.5, 1.25
-# Below these sizes the direct solver is used in any case, with landmarks and without; and the host
-# in place of a device, which would not keep the moments.
+# Below these sizes the direct solver is used in any case, with landmarks and without: it has
+# no tolerance, and keeps moments for partial_fit and return_std. And the host in place of a device,
+# which would not keep the moments. Round numbers.
 _LEAST_LANDMARKS, _LEAST_ROWS, _LEAST_ON_DEVICE = 2500, 8000, 2048
 _LEAST_LANDMARKS_ON_GPU = 1500
-# About the rows whose tiles of K, in single precision, are kept by default.
+# About the rows whose tiles of K, in single precision, are kept by default: 3.2 GB.
 _KEPT_ROWS = 40000
-# Least rows of the sketch that preconditions an exact fit.
+# Least rows of the sketch that preconditions an exact fit: their factor costs next to nothing.
 _LEAST_SKETCH = 500
 # Most rows whose kernel matrix is factorized in any case where a metric was learned: the kernel is
 # wide then and alpha may be tiny, so that conjugate gradients would stop far from the solution.
@@ -76,9 +78,11 @@ _LEARNED_ROWS = 20_000
 # Most rows that are solved without a matrix on the host unless that was requested: more take hours,
 # and that their matrix does not fit the memory is said at once.
 _MOST_ROWS = 200_000
-# Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
+# Adding a number to a sum, or keeping one, takes as long as so many operations of a product: a
+# round number, less than that of sparse targets since whole matrices are added.
 _SUM_COST = 60.0
-# Digits that conjugate gradients gain, and steps they take for each that they should take.
+# Digits that conjugate gradients gain, those of `_TOL` in rows.py, and steps they take for each
+# that the bound on their convergence says.
 _DIGITS, _MORE_STEPS = 9.0, 1.1
 # Shares of the free memory of a GPU: for factors, and for all that is held. The rest is for what
 # PyTorch's allocator cannot use in one piece.
