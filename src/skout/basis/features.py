@@ -163,7 +163,7 @@ class LandmarkFeatures:
 
 
 def _weights_near(landmarks: Rows, weights: Matrix) -> Matrix:
-    """Return a part of the weights where the landmarks are, in their precision."""
+    """Return a part of W on the device of the landmarks, and in their precision."""
     if not is_tensor(landmarks):
         return weights
     like: Any = empty((0,), landmarks, float_dtype(landmarks))

@@ -179,7 +179,7 @@ class Moments:
         return replace(self, zz=zz, zt=zt, z_sum=self.z_sum + self.weight * v, partly=None)
 
     def of_values(self, values: Floats) -> Moments:
-        """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
+        """Return the moments of the targets T V from those of T, whose rows have a single 1."""
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
 

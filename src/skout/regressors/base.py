@@ -128,7 +128,7 @@ class _MachinePath:
         (train, _), d = self.splits[split], self.parts[0].whole.Y.shape[1]
         F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
         for part in self.parts:
-            fitted, scored = part.problem(train), part.problem(held, rated=False)
+            fitted, scored = part.problem(train), part.problem(held, observed=False)
             if fitted is not None and scored is not None:
                 path = self._path(fitted, scored, alphas)
                 F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
@@ -351,10 +351,10 @@ class KernelMachineBase(PartsByName):
         projection: Projection,
         engine: Engine,
     ) -> Solution:
-        """Return the solution with the objective of predictions, which round differently.
+        """Return the solution with the objective that its predictions have.
 
-        f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
-        where the largest rounding errors of that product are below the tolerance.
+        Predictions f(x) = phi(x) . B round more than z(x) . coef where B is large, that is where
+        alpha is small. If the largest rounding errors are below the tolerance, it stays as it is.
         """
         probed = engine.features(take(engine.landmarks, slice(0, _PROBED)))
         rounding = EPS * float((np.abs(probed) @ np.abs(np.asarray(projection.matrix))).max())
@@ -419,7 +419,7 @@ class KernelMachineBase(PartsByName):
 
 
 class PenalizedRegressor(RegressorMixin):
-    """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
+    """A regressor that chooses alpha by held-out rows, and is scored on observed targets alone."""
 
     if not TYPE_CHECKING:  # by which a checker would take each call for anything
         __new__ = new_regressor

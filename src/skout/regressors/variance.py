@@ -176,7 +176,7 @@ def _of_rows(fit: Fit, fit_intercept: bool, n_jobs: int | None) -> Variance:
 
 
 def _free(count: float, fit_intercept: bool) -> float:
-    """Return how many squares the scale is the mean of."""
+    """Return the degrees of freedom of the scale: rows, one less with an intercept."""
     if count <= fit_intercept:
         raise ValueError(
             "return_std needs two rows of each output at least where there is an intercept."

@@ -109,8 +109,8 @@ def refined(
     the change of its predictions that is left, as a norm over the rows. So `spread` is that of the
     targets about their mean: a right side that is mostly mean does not hide what varies.
 
-    Whoever can `believe` leaves out the last exact product where rounding was small before: what is
-    reported is then the residual with what rounding may have added.
+    With `believe` the last exact product is left out where rounding was small before: what is
+    reported is then the residual plus what rounding may have added.
     """
     scale = _norms(b, b if plain else precondition(b))
     if spread is not None:

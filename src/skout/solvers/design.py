@@ -82,8 +82,8 @@ class DesignMatrix:
         return DesignMatrix(Z, self.rows.subset(index), self.through, self.n_jobs)
 
     @property
-    def is_near(self) -> bool:
-        """Whether Z is an array here."""
+    def is_on_host(self) -> bool:
+        """Whether Z is an array in the memory of the host."""
         return self.is_held and self.Z.is_array
 
     def rounded(self) -> DesignMatrix:

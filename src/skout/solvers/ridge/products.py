@@ -469,8 +469,10 @@ class ProductSystem(SystemOfRows):
         if options.checkpoint is not None:
             options.checkpoint.add_fit(engine, problem.sample, "cg")
         if options.solver == "auto":
-            stays = problem.sample.rows.device is not None and not problem.search.splits
-            other: type[System] = DeviceSystem if stays else MomentSystem
+            on_gpu = problem.sample.rows.device is not None
+            other: type[System] = (
+                DeviceSystem if on_gpu and not problem.search.splits else MomentSystem
+            )
             again = replace(problem, options=replace(options, checkpoint=None))
             instead = functools.partial(other.of, again, decision)
         return cls(problem, engine, instead)

@@ -161,7 +161,7 @@ class MaskedSystem(OutputSystems):
         def product(single: bool) -> Callable[[Array], Array]:
             return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
 
-        return [product(single) for single in (True, False)[not self.design.is_near :]]
+        return [product(single) for single in (True, False)[not self.design.is_on_host :]]
 
     def _centered_gram(self, G: Array) -> Floats:
         """Return Z'WZ, of centered rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
@@ -196,7 +196,7 @@ class MaskedSystem(OutputSystems):
         An entry has the noise eps |z_j| |z_k|: as M = L L' measures it, they come to at most
         eps |L^-1 diag(|z_j|)|^2.
         """
-        if not self.design.is_near or self.shape[0] > _MOST_ROUGH:
+        if not self.design.is_on_host or self.shape[0] > _MOST_ROUGH:
             return None
         M = self._penalized(self._centered_gram(self._rough_gram), alpha)
         factor = cholesky(M.copy())
@@ -237,7 +237,7 @@ class MaskedSystem(OutputSystems):
 
     def _square(self, column: int, rows: Ints) -> Floats:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
-        if not self.design.is_near:
+        if not self.design.is_on_host:
             return self._centered_gram(self.design.gram(self.W[:, column]))
         A: Floats = np.zeros((self.shape[0],) * 2)
         for chunk in row_slices(len(rows), _GATHERED):

@@ -313,8 +313,7 @@ def decide(problem: RidgeProblem) -> Decision:
     may_iterate = solver == "auto" and rows.rereadable and m >= least
     if may_iterate and cheaper(costs, on_gpu) == "cg":
         return Decision("products", "cg", "conjugate gradients cost less", costs)
-    stays = on_gpu and m >= _LEAST_ON_DEVICE
-    system = "device" if stays else "moments"
+    system = "device" if on_gpu and m >= _LEAST_ON_DEVICE else "moments"
     return Decision(system, "direct", "the direct solver costs less", costs)
 
 
@@ -453,7 +452,7 @@ def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndar
 
 @dataclass(eq=False)
 class MemoryBudget:
-    """What a solver may hold on a device, or on the host (None), and the arrays that lie there.
+    """The memory that a solver may take on a device, or on the host (None), and arrays in it.
 
     Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
@@ -494,7 +493,7 @@ class MemoryBudget:
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Return a new array there."""
+        """Return a new array, on the device if there is one."""
         if self.device is None:
             return np.empty(shape, dtype=dtype)
         import torch
@@ -502,11 +501,11 @@ class MemoryBudget:
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
     def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Any:
-        """Return rows there."""
+        """Return rows on the device, in a precision; on the host they stay as they are."""
         return rows if self.device is None else to_device(rows, self.device, dtype)
 
     def mixed(self, W: Matrix, A: Array) -> Array:
-        """Return W A."""
+        """Return W A, of which A lies where this memory is."""
         left = W if self.device is None else cast(tensor(W, self.device), A.dtype)
         product: Array = left @ A
         return product
