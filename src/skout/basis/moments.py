@@ -231,11 +231,6 @@ class MaskedMoments:
         """Shape of the coefficients, (p, d)."""
         return len(self.parts[0].zt), len(self.codes)
 
-    @property
-    def partly(self) -> PartlyWhitened | None:
-        """How Z become coordinates, where they are none."""
-        return self.parts[0].partly
-
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs of each set."""
         return [np.flatnonzero(self.codes == code) for code in range(len(self.parts))]

@@ -291,7 +291,7 @@ class MomentSystem(System):
         if options.task_matrix is None:
             try:
                 matrix, intercept = self._solved(total, alpha)
-            except LinAlgError:  # in coordinates, rounding shows
+            except LinAlgError:  # rounding hides that it is definite: solve in coordinates
                 matrix, intercept = self._solved(total.each(Moments.whitened), alpha)
         else:
             system = CoupledMoments(total, options.fit_intercept)
@@ -299,20 +299,21 @@ class MomentSystem(System):
             matrix, intercept = self.engine.on_features(related.coef), related.intercept
             report, task_matrix = related.report, related.task_matrix
             warn_unless_converged(report, options.max_iter)
-        if total.partly is not None:
-            partly = total.partly._replace(gram=None)
-            total = total.each(lambda part: replace(part, partly=partly))
+        slim = total.each(
+            lambda part: replace(part, partly=part.partly and part.partly._replace(gram=None))
+        )
         return Fit.in_span(
-            self.engine, matrix, intercept, alpha, report=report, moments=total,
+            self.engine, matrix, intercept, alpha, report=report, moments=slim,
             task_matrix=task_matrix, origin=self.folds.origin,
         )  # fmt: skip
 
     def _solved(self, moments: AnyMoments, alpha: float) -> Solution:
         """Return coefficients of the features and the intercept, those of each mask in turn."""
-        partly = moments.partly
+        sets = moments.column_sets()
+        partly = moments.of_columns(sets[0]).partly  # those of all sets are equal
         penalty = None if partly is None else partly.penalty()
         coef, intercept = np.empty(moments.shape), np.empty(moments.shape[1])
-        for columns in moments.column_sets():
+        for columns in sets:
             part = moments.of_columns(columns)
             coef[:, columns], intercept[columns] = ridge(
                 part, alpha, self.options.fit_intercept, penalty

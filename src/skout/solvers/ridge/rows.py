@@ -221,7 +221,7 @@ class MaskedSystem(OutputSystems):
                 return ridge_solve(A, b, shift)
             try:
                 return positive_solve(self._penalized(A, shift), b)
-            except LinAlgError:  # in coordinates, rounding shows
+            except LinAlgError:  # rounding hides that it is definite: solve in coordinates
                 M = partly.finish()
                 whitened: Floats = M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
                 return whitened

@@ -158,21 +158,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Decision:
-    """Which system solves a ridge, and why.
+    """Which system solves a ridge, and why."""
 
-    Attributes
-    ----------
-    system : "moments", "fitc", "rows", "products", "device" or "gram"
-    solver : "direct" or "cg"
-    why : str
-    costs : dict
-        Operations of the solvers that were compared.
-    """
-
-    system: str
-    solver: str
+    system: str  # "moments", "fitc", "rows", "products", "device" or "gram"
+    solver: str  # "direct" or "cg"
     why: str
-    costs: dict[str, float] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)  # operations of the solvers compared
 
     def __str__(self) -> str:
         costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
