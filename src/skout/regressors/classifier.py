@@ -54,7 +54,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     class_weight : None, "balanced" or dict, default None
         Weights of the classes; "balanced" gives each class the same total.
     cv : int, splitter or iterable of splits, default 5
-        As in `KernelMachine`.
+        As in `KernelRidge`.
     fit_intercept : bool, default True
         Add an unpenalized constant to each decision function.
     tol, max_iter, random_state, n_jobs, verbose, device

@@ -61,7 +61,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         Sort the predicted quantiles of each row, so that none crosses another. This never
         increases the pinball loss.
     cv : int, splitter or iterable of splits, default 5
-        As in `KernelMachine`.
+        As in `KernelRidge`.
     fit_intercept : bool, default True
         Add an unpenalized constant to each level.
     tol, max_iter, random_state, n_jobs, verbose, device
