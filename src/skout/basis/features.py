@@ -47,7 +47,7 @@ from .._numerics.linalg import (
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, TorchDevice
-from ..kernels.base import KERNELS, Block, Kernel, fill_block
+from ..kernels.base import KERNELS, Block, Kernel
 from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used; of
@@ -144,7 +144,9 @@ class LandmarkFeatures:
         for chunk in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
             few, values = take(rows, chunk), out[chunk]
             if self.weights is None:
-                fill_block(self._blocks[0][0], few, values)
+                K = self._blocks[0][0](few, values)
+                if K is not values:  # a block function may do without the buffer
+                    values[...] = K
                 continue
             values[...] = 0.0
             for block, W in self._blocks:
