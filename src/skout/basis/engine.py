@@ -181,7 +181,7 @@ class Engine:
         return rows.map(residual, (), np.float64, n_jobs=self.n_jobs)
 
     def combine(self, values: Matrix) -> Floats:
-        """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
+        """Return C W values, where `values` has one row for each landmark."""
         mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
         combined: Floats = self.components @ mixed
@@ -204,7 +204,7 @@ class Engine:
     # Moments --------------------------------------------------------------------------------------
 
     def plan(self, rows: Source, alpha: float, center: bool = True) -> WhiteningPlan:
-        """Choose what is done to each block; the choice must not depend on the size of blocks."""
+        """Return how far blocks are whitened for a penalty alpha, whatever their size."""
         if self.spectrum is not None:
             return WhiteningPlan(self.rank, False, np.dtype(np.float64))
         shift, may_center = self.n_effective * alpha, center and self.weights is None
@@ -220,7 +220,7 @@ class Engine:
         center: bool = True,
         progress: Progress | None = None,
     ) -> list[AnyMoments]:
-        """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
+        """Return the moments of (z(x), targets) of each group, without forming z(x) of all rows.
 
         `alpha` is the smallest penalty they will be used with: how far to whiten in each row.
         Unless they must be `whiten`ed, those of features need not become those of coordinates,
@@ -290,7 +290,7 @@ class Span:
 
     @functools.cached_property
     def _sketched(self) -> tuple[Floats, Floats | None, float]:
-        """K~ = W K W', K W' where that is not too large, and how large a pivot rounding makes."""
+        """K~ = W K W', K W' if it is not too large, and the largest pivot that rounding makes."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
         return matrix.sketched(self.weights, self.rows.precision == np.float32)
 
@@ -580,7 +580,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.training_coordinates(rows)
 
     def training_coordinates(self, rows: Source) -> Array:
-        """Return the coordinates of the encoded rows of the fit, which may cost less."""
+        """Return the coordinates of the encoded rows of the fit, which are partly known."""
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
@@ -606,7 +606,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def of(
         cls, engine: Engine, kernel: KernelLike = "gaussian", sketch: SketchLike = None
     ) -> KernelBasis:
-        """Return the fitted basis of an engine, given the parameters that this was made by."""
+        """Return the fitted basis of an engine, made with this kernel and this sketch."""
         basis = cls(
             kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
         )
@@ -629,7 +629,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     @functools.cached_property
     def engine_(self) -> Engine:
-        """The same for encoded rows, with the moments that fits need: see `Engine`."""
+        """The functions of the basis for encoded rows, and the moments that fits need."""
         check_is_fitted(self)
         return Engine(
             self.kernel_, self.landmarks_, self.weights_, self.__dict__.get("components_"),

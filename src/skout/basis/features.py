@@ -355,7 +355,7 @@ class Projection(RowMap):
         self._total: Any = None  # sum of results on a device, which is checked at the end
 
     def then(self, function: Callable[[Array], Any] | None) -> Projection:
-        """Return the map to what a function makes of these results; it must be picklable."""
+        """Return the map whose results are a function of these; it must be picklable."""
         following = copy.copy(self)
         following._then = function
         return following
@@ -483,7 +483,7 @@ _DOUBLE_LOSS = 1e-8
 
 
 class PartlyWhitened(NamedTuple):
-    """Features G = (Z1, Z2 D'): the first `size` are whitened, and the others are without them.
+    """Features G = (Z1, Z2 D'): the first `size` whitened, and projected out of the others.
 
     Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
     costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
@@ -523,7 +523,7 @@ class PartlyWhitened(NamedTuple):
         return out
 
     def on_features(self, coef: Floats) -> Floats:
-        """Return what F is to be multiplied with where G is multiplied with `coef`."""
+        """Return the coefficients of F of the function G coef."""
         out, s = coef.copy(), self.size
         if s:
             out[:s] -= self.share().T @ coef[s:]
@@ -532,7 +532,7 @@ class PartlyWhitened(NamedTuple):
 
 
 class WhiteningPlan(NamedTuple):
-    """What is done to each block of features before its products are formed."""
+    """How blocks of features are whitened before their products are formed."""
 
     size: int  # features to whiten
     center: bool  # whether to subtract their mean over the landmarks
@@ -583,7 +583,7 @@ def accuracy_plan(
 
 
 def allowed_square(mu: float, shift: float, kind: type, share: float, loss: float) -> float:
-    """Return what lambda^2 may be for an estimated loss, see `accuracy_plan`.
+    """Return the largest lambda^2 whose estimated loss is allowed, see `accuracy_plan`.
 
     `share` is that of the rounding of `kind` which does not average out.
     """
@@ -592,7 +592,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
 
 
 class Whitening:
-    """What a plan does to each block of features F, Z = F C'; it can be sent to workers.
+    """Whitening of blocks of features, Z = F C', as far as a plan says; it can be sent to workers.
 
     `mean` is subtracted from features where the plan centers them. Components that are `ordered`,
     those of an eigendecomposition, are no triangle.

@@ -126,7 +126,7 @@ class Moments:
         return replace(self, zt=self.zt[:, columns], tt=tt, t_sum=t_sum)
 
     def each(self, function: Callable[[Moments], Moments]) -> Moments:
-        """Return what a function makes of the moments of outputs that have the same rows."""
+        """Return a function of these moments; `MaskedMoments` apply it to those of each set."""
         return function(self)
 
     def on_host(self, kernel: Kernel) -> Moments:
@@ -244,7 +244,7 @@ class MaskedMoments:
         return part.of_columns(np.searchsorted(members, numbers))
 
     def each(self, function: Callable[[Moments], Moments]) -> MaskedMoments:
-        """Return what a function makes of the moments of each set."""
+        """Apply a function to the moments of each set."""
         return MaskedMoments(self.codes, [function(part) for part in self.parts])
 
     def __iadd__(self, other: AnyMoments) -> MaskedMoments:  # type: ignore[misc]
@@ -356,7 +356,7 @@ _SAMPLED, _FEWEST = 200, 30
 
 @dataclass(frozen=True)
 class TrainingSample:
-    """Rows with their targets, as the moments want them."""
+    """Encoded rows with their targets, weights and groups."""
 
     rows: Source  # encoded, n of them
     targets: Source  # of arrays of shape (n, d), or of CSR matrices
@@ -441,7 +441,7 @@ class TrainingSample:
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known_rows
 
     def by_value(self) -> tuple[TrainingSample, Floats | None]:
-        """Return the sample with 0/1 targets, and the values that they stand for.
+        """Return the sample with indicators of the distinct targets, and these targets.
 
         Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
@@ -465,7 +465,7 @@ class TrainingSample:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Features that some rows of a sample are known to have: they are landmarks."""
+    """Features of those rows of a sample that are landmarks: entries of their K W'."""
 
     place: Ints  # for each row of the sample the row of `values`, -1 where there is none, (n,)
     values: Floats  # (m', m)
@@ -519,7 +519,7 @@ class KnownRows:
 
 
 class BlockMoments(Reduction[Any]):
-    """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
+    """The moments of (whitening(features(rows)), targets) of each group of rows of a sample.
 
     Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
     given the rows, targets, weights and groups of the sample, and the `place` of known rows.

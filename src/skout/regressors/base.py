@@ -186,7 +186,7 @@ class KernelMachineBase(PartsByName):
     def _read(
         self, X: Inputs, y: Objects | None, sample_weight: Weights
     ) -> tuple[Source, Objects, Weights]:
-        """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
+        """Return checked rows, encoded when they are read, and y and weights in memory."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
@@ -211,7 +211,7 @@ class KernelMachineBase(PartsByName):
     def _sample(
         self, X: Inputs, y: Objects | None, sample_weight: Weights, *, missing: bool = False
     ) -> TrainingSample:
-        """Read what was given to fit, with numbers as y, all of which the solver holds."""
+        """Return what `fit` was given as a sample, whose targets are numbers in memory."""
         rows, y, weights = self._read(X, y, sample_weight)
         targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
@@ -271,7 +271,7 @@ class KernelMachineBase(PartsByName):
     def _parts(
         self, engine: Engine, sample: TrainingSample, loss: Loss, task_matrix: Floats | None
     ) -> list[OutputPart]:
-        """Return the problem in coordinates, where the solver will run: a device perhaps.
+        """Return the problem in coordinates, on the host or the device that the solver runs on.
 
         It has a part for outputs that have the same rows: one, where none is missing.
         """
@@ -407,7 +407,7 @@ class KernelMachineBase(PartsByName):
 
     @functools.cached_property
     def _matrix(self) -> Floats:
-        """What features are multiplied with; files do not have it."""
+        """Coefficients of the features, (m, d), which files do not have."""
         return self.basis_.engine_.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:

@@ -163,7 +163,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         return np.asarray(weights * factors)
 
     def _codes(self, y: Objects, n: int) -> np.ndarray:
-        """Find the classes, and return the number of each row's."""
+        """Find the classes, and return the number of the class of each row."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         if np.asarray(y).dtype.kind == "f":

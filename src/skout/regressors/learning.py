@@ -234,7 +234,7 @@ class _Learning:
     def _with_landmarks(
         self, span: Span, sample: TrainingSample, held: np.ndarray | None, alphas: list[float]
     ) -> tuple[Floats, Rows, Floats]:
-        """Return the same of a fit with a few landmarks, by a pass over blocks of rows."""
+        """Return what `_exactly` does for a fit with a few landmarks, by a pass over the rows."""
         engine, known_rows = span.factorized
         known_rows = known_rows if span.rows is sample.rows else None
         if held is not None:

@@ -207,7 +207,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         return predicted
 
     def _reaches(self, wanted: np.ndarray) -> bool:
-        """Whether levels do not lie outside of those of the fit."""
+        """Whether levels lie between those of the fit, or any levels will do."""
         low, high = self.quantiles_.min() - _SAME, self.quantiles_.max() + _SAME
         return self._takes_all() or (wanted.min() >= low and wanted.max() <= high)
 

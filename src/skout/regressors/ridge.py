@@ -392,7 +392,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         *,
         once: bool = False,
     ) -> RidgeOptions:
-        """Return what solvers read of the parameters, or raise where these cannot be combined."""
+        """Return the parameters that systems read, or raise where they cannot be combined."""
         M: Any = self.task_matrix
         if isinstance(M, str):
             check_choice(M, "task_matrix", ("learned",))
@@ -474,7 +474,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     @property
     def _fitted(self) -> Fit:
-        """The fit, from the attributes that it became."""
+        """The `Fit` that the fitted attributes were made of."""
         kept, engine = self._kept, self.basis_.engine_ if hasattr(self, "basis_") else None
         parts = [part for part in [*(kept.folds or []), kept.moments] if part is not None]
         whitened = [part.each(Moments.whitened) for part in parts]
@@ -603,7 +603,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     @property
     def n_iter_(self) -> int:
-        """Steps of the solver; the direct one has one."""
+        """Steps of the solver, 1 of the direct one."""
         return int(self.solver_report_.get("iterations", 1))
 
     @functools.cached_property

@@ -39,7 +39,7 @@ _CONSTANT = 1e-14
 
 @dataclass
 class CGState:
-    """Where conjugate gradients are: A x = b - r for each column."""
+    """A state of conjugate gradients: A x = b - r for each column."""
 
     x: Array  # solution so far, (m, q)
     r: Array  # residual
@@ -71,7 +71,7 @@ def conjugate_gradients(apply: Product, precondition: Product, state: CGState) -
 
 @dataclass
 class Run:
-    """What a solve came to."""
+    """The result of `refined`, or how far it is."""
 
     x: Array  # solution, (m, q)
     r: Array  # residual b - A x by the exact product
@@ -185,7 +185,7 @@ def _corrected(
 
 
 def largest_of(*residuals: float) -> float:
-    """Return the largest residual, not a number where one is none."""
+    """Return the largest residual, NaN if one is NaN."""
     return float(np.max(residuals))
 
 

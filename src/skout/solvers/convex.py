@@ -159,7 +159,7 @@ def _rough_solution(problem: ConvexProblem, max_iter: int) -> Solution | None:
 
 
 def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
-    """Come near a smooth problem that resists: by the loss's limit, or by a path of alpha."""
+    """Return a start for a smooth problem that resists: by the loss's limit, or a path of alpha."""
     limit = problem.loss.limit
     if limit is not None:
         loss, slope = limit
@@ -177,7 +177,7 @@ def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
 
 
 class _Newton:
-    """Where the iteration is: Theta, b, the predictions F, and the best solution so far."""
+    """State of Newton's method: Theta, b, the predictions F, and the best solution so far."""
 
     def __init__(self, problem: ConvexProblem, start: Solution | None, tol: float) -> None:
         self.problem, self.tol = problem, tol
@@ -296,7 +296,7 @@ class _Smoothing:
         return parts
 
     def _kinks(self, s: Array) -> list[tuple[float, Array, Array]]:
-        """Return each kink of the loss, and the slopes below and above it, where s is."""
+        """Return each kink of the loss, and the slopes below and above it, on the device of s."""
         if self.kinks is None:
             self.kinks = [
                 (ramp.kink, constant(ramp.low, s), constant(ramp.high, s))

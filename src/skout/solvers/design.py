@@ -148,7 +148,7 @@ def coordinates_of(
 
 
 class _Anywhere:
-    """It does the same with arrays, and with tensors on a device."""
+    """A function of blocks that needs no change for tensors on a device."""
 
     def on(self, place: Place) -> Self:
         return self

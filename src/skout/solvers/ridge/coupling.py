@@ -78,7 +78,7 @@ class OutputSystems(ABC):
         return centered
 
     def on_device(self, array: Floats) -> Array:
-        """Return numbers where the products are computed."""
+        """Return an array on the device where products are computed."""
         return array
 
     def intercept(self, coef: Floats) -> Floats:

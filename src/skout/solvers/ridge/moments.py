@@ -80,7 +80,7 @@ def ridge(
 def ridge_paths(
     moments: Moments, alphas: Sequence[float], fit_intercept: bool = False
 ) -> list[Solution]:
-    """Solve `ridge` for many alphas by one eigendecomposition of Z'Z."""
+    """Solve `ridge` for many alphas, which share factors of Z'Z where there are more than a few."""
     zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
     coefs = ridge_path(zz, zt, moments.weight * np.asarray(alphas))
     return [(coef, t_mean - z_mean @ coef) for coef in coefs]
@@ -163,7 +163,7 @@ class FoldMoments:
         return sum_moments(self.moments)
 
     def train(self, split: int) -> AnyMoments:
-        """Return the moments of the training rows: a sum of folds, or the total without one."""
+        """Return the moments of the training rows: a sum of folds, or the total less the others."""
         assert self.roles is not None
         trains = self.roles[:, split] & TRAIN > 0
         if 2 * trains.sum() > len(trains):

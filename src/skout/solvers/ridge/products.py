@@ -433,7 +433,7 @@ class LandmarkSystem:
 
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
-    """Store where the solver is."""
+    """Store the state of the solver."""
     parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)

@@ -390,7 +390,7 @@ def sketch_rank(n: int, on_device: bool = False) -> int:
 
 
 def cheaper(costs: dict[str, float], on_gpu: bool = False) -> str:
-    """Return the solver to take by itself."""
+    """Return the solver that costs less; conjugate gradients only by a margin."""
     margin = min(_MARGIN, _MARGIN_ON_GPU) if on_gpu else _MARGIN
     return "cg" if costs["cg"] * margin < costs["direct"] else "direct"
 
