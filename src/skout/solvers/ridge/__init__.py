@@ -11,6 +11,7 @@ from .moments import (
     ridge,
     ridge_errors,
     ridge_paths,
+    ridge_predictions,
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
@@ -27,6 +28,7 @@ __all__ = [
     "RidgeCheckpoint",
     "RidgeOptions",
     "RidgeProblem",
+    "System",
     "decide",
     "dual_ridge",
     "fit_best",
@@ -35,6 +37,7 @@ __all__ = [
     "ridge",
     "ridge_errors",
     "ridge_paths",
+    "ridge_predictions",
 ]
 
 #: Systems by the name that a `Decision` has for them.
