@@ -107,10 +107,6 @@ class _MachinePath:
 
     splits_in_threads = False
 
-    @property
-    def n_splits(self) -> int:
-        return len(self.splits)
-
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
         train, test = self.splits[split]

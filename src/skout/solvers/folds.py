@@ -291,9 +291,6 @@ class Path(Protocol):
     """Fits on the training rows of each split, for many penalties."""
 
     @property
-    def n_splits(self) -> int: ...
-
-    @property
     def splits_in_threads(self) -> bool:
         """Whether threads take one split each; else a split uses all threads."""
 
@@ -308,6 +305,7 @@ def choose(
     path: Path,
     search: AlphaSearch,
     *,
+    n_splits: int | None = None,
     cv: CV = None,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -315,10 +313,11 @@ def choose(
     """Return the alpha of greatest score or least loss over the splits, and the table of both.
 
     Without splits, or without rows enough to compare them, it is the largest. Where `cv` is given,
-    a cross-validation none of whose splits has rows is an error instead.
+    a cross-validation none of whose splits has rows is an error instead. `n_splits` is the number
+    of splits of a path that knows them by itself, where None is that of the search.
     """
     alphas, _, scorer = search
-    n = path.n_splits
+    n = len(search.splits) if n_splits is None else n_splits
     tried: Callable[[int], Any] = functools.partial(path.losses, alphas)
     if scorer is not None:
         tried = lambda k: path.predictions(alphas, k, scorer.held[k])  # noqa: E731

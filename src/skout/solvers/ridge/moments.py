@@ -154,10 +154,6 @@ class FoldMoments:
         ]
         return cls(moments, roles[trained], held=[Z[test] for _, test in splits])
 
-    @property
-    def n_splits(self) -> int:
-        return 0 if self.roles is None else self.roles.shape[1]
-
     @functools.cached_property
     def total(self) -> AnyMoments:
         return sum_moments(self.moments)
@@ -281,8 +277,12 @@ class MomentSystem(System):
             Z = self.engine.coordinates(Memory(self.sample.rows.take(rows)))
             held = [Z[np.searchsorted(rows, scored)].astype(np.float64) for scored in scorer.held]
             folds = replace(folds, held=held)
-        cv = None if self.sample is None else options.cv
-        return choose(folds, search, cv=cv, n_jobs=options.n_jobs, verbose=options.verbose)
+        cv, n_splits = options.cv, None
+        if self.sample is None:  # of rows that came in blocks, folds are known and splits are not
+            cv, n_splits = None, 0 if folds.roles is None else folds.roles.shape[1]
+        return choose(
+            folds, search, n_splits=n_splits, cv=cv, n_jobs=options.n_jobs, verbose=options.verbose
+        )
 
     def solve(self, alpha: float) -> Fit:
         """Return the fit on all rows: coef = (Z'Z + n alpha I)^-1 Z'T."""

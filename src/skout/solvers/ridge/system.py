@@ -158,12 +158,21 @@ class Fit:
 
 @dataclass(frozen=True)
 class Decision:
-    """Which system solves a ridge, and why."""
+    """Which system solves a ridge, and why.
 
-    system: str  # "moments", "fitc", "rows", "products", "device" or "gram"
-    solver: str  # "direct" or "cg"
+    Attributes
+    ----------
+    system : "moments", "fitc", "rows", "products", "device" or "gram"
+    solver : "direct" or "cg"
+    why : str
+    costs : dict
+        Operations of the solvers that were compared.
+    """
+
+    system: str
+    solver: str
     why: str
-    costs: dict[str, float] = field(default_factory=dict)  # operations of the solvers compared
+    costs: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
@@ -206,10 +215,6 @@ class SystemOfRows(System):
 
     #: A split uses all threads.
     splits_in_threads = False
-
-    @property
-    def n_splits(self) -> int:
-        return len(self.problem.search.splits)
 
     @abstractmethod
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
