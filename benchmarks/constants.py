@@ -1,13 +1,16 @@
-"""What the constants of the iterative solvers are worth: steps and passes with other values.
+"""What the constants of the solvers are worth: steps, passes and seconds with other values.
 
-    python -m benchmarks.constants
+    python -m benchmarks.constants            # steps and passes of the iterative solvers
+    python -m benchmarks.constants --seconds  # CPU seconds of one thread, as ratios
 
-Counts, which do not depend on the machine but for rounding. The comments beside the constants in
-`skout.solvers` say what came out.
+Counts do not depend on the machine but for rounding; ratios of seconds do, and are the least of
+seven runs. The comments beside the constants of skout.basis and skout.solvers say what came out.
 """
 
 from __future__ import annotations
 
+import argparse
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -16,14 +19,16 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from skout import JointQuantileRegressor, KernelClassifier, KernelMachine, KernelRidge
+from skout.basis import features, moments
 from skout.kernels import Gaussian
 from skout.losses import LossLike
-from skout.sketches import PSparsified, SubSample
-from skout.solvers import cg, convex
+from skout.sketches import GaussianSketch, PSparsified, SubSample
+from skout.solvers import cg, convex, design, newton
 from skout.solvers.design import DesignMatrix
-from skout.solvers.ridge import rows, system
+from skout.solvers.ridge import gram, rows, system
 
 N = 3000
 rng = np.random.default_rng(0)
@@ -113,8 +118,79 @@ def compare(run: Callable[[], int], module: ModuleType, name: str, *values: floa
             print(f"{'':14s} {value:8g}: {counted(run)}", flush=True)
 
 
+# Seconds ------------------------------------------------------------------------------------------
+
+
+def ridge(n: int = 4 * N, q: int = 1, sketch: object = None, **params: object) -> None:
+    """Fit n rows of 4 columns with q outputs."""
+    model = KernelRidge(KERNEL, sketch, alpha=1e-4, n_jobs=1, random_state=0, **params)
+    model.fit(X[:n], F[:n, None] + np.arange(q))
+
+
+def masked(**params: object) -> None:
+    with mock.patch.object(system, "keeps_rows", return_value=True):
+        KernelRidge(KERNEL, SubSample(200), alpha=1e-6, n_jobs=1, random_state=0, **params).fit(
+            X[:N], MASKED
+        )
+
+
+def related(m: int) -> None:
+    """Fit a machine of six outputs that a matrix relates."""
+    M = 0.5 * (np.eye(6) + 1.0)
+    KernelMachine(KERNEL, SubSample(m), alpha=1e-3, task_matrix=M, n_jobs=1, random_state=0).fit(
+        X[:N], F[:N, None] + rng.standard_normal((N, 6))
+    )
+
+
+def seconds(run: Callable[[], object], module: ModuleType, name: str, *values: float) -> None:
+    """Print the CPU seconds with other values of a constant, relative to those with its own."""
+    own = getattr(module, name)
+    least = dict.fromkeys((own, *values), np.inf)
+    for _ in range(7):
+        for value in least:
+            with mock.patch.object(module, name, value):
+                start = time.process_time()
+                run()
+                least[value] = min(least[value], time.process_time() - start)
+    ratios = "  ".join(f"{value:g} {least[value] / least[own]:.2f}" for value in values)
+    print(f"{name:16s} {own:8g}: {least[own]:6.3f} s   {ratios}", flush=True)
+
+
+def measured() -> None:
+    landmarks = SubSample(400)
+    seconds(lambda: ridge(q=60, sketch=landmarks), moments, "_FEW_OUTPUTS", 32, 128)
+    seconds(lambda: ridge(q=100, sketch=landmarks), moments, "_FEW_OUTPUTS", 32, 128)
+    seconds(lambda: ridge(n=N, sketch=landmarks), moments, "_FEW_LANDMARKS", 0.05, 0.2)
+    seconds(lambda: ridge(n=N, sketch=SubSample(250)), moments, "_FEW_LANDMARKS", 0.05, 0.2)
+    mixing = PSparsified(300)
+    seconds(lambda: ridge(n=N, sketch=mixing), moments, "_FEW_KNOWN", 0.05, 0.2)
+    dense = GaussianSketch(100)
+    seconds(lambda: ridge(n=2 * N, sketch=dense), features, "_LANDMARK_CHUNK", 2048, 8192)
+    seconds(lambda: ridge(n=N, sketch=mixing), features, "_MIXED_ROWS", 128, 512)
+    fitted = KernelRidge(KERNEL, SubSample(300), n_jobs=1, random_state=0)
+    fitted.fit(X[:N], np.tile(F[:N, None], 40))
+    seconds(lambda: fitted.predict(X), features, "_PRODUCT_ROWS", 256, 1024)
+    basis = fitted.basis_
+    seconds(lambda: basis.transform(X), features, "_STEP", 32, 128)
+    seconds(lambda: machine("huber", 1e-4, 4 * N), design, "_GRAM_ROWS", 512, 2048)
+    seconds(lambda: machine("huber", 1e-4, 4 * N, 600), design, "_WIDE_ROWS", 1024, 4096)
+    seconds(masked, design, "_CACHE_BYTES", 2**18, 2**20)
+    seconds(masked, design, "_LANES", 1, 8, 32)
+    seconds(masked, rows, "_GATHERED", 4096, 16384)
+    seconds(lambda: ridge(n=N, fit_intercept=True), gram, "_ROWS", 256, 1024)
+    seconds(lambda: ridge(n=N, solver="cg"), gram, "_TILE", 512, 2048)
+    seconds(lambda: related(300), newton, "_DENSE", 1250, 5000)
+    seconds(lambda: related(500), newton, "_DENSE", 1250, 5000)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", action="store_true", help="CPU seconds in place of counts")
     warnings.simplefilter("ignore")
+    if parser.parse_args().seconds:
+        with threadpool_limits(1):
+            measured()
+        return
     compare(machines, convex, "_FIRST_WIDTH", 0.5, 2.0)
     compare(paths, convex, "_NEXT_WIDTH", 0.02, 0.05, 0.2, 0.5)
     compare(machines, convex, "_DECREASE", 0.2, 0.6)

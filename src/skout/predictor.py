@@ -37,7 +37,6 @@ from ._numerics.typing import (
     Candidates,
     Estimator,
     Inputs,
-    Ints,
     Labels,
     Objects,
     PathLike,
@@ -69,7 +68,7 @@ from .regressors import InducedMachine, KernelRidge
 from .rows import Blocks, Source, check_pair, encoded_weights, is_lazy, source, unpacked
 from .rows.encode import named
 from .sketches import SketchLike, as_sketch
-from .solvers.folds import CV, Alphas, Scorer, Splits, held_rows, squared_error
+from .solvers.folds import CV, Alphas, Scorer, held_rows, squared_error
 
 if TYPE_CHECKING:  # PyTorch is optional
     from numpy.typing import ArrayLike
@@ -365,15 +364,12 @@ class StructuredPredictor(ObjectPredictor):
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.load_for(self.regressor)
         if getattr(regressor, "task_matrix", None) is not None:
             relate_coordinates(regressor, basis)
-        splits = None
-        if not isinstance(getattr(regressor, "alpha", None), Real):  # a single one needs no choice
-            splits = self._splits(fitted, inputs, fit_params.get("sample_weight"), groups)  # type: ignore[arg-type]
-        if splits is None:
+        decoder = fitted.fitted(decoder)
+        weights: Any = fit_params.get("sample_weight")
+        scorer = self._scorer(fitted, decoder, inputs, weights, groups, candidates)
+        if scorer is None:
             regressor.fit(rows, targets, **fit_params)
-            decoder = fitted.fitted(decoder)
         else:
-            decoder = fitted.fitted(decoder)
-            scorer = self._scorer(fitted, decoder, *splits, candidates)
             regressor.fit_scored(rows, targets, scorer, **fit_params)
         if chooses:
             regressor, basis, decoder = fitted.shortened(regressor, decoder)
@@ -381,11 +377,18 @@ class StructuredPredictor(ObjectPredictor):
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
 
-    def _splits(
-        self, fitted: FittedOutputs, inputs: Source, sample_weight: Weights, groups: Labels
-    ) -> tuple[Splits, list[Ints]] | None:
-        """Return splits to choose alpha or an epoch on, and the scored rows; None if none is."""
-        if not hasattr(self.regressor, "choice_splits"):
+    def _scorer(
+        self,
+        fitted: FittedOutputs,
+        decoder: Estimator,
+        inputs: Source,
+        sample_weight: Weights,
+        groups: Labels,
+        candidates: Candidates,
+    ) -> Scorer | None:
+        """Return what alpha, or an epoch, is chosen by; None where the regressor does by itself."""
+        only_one = isinstance(getattr(self.regressor, "alpha", None), Real)  # needs no choice
+        if only_one or not hasattr(self.regressor, "choice_splits"):
             return None
         weights = encoded_weights(sample_weight, inputs)
         Y = fitted.outputs.resident  # None where they are not in memory
@@ -393,17 +396,7 @@ class StructuredPredictor(ObjectPredictor):
         if not splits or (self.scoring == COORDINATES and groups is None):
             return None
         seed = getattr(self.regressor, "random_state", None)
-        return splits, held_rows(splits, len(inputs), random_state=seed, weights=weights)
-
-    def _scorer(
-        self,
-        fitted: FittedOutputs,
-        decoder: Estimator,
-        splits: Splits,
-        held: list[Ints],
-        candidates: Candidates,
-    ) -> Scorer:
-        """Return the scorer by which the regressor chooses alpha."""
+        held = held_rows(splits, len(inputs), random_state=seed, weights=weights)
         if not can_be_scored(fitted, self.scoring, candidates):
             return Scorer(splits, held, squared_error(fitted.targets, held), COORDINATES)
         decoded = DecodedScore(fitted, decoder, self.scoring, splits, held, candidates)

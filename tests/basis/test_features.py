@@ -29,7 +29,7 @@ from skout.basis.moments import BlockMoments, KnownRows, Moments, TrainingSample
 from skout.kernels import Gaussian, Linear
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.ridge import Bar
+from skout.solvers.ridge.checkpoint import Bar
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]
 

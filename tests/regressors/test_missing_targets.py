@@ -133,7 +133,7 @@ def test_moments_of_tensors():
     T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
     here = block_moments(Z.copy(), T, W[:20])
     there = block_moments(*(torch.as_tensor(part) for part in (Z, T, W[:20])))
-    assert_same(there.each(Moments.on_host), here, 1e-12)
+    assert_same(there.each(lambda part: part.on_host(Gaussian())), here, 1e-12)
 
 
 # Ridge --------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 import numpy as np
 from scipy import sparse
 from scipy import special as scipy_special
-from sklearn import get_config
 
 from .typing import (
     Array,
@@ -321,20 +320,6 @@ def is_float(rows: object) -> bool:
     """Return whether rows are numbers, and kernel blocks have their precision."""
     dtype = getattr(rows, "dtype", None)
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
-
-
-def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
-    """Whether rows are a matrix as the checks of this library return it, of finite numbers.
-
-    Numbers are known to be finite where scikit-learn is set to `assume_finite`, as in our checks.
-    """
-    if not get_config()["assume_finite"]:
-        return False
-    if sparse.issparse(rows):
-        is_one = accept_sparse and rows.format == "csr" and rows.has_canonical_format
-    else:
-        is_one = type(rows) is np.ndarray and rows.ndim == 2
-    return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
 
 
 def astype(rows: Taken, dtype: DType) -> Taken:

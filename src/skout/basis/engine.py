@@ -29,16 +29,7 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.typing import (
-    Array,
-    Floats,
-    Ints,
-    Matrix,
-    Objects,
-    RandomState,
-    Rows,
-    Weights,
-)
+from .._numerics.typing import Array, Floats, Ints, Matrix, Objects, RandomState, Rows, Weights
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import KernelLike
@@ -57,11 +48,14 @@ from .features import (
 )
 from .moments import AnyMoments, BlockMoments, KnownRows, TrainingSample
 
-# If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
+# If at most this share of the rows is distinct, the coordinates of equal rows are computed once: to
+# copy a row of coordinates costs little, to compute it m kernel values. A round number.
 _MOST_DISTINCT = 0.8
-# From so many landmarks on, K~ is not computed before it is needed.
+# From so many landmarks on, whether K~ is zero is not tested: conjugate gradients, which such a fit
+# may take, do without K~. So many signs do not cancel all rows by chance.
 _LARGE = 2000
-# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
+# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left. A pair
+# of equal rows cancels in half of the draws, all eight in 1 of 256.
 _DRAWS = 8
 
 
@@ -187,7 +181,7 @@ class Engine:
         return rows.map(residual, (), np.float64, n_jobs=self.n_jobs)
 
     def combine(self, values: Matrix) -> Floats:
-        """Return C W values: the rows of `values`, one a landmark, as the basis combines those."""
+        """Return C W values, where `values` has one row for each landmark."""
         mixed: Any = values if self.weights is None else self.weights @ values
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
         combined: Floats = self.components @ mixed
@@ -210,7 +204,7 @@ class Engine:
     # Moments --------------------------------------------------------------------------------------
 
     def plan(self, rows: Source, alpha: float, center: bool = True) -> WhiteningPlan:
-        """Choose what is done to each block; the choice must not depend on the size of blocks."""
+        """Return how far blocks are whitened for a penalty alpha, whatever their size."""
         if self.spectrum is not None:
             return WhiteningPlan(self.rank, False, np.dtype(np.float64))
         shift, may_center = self.n_effective * alpha, center and self.weights is None
@@ -226,7 +220,7 @@ class Engine:
         center: bool = True,
         progress: Progress | None = None,
     ) -> list[AnyMoments]:
-        """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
+        """Return the moments of (z(x), targets) of each group, without forming z(x) of all rows.
 
         `alpha` is the smallest penalty they will be used with: how far to whiten in each row.
         Unless they must be `whiten`ed, those of features need not become those of coordinates,
@@ -296,7 +290,7 @@ class Span:
 
     @functools.cached_property
     def _sketched(self) -> tuple[Floats, Floats | None, float]:
-        """K~ = W K W', K W' where that is not too large, and how large a pivot rounding makes."""
+        """K~ = W K W', K W' if it is not too large, and the largest pivot that rounding makes."""
         matrix = KernelMatrix(self.kernel, self.landmarks, self.n_jobs)
         return matrix.sketched(self.weights, self.rows.precision == np.float32)
 
@@ -409,7 +403,7 @@ def _drawn(
     Landmarks that are equal are merged where W is sparse: its columns are added up. Sketches of
     users are checked.
     """
-    n, rows = len(survey), survey.source
+    n, rows = len(survey.source), survey.source
     if sketch.needs_gram:
         survey.run()
         few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all
@@ -562,19 +556,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _fitted_on(self, X: Objects) -> Source:
         """Fit on X, and return its rows."""
-        self._check()
         X, _, weights = unpacked(X, None, None, seed=self.random_state, sketches=[self.sketch])
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
         self.fit_encoded(rows, weights)
         return rows
-
-    def _check(self) -> None:
-        """Check the parameters."""
-        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
-        if self.rank is not None:
-            check_number(self.rank, "rank", low=1, integer=True)
-            if self.whiten == "cholesky":
-                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
     def fit_transform(self, X: Objects, y: object = None) -> np.ndarray:
@@ -595,7 +580,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.training_coordinates(rows)
 
     def training_coordinates(self, rows: Source) -> Array:
-        """Return the coordinates of the encoded rows of the fit, which may cost less."""
+        """Return the coordinates of the encoded rows of the fit, which are partly known."""
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
@@ -605,7 +590,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
         Weights count where the width of the kernel is found.
         """
-        self._check()
+        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
+        if self.rank is not None:
+            check_number(self.rank, "rank", low=1, integer=True)
+            if self.whiten == "cholesky":
+                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
         span = span_of(
             as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
             weights, also=also, n_jobs=self.n_jobs, device=self.device,
@@ -617,7 +606,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def of(
         cls, engine: Engine, kernel: KernelLike = "gaussian", sketch: SketchLike = None
     ) -> KernelBasis:
-        """Return the fitted basis of an engine, given the parameters that this was made by."""
+        """Return the fitted basis of an engine, made with this kernel and this sketch."""
         basis = cls(
             kernel, sketch, whiten=engine.whiten, n_jobs=engine.n_jobs, device=engine.device
         )
@@ -640,7 +629,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     @functools.cached_property
     def engine_(self) -> Engine:
-        """The same for encoded rows, with the moments that fits need: see `Engine`."""
+        """The functions of the basis for encoded rows, and the moments that fits need."""
         check_is_fitted(self)
         return Engine(
             self.kernel_, self.landmarks_, self.weights_, self.__dict__.get("components_"),

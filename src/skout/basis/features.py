@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import threading
 import warnings
 from collections.abc import Callable
@@ -48,7 +47,7 @@ from .._numerics.linalg import (
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, TorchDevice
-from ..kernels.base import KERNELS, Block, Kernel, fill_block
+from ..kernels.base import KERNELS, Block, Kernel
 from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used; of
@@ -56,24 +55,30 @@ from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 # 1.05 times the CPU seconds with half of these bytes, 1.01 with double.
 _CACHE_BYTES = 2**21
 _SPARSE_FACTOR = 4
-# Most bytes of K W', the features of the landmarks, that are kept.
+# Most bytes of K, and of K W', the features of the landmarks, that are kept: 256 MB, a round
+# number; beyond, they are summed over blocks, and features of known rows are computed again.
 _KEPT_BYTES = 2**28
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
+# Pivots up to this many times the rounding of kernel values count as zero: copies have such. The
+# rounding is that seen on the diagonal; off it, some times as much may occur. A round number.
 _COPIES = 8.0
-# Rows of a block of W K W': few, since a row costs many kernel values.
+# Rows of a block of W K W': few, since a row costs as many kernel values as there are landmarks. A
+# round number; benchmarks/constants.py measures half and double of it, of _PRODUCT_ROWS, _STEP and
+# _LANDMARK_CHUNK.
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K. For 2,500 rows, half takes 1.04 times the CPU seconds, and double
 # 1.02.
 _TILE = 768
-# Rows of a product with a matrix, and columns of a triangular one, that are computed at a time.
+# Rows of a product with a matrix, so that features are still in cache, and columns of a triangular
+# one that are computed at a time: narrow parts spare more zeros, wide ones are faster.
 _PRODUCT_ROWS, _STEP = 512, 64
-# A pass over _LARGE features or more is cut into at least so many blocks, for threads to share.
-_BLOCKS, _LARGE = 4, 2**21
+# Least blocks of a long pass, for as many threads to share; a round number.
+_BLOCKS = 4
 _ADVICE = (
     "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows. "
     'KernelRidge(solver="cg") needs no such matrix, and takes long.'
 )
-# Landmarks of a sketch that mixes many are visited in chunks of this many.
+# Landmarks of a sketch that mixes many are visited in chunks of this many: a block of rows then
+# holds no more kernel values than that, whatever the number of rows that the sketch mixes.
 _LANDMARK_CHUNK = 4096
 
 
@@ -139,7 +144,9 @@ class LandmarkFeatures:
         for chunk in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
             few, values = take(rows, chunk), out[chunk]
             if self.weights is None:
-                fill_block(self._blocks[0][0], few, values)
+                K = self._blocks[0][0](few, values)
+                if K is not values:  # a block function may do without the buffer
+                    values[...] = K
                 continue
             values[...] = 0.0
             for block, W in self._blocks:
@@ -158,7 +165,7 @@ class LandmarkFeatures:
 
 
 def _weights_near(landmarks: Rows, weights: Matrix) -> Matrix:
-    """Return a part of the weights where the landmarks are, in their precision."""
+    """Return a part of W on the device of the landmarks, and in their precision."""
     if not is_tensor(landmarks):
         return weights
     like: Any = empty((0,), landmarks, float_dtype(landmarks))
@@ -343,18 +350,15 @@ class Projection(RowMap):
         self.features, self.matrix, self.offset = features, matrix, offset
         self.dtype: np.dtype | None = None if dtype is None else np.dtype(dtype)
         self.width: int = max(features.m, 0 if matrix is None else matrix.shape[1])
+        self.shared: tuple[int, int] = (_BLOCKS, features.m)
         self._then: Callable[[Array], Any] | None = None
         self._total: Any = None  # sum of results on a device, which is checked at the end
 
     def then(self, function: Callable[[Array], Any] | None) -> Projection:
-        """Return the map to what a function makes of these results; it must be picklable."""
+        """Return the map whose results are a function of these; it must be picklable."""
         following = copy.copy(self)
         following._then = function
         return following
-
-    def most_rows(self, n: int) -> int | None:
-        """Cut a long pass into some blocks, for threads to share."""
-        return math.ceil(n / _BLOCKS) if n * self.features.m >= _LARGE else None
 
     def on(self, place: Place) -> Projection:
         features = self.features.on(place.device, place.dtype)
@@ -425,9 +429,7 @@ class Residual(RowMap):
     def __init__(self, features: LandmarkFeatures, components: Floats) -> None:
         self.kernel, self.projection = features.kernel, Projection(features, components.T)
         self.width: int = self.projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
+        self.shared: tuple[int, int] = self.projection.shared
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         Z = self.projection(rows).astype(np.float64, copy=False)
@@ -451,10 +453,7 @@ class _Squares(Reduction[Array]):
     """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
 
     def __init__(self, projection: Projection) -> None:
-        self.projection, self.width = projection, projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
+        self.projection, self.width, self.shared = projection, projection.width, projection.shared
 
     def __call__(self, rows: Rows, *beside: object) -> Array:
         Z = cast(self.projection(rows), np.float64)
@@ -469,20 +468,22 @@ class _Squares(Reduction[Array]):
 
 # What is whitened row by row ----------------------------------------------------------------------
 
-# Below this rank all features are whitened in each row; else the first so many may be.
+# Below this rank all features are whitened in each row, which costs little then; else the first so
+# many may be: powers of two, as the estimate that chooses between them is a rough one.
 _SMALL_RANK = 256
 _WHITENED = (32, 64, 128, 256, 512)
 # Columns of a triangle that are multiplied at a time. With 600 landmarks, half takes 1.03 times the
 # CPU seconds of a fit, double 1.01.
 _TRIANGLE = 256
-# Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
-# bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
+# Limits on the estimated relative loss, from float32 and from float64 products; round numbers. It
+# is an estimate, not a bound: errors of predictions up to several times the first were seen where
+# alpha is below 1e-4.
 _SINGLE_LOSS = 2e-3
 _DOUBLE_LOSS = 1e-8
 
 
 class PartlyWhitened(NamedTuple):
-    """Features G = (Z1, Z2 D'): the first `size` are whitened, and the others are without them.
+    """Features G = (Z1, Z2 D'): the first `size` whitened, and projected out of the others.
 
     Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
     costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
@@ -522,7 +523,7 @@ class PartlyWhitened(NamedTuple):
         return out
 
     def on_features(self, coef: Floats) -> Floats:
-        """Return what F is to be multiplied with where G is multiplied with `coef`."""
+        """Return the coefficients of F of the function G coef."""
         out, s = coef.copy(), self.size
         if s:
             out[:s] -= self.share().T @ coef[s:]
@@ -531,7 +532,7 @@ class PartlyWhitened(NamedTuple):
 
 
 class WhiteningPlan(NamedTuple):
-    """What is done to each block of features before its products are formed."""
+    """How blocks of features are whitened before their products are formed."""
 
     size: int  # features to whiten
     center: bool  # whether to subtract their mean over the landmarks
@@ -582,7 +583,7 @@ def accuracy_plan(
 
 
 def allowed_square(mu: float, shift: float, kind: type, share: float, loss: float) -> float:
-    """Return what lambda^2 may be for an estimated loss, see `accuracy_plan`.
+    """Return the largest lambda^2 whose estimated loss is allowed, see `accuracy_plan`.
 
     `share` is that of the rounding of `kind` which does not average out.
     """
@@ -591,7 +592,7 @@ def allowed_square(mu: float, shift: float, kind: type, share: float, loss: floa
 
 
 class Whitening:
-    """What a plan does to each block of features F, Z = F C'; it can be sent to workers.
+    """Whitening of blocks of features, Z = F C', as far as a plan says; it can be sent to workers.
 
     `mean` is subtracted from features where the plan centers them. Components that are `ordered`,
     those of an eigendecomposition, are no triangle.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import operator
 import threading
 from collections.abc import Callable, Sequence
@@ -39,7 +38,8 @@ from .._numerics.arrays import (
 from .._numerics.estimators import lasting
 from .._numerics.linalg import congruence, triangle_gram, triangular_product
 from .._numerics.typing import Array, Floats, Ints, Matrix, Rows, Weights
-from .._numerics.validation import check_total_weight, warn_user
+from .._numerics.validation import warn_user
+from ..kernels import Kernel
 from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 from .features import LandmarkFeatures, PartlyWhitened, Whitening, check_values
 
@@ -86,6 +86,7 @@ class Moments:
             z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
             zz, squares = Z.T @ Z if zz is None else zz, S.multiply(S).sum(axis=0)
             n = float(np.count_nonzero(root))
+            zz = cast(zz, np.float64)
             return cls(float(root @ root), zz, cross, squares, z_sum, S.T @ root, n)
         T = T * root[:, None]
         right = namespace(T).concatenate([T, root[:, None]], 1)
@@ -96,7 +97,7 @@ class Moments:
             wide[:, p:] = right
             products = gram(wide)
             zz, cross = products[:p, :p], products[:p, p:]
-        cross = cast(cross, np.float64)
+        zz, cross = cast(zz, np.float64), cast(cross, np.float64)
         weight: Any = root @ root
         count: Any = (root > 0.0).sum()
         if not is_tensor(Z):  # whose host does not wait
@@ -125,22 +126,22 @@ class Moments:
         return replace(self, zt=self.zt[:, columns], tt=tt, t_sum=t_sum)
 
     def each(self, function: Callable[[Moments], Moments]) -> Moments:
-        """Return what a function makes of the moments of outputs that have the same rows."""
+        """Return a function of these moments; `MaskedMoments` apply it to those of each set."""
         return function(self)
 
-    def in_double(self) -> Moments:
-        """Return the moments with Z'Z in float64."""
-        return replace(self, zz=cast(self.zz, np.float64))
+    def on_host(self, kernel: Kernel) -> Moments:
+        """Return the moments in arrays; those of tensors on a device are copied.
 
-    def on_host(self) -> Moments:
-        """Return the moments in arrays; those of tensors on a device are copied."""
+        Raise where values of the kernel were not finite, which the sum of rows shows.
+        """
+        check_values(kernel, numpy_of(self.z_sum))
         if not is_tensor(self.zz):
             return self
         names = ("zz", "zt", "tt", "z_sum", "t_sum")
         arrays: Any = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), count=float(self.count), **arrays)
 
-    def __iadd__(self, other: Moments) -> Moments:
+    def __iadd__(self, other: Moments) -> Moments:  # type: ignore[misc]  # which has no sign
         if not isinstance(other, Moments):  # those of missing targets know how
             return NotImplemented
         self.weight += other.weight
@@ -150,13 +151,10 @@ class Moments:
             total += getattr(other, name)
         return self
 
-    def __add__(self, other: Moments) -> Moments:
-        return self._combined(other, 1.0)
-
     def __sub__(self, other: Moments) -> Moments:
-        return self._combined(other, -1.0)
+        return self.__add__(other, -1.0)
 
-    def _combined(self, other: Moments, sign: float) -> Moments:
+    def __add__(self, other: Moments, sign: float = 1.0) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         names = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
@@ -181,13 +179,9 @@ class Moments:
         return replace(self, zz=zz, zt=zt, z_sum=self.z_sum + self.weight * v, partly=None)
 
     def of_values(self, values: Floats) -> Moments:
-        """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
+        """Return the moments of the targets T V from those of T, whose rows have a single 1."""
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
-
-    def check_weight(self) -> None:
-        """Raise where no row has weight."""
-        check_total_weight(self.weight)
 
 
 # Missing targets ----------------------------------------------------------------------------------
@@ -227,7 +221,8 @@ class MaskedMoments:
             if 2 * mask.sum() <= len(mask):
                 everything = (gram(Z), Z.T @ short) if everything is None else everything
                 zz, z_sum = everything[0] - zz, everything[1] - z_sum
-            sums = (zt[:, columns], tt[columns], cast(z_sum, np.float64), t_sum[columns])
+            zz, z_sum = cast(zz, np.float64), cast(z_sum, np.float64)
+            sums = (zt[:, columns], tt[columns], z_sum, t_sum[columns])
             parts.append(Moments(weight[column], zz, *sums, count[column]))
         return cls(codes, parts)
 
@@ -235,11 +230,6 @@ class MaskedMoments:
     def shape(self) -> tuple[int, int]:
         """Shape of the coefficients, (p, d)."""
         return len(self.parts[0].zt), len(self.codes)
-
-    @property
-    def partly(self) -> PartlyWhitened | None:
-        """How Z become coordinates, where they are none."""
-        return self.parts[0].partly
 
     def column_sets(self) -> list[slice | Ints]:
         """Return the outputs of each set."""
@@ -254,10 +244,10 @@ class MaskedMoments:
         return part.of_columns(np.searchsorted(members, numbers))
 
     def each(self, function: Callable[[Moments], Moments]) -> MaskedMoments:
-        """Return what a function makes of the moments of each set."""
+        """Apply a function to the moments of each set."""
         return MaskedMoments(self.codes, [function(part) for part in self.parts])
 
-    def __iadd__(self, other: AnyMoments) -> MaskedMoments:
+    def __iadd__(self, other: AnyMoments) -> MaskedMoments:  # type: ignore[misc]
         """Add, in the memory of these moments where no set is divided."""
         if len(np.unique(np.column_stack([self.codes, other.codes]), axis=0)) > len(self.parts):
             return self + other
@@ -265,32 +255,23 @@ class MaskedMoments:
             part += other.of_columns(columns)
         return self
 
-    def __add__(self, other: AnyMoments) -> MaskedMoments:
-        return self._combined(other, operator.add)
-
-    __radd__ = __add__
-
     def __sub__(self, other: AnyMoments) -> MaskedMoments:
-        return self._combined(other, operator.sub)
+        return self.__add__(other, operator.sub)
 
     def __rsub__(self, other: Moments) -> MaskedMoments:
         return MaskedMoments(other.codes, [other]) - self
 
-    def _combined(
-        self, other: AnyMoments, combine: Callable[[Moments, Moments], Moments]
+    def __add__(
+        self, other: AnyMoments, combine: Callable[[Moments, Moments], Moments] = operator.add
     ) -> MaskedMoments:
-        """Return the moments of the outputs that have the same rows in both."""
+        """Combine the moments of outputs that have the same rows in both."""
         both = np.column_stack([self.codes, other.codes])
         pairs, codes = np.unique(both, axis=0, return_inverse=True)
         sets = [np.flatnonzero(codes.reshape(-1) == k) for k in range(len(pairs))]
         parts = [combine(self.of_columns(columns), other.of_columns(columns)) for columns in sets]
         return MaskedMoments(codes.reshape(-1), parts)
 
-    def check_weight(self) -> None:
-        """Raise where no row has weight, or none that has some output."""
-        weight = np.array([part.weight for part in self.parts])[self.codes]
-        check_total_weight(weight.max())
-        check_outputs_observed(weight)
+    __radd__ = __add__
 
 
 AnyMoments: TypeAlias = Moments | MaskedMoments
@@ -312,8 +293,10 @@ def sum_moments(parts: Sequence[AnyMoments], chosen: np.ndarray | None = None) -
     picked = parts if chosen is None else [parts[int(i)] for i in np.flatnonzero(chosen)]
     if len(picked) == 1:
         return picked[0]
-    total: AnyMoments = Moments.zeros(*parts[0].shape)
-    for part in picked:
+    if not picked:
+        return Moments.zeros(*parts[0].shape)
+    total = copy.deepcopy(picked[0])
+    for part in picked[1:]:
         total += part
     return total
 
@@ -348,26 +331,32 @@ def outputs_by_rows(T: Floats) -> list[tuple[Ints, Ints]]:
 
 # The pass over the rows ---------------------------------------------------------------------------
 
-# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
+# Round numbers; benchmarks/constants.py measures half and double of those that change the speed
+# alone.
+
+# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product: by
+# itself it would read Z again. Of more, the products T'T, which nobody needs, would cost more.
 _FEW_OUTPUTS = 64
-# Landmarks are treated apart if they are at least this share of the rows.
+# Landmarks are treated apart if they are at least this share of the rows: what it spares, their
+# kernel values and whitening, is that share of the pass, and a sample is divided for it.
 _FEW_LANDMARKS = 0.1
-# Features of rows that are known are computed all the same if these are at most this share.
+# Features of rows that are known are computed all the same if these are at most this share: the
+# others would have to be copied out of the block.
 _FEW_KNOWN = 0.1
-# Adding a number to a sum takes as long as this many operations of a matrix product.
+# Adding a number to a sum, which reads and writes memory, takes about as long as this many
+# operations of a matrix product, which runs in cache.
 _SUM_COST = 150
-# A sample whose features take so many bytes is cut into at least two blocks, for two threads.
-_LARGE_BYTES = 2**24
-# Targets on disk or on a cluster: a value near them is the mean of so many.
+# Targets on disk or on a cluster: a value near them is the mean of so many, a block. Any value
+# within some standard deviations keeps the digits.
 _ORIGIN_ROWS = 8192
-# Training rows by which a model is compared with the mean of the targets, and how few of them say
-# too little about their spread.
+# Training rows by which a model is compared with the mean of the targets: their error is known to
+# about 5 % then, and few predictions are made. Fewer than 30 say too little about the spread.
 _SAMPLED, _FEWEST = 200, 30
 
 
 @dataclass(frozen=True)
 class TrainingSample:
-    """Rows with their targets, as the moments want them."""
+    """Encoded rows with their targets, weights and groups."""
 
     rows: Source  # encoded, n of them
     targets: Source  # of arrays of shape (n, d), or of CSR matrices
@@ -423,7 +412,7 @@ class TrainingSample:
                 f"y has the mean {mean[worst]:.4g} and the standard deviation "
                 f"{spread[worst]:.4g}, and without an intercept the predictions of training rows "
                 f"are {relative[worst]:.2g} standard deviations off (root mean square), further "
-                "than the mean is: give fit_intercept=True, or subtract the mean.",
+                "than the mean is: give fit_intercept=True, or subtract the mean."
             )
 
     def take(self, index: Ints) -> TrainingSample:
@@ -452,7 +441,7 @@ class TrainingSample:
         return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), known_rows
 
     def by_value(self) -> tuple[TrainingSample, Floats | None]:
-        """Return the sample with 0/1 targets, and the values that they stand for.
+        """Return the sample with indicators of the distinct targets, and these targets.
 
         Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
@@ -476,7 +465,7 @@ class TrainingSample:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Features that some rows of a sample are known to have: they are landmarks."""
+    """Features of those rows of a sample that are landmarks: entries of their K W'."""
 
     place: Ints  # for each row of the sample the row of `values`, -1 where there is none, (n,)
     values: Floats  # (m', m)
@@ -530,7 +519,7 @@ class KnownRows:
 
 
 class BlockMoments(Reduction[Any]):
-    """The moments of (whitening(features(rows)), targets) of a sample, one a group of rows.
+    """The moments of (whitening(features(rows)), targets) of each group of rows of a sample.
 
     Blocks are arrays, or tensors on a device, where sums stay until the end, in float64. They are
     given the rows, targets, weights and groups of the sample, and the `place` of known rows.
@@ -560,15 +549,12 @@ class BlockMoments(Reduction[Any]):
         self.wide: int = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
         self.in_place: bool = self.dtype == sample.rows.precision and self.p == features.m
         self.width: int = max(1, features.m * self.dtype.itemsize // 8)
+        self.shared: tuple[int, int] = (2, self.width)
         rows, groups = sample.rows, sample.groups
         if groups is not None and rows.ndim == 2 and not (groups[1:] >= groups[:-1]).all():
             # one for each group, or as many as rows take no more memory than their features
             row_bytes = max(1, rows.shape[1] * rows.precision.itemsize)
             self.pieces: int = max(1, min(self.n_groups, 8 * self.width // row_bytes))
-
-    def most_rows(self, n: int) -> int | None:
-        """Let two threads share a long pass that would be a single block."""
-        return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
 
     def on(self, place: Place) -> BlockMoments:
         moved = copy.copy(self)
@@ -624,12 +610,10 @@ class BlockMoments(Reduction[Any]):
     ) -> list[AnyMoments | None]:
         sums: list[Any] = [None] * self.n_groups if total is None else total
         for group, new in enumerate(part):
-            old = sums[group]
-            if new is not None:
-                if old is None:
-                    sums[group] = new.each(Moments.in_double)
-                else:
-                    sums[group] += new
+            if sums[group] is None:
+                sums[group] = new
+            elif new is not None:
+                sums[group] += new
         masked = [moments for moments in sums if isinstance(moments, MaskedMoments)]
         count = sum(len(moments.parts) for moments in masked)
         if 8 * count * self.p**2 > limits().coordinates_bytes:
@@ -642,10 +626,8 @@ class BlockMoments(Reduction[Any]):
         return sums
 
     def finish(self, total: list[AnyMoments | None]) -> list[AnyMoments]:
-        def checked(sums: Moments) -> Moments:
-            sums = sums.on_host()
-            check_values(self.features.kernel, sums.z_sum)
-            return sums
-
-        zeros = functools.partial(Moments.zeros, self.p, self.n_outputs)
-        return [zeros() if part is None else part.each(checked) for part in total]
+        kernel, shape = self.features.kernel, (self.p, self.n_outputs)
+        return [
+            Moments.zeros(*shape) if part is None else part.each(lambda sums: sums.on_host(kernel))
+            for part in total
+        ]

@@ -211,11 +211,6 @@ class FittedOutputs:
             return self.basis.residual(self.outputs.load())
         return self.basis.engine_.residual(self.rows)
 
-    @property
-    def are_known(self) -> bool:
-        """Whether the distinct outputs are available as candidates."""
-        return self.positions is not None or self.rows is None or self.outputs.resident is not None
-
     def subset(self, index: np.ndarray) -> FittedOutputs:
         """Return the same for the outputs at increasing positions."""
         outputs = self.outputs.subset(index)

@@ -82,10 +82,7 @@ def top_k(
     if device is not None and (name := named_device(device)) != "cpu":
         return device_top_k(queries, embedding, k, name)
 
-    def visit(best: Found | None, S: np.ndarray, block: slice, start: int) -> Found:
-        return _improve(best, S, start, k)
-
-    results = _search(queries, embedding, visit, n_jobs, least=k)
+    results = _search(queries, embedding, functools.partial(_improve, k=k), n_jobs, least=k)
     merge = functools.partial(_merge, k=k)
     return joined([functools.reduce(merge, shards) for shards in results], k)
 
@@ -98,15 +95,18 @@ def joined(parts: list[Found], k: int) -> Found:
     return np.concatenate(index), np.concatenate(scores)
 
 
-def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
-    """Merge the scores S of candidates start, start + 1, ... into the best of those before."""
+def _improve(best: Found | None, S: np.ndarray, block: slice, start: int, k: int) -> Found:
+    """Merge the scores S of candidates start, start + 1, ... into the best of those before.
+
+    All queries of a block are treated alike.
+    """
     if k == 1 or S.shape[1] <= max(_FIRST, k):
         largest = _largest(S, min(k, S.shape[1]))
         largest = (largest[0] + start, largest[1])
         return largest if best is None else _merge(best, largest, k)
     if best is None or best[0].shape[1] < k:
         first = max(_FIRST, k)
-        best = _improve(best, S[:, :first], start, k)
+        best = _improve(best, S[:, :first], block, start, k)
         S, start = S[:, first:], start + first
     above = np.flatnonzero(best[1][:, -1:] < S)
     row, column = np.divmod(above, S.shape[1])

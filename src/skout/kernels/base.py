@@ -124,13 +124,6 @@ def _refuse_noise(function: Callable[..., Array]) -> None:
         )
 
 
-def fill_block(block: Block, A: Rows, out: np.ndarray) -> None:
-    """Write K(A, B) into `out`, also where a block function does without the buffer."""
-    K = block(A, out)
-    if K is not out:
-        out[...] = K
-
-
 class Kernel(ABC, PartsByName, Generic[R]):
     """Base of all kernels: when are two objects alike?
 
@@ -211,7 +204,10 @@ class Kernel(ABC, PartsByName, Generic[R]):
         K = np.empty((n, m), dtype=dtype)
 
         def fill_rows(rows: slice) -> None:
-            fill_block(block, take(left, rows), K[rows])
+            out = K[rows]
+            values = block(take(left, rows), out)
+            if values is not out:  # a block function may do without the buffer
+                out[...] = values
 
         for _ in map_blocks(fill_rows, row_slices(len(K), _SHARED_ROWS), n_jobs=threads):
             pass

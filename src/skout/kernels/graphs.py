@@ -447,7 +447,7 @@ class AttributedPaths(Kernel):
         return Joint(nodes, Ragged(pointers(sizes**2), cells))
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        n = len(survey)
+        n = len(survey.source)
         index = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
         sample, kernel = survey.take(index), self._part("kernel")
         return lambda: clone(self).set_params(kernel=kernel.resolve(_attributes(sample()), rng))

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn import get_config
 from sklearn.base import clone
 
 from .._numerics import arrays
@@ -50,10 +51,18 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Objects) -> Rows:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        known: Any = objects  # a matrix that an estimator has checked already, or anything
-        rows = known if arrays.is_checked(known) else check_matrix(known)
+        rows: Any = objects
+        if sparse.issparse(rows):
+            is_matrix = rows.format == "csr" and rows.has_canonical_format
+        else:
+            is_matrix = type(rows) is np.ndarray and rows.ndim == 2
+        # what an estimator has checked is not checked again: then scikit-learn may assume_finite
+        is_checked = get_config()["assume_finite"] and is_matrix and rows.shape[1] > 0
+        if not is_checked or rows.dtype not in (np.float64, np.float32):
+            rows = check_matrix(objects)
         check_squares(rows, "objects")
-        return rows
+        encoded: Rows = rows
+        return encoded
 
 
 def block_buffer(A: Rows, m: int, out: Array | None) -> Array:
@@ -258,7 +267,7 @@ class WithGamma(Kernel):
         if self.gamma == "scale":
             spread = survey.reduce(_SpreadOfRows(), weights)
             return lambda: self._of_length(_scale(self.unit, spread()))
-        index, sample_weights = sampled_positions(len(survey), rng, weights)
+        index, sample_weights = sampled_positions(len(survey.source), rng, weights)
         sample = survey.take(index)
         return lambda: self._of_length(self._median_length(sample(), sample_weights))
 

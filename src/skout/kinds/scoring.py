@@ -88,7 +88,8 @@ def check_scoring(scoring: Scoring) -> None:
 
 def can_be_scored(fitted: FittedOutputs, scoring: Scoring, candidates: Candidates) -> bool:
     """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
-    has_pool = candidates is not None or fitted.are_known
+    are_here = fitted.rows is None or fitted.outputs.resident is not None
+    has_pool = candidates is not None or fitted.positions is not None or are_here
     if isinstance(scoring, str) and scoring == COORDINATES:
         return False
     if scoring is None:

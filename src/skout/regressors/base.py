@@ -44,15 +44,7 @@ from ..kernels.base import KernelLike
 from ..kernels.vectors import DistanceKernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
-from ..rows import (
-    Memory,
-    Source,
-    beside,
-    encoded,
-    encoded_targets,
-    encoded_weights,
-    unpacked,
-)
+from ..rows import Memory, Source, beside, encoded, encoded_targets, encoded_weights, unpacked
 from ..sketches import SketchLike, as_sketch
 from ..solvers import ConvexProblem, Solution, solve_convex
 from ..solvers.design import coordinates_of
@@ -61,12 +53,14 @@ from ..solvers.problem import OutputPart, check_runs, parts_of
 from ..solvers.ridge import RidgeOptions
 from .learning import MetricRounds, learned_kernel
 
-# Targets below this leave the solver, which smooths losses, without digits.
+# Targets below this leave the solver, which smooths losses, without digits: it multiplies their
+# squares, 1e-260, by weights and widths, and float64 ends at 1e-308.
 _SMALLEST = 1e-130
-# Arrays of the size of the targets that the solver holds at a time.
+# Arrays of the size of the targets that the solver holds at a time, from above: a fit on a device
+# that would fail in the middle is refused at once.
 _COLUMNS = 24
 # Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
-# measured on.
+# measured on, a block: enough for the order of magnitude, which is all that is asked.
 _PROBED, _PREDICTED = 64, 8192
 # What only some fits have.
 _OPTIONAL = ("metric_results_", "cv_results_")
@@ -113,10 +107,6 @@ class _MachinePath:
 
     splits_in_threads = False
 
-    @property
-    def n_splits(self) -> int:
-        return len(self.splits)
-
     def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
         """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
         train, test = self.splits[split]
@@ -134,7 +124,7 @@ class _MachinePath:
         (train, _), d = self.splits[split], self.parts[0].whole.Y.shape[1]
         F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
         for part in self.parts:
-            fitted, scored = part.problem(train), part.problem(held, rated=False)
+            fitted, scored = part.problem(train), part.problem(held, observed=False)
             if fitted is not None and scored is not None:
                 path = self._path(fitted, scored, alphas)
                 F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
@@ -192,7 +182,7 @@ class KernelMachineBase(PartsByName):
     def _read(
         self, X: Inputs, y: Objects | None, sample_weight: Weights
     ) -> tuple[Source, Objects, Weights]:
-        """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
+        """Return checked rows, encoded when they are read, and y and weights in memory."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
@@ -217,7 +207,7 @@ class KernelMachineBase(PartsByName):
     def _sample(
         self, X: Inputs, y: Objects | None, sample_weight: Weights, *, missing: bool = False
     ) -> TrainingSample:
-        """Read what was given to fit, with numbers as y, all of which the solver holds."""
+        """Return what `fit` was given as a sample, whose targets are numbers in memory."""
         rows, y, weights = self._read(X, y, sample_weight)
         targets = np.asarray(encoded_targets(y, rows, missing=missing).load())
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
@@ -277,7 +267,7 @@ class KernelMachineBase(PartsByName):
     def _parts(
         self, engine: Engine, sample: TrainingSample, loss: Loss, task_matrix: Floats | None
     ) -> list[OutputPart]:
-        """Return the problem in coordinates, where the solver will run: a device perhaps.
+        """Return the problem in coordinates, on the host or the device that the solver runs on.
 
         It has a part for outputs that have the same rows: one, where none is missing.
         """
@@ -357,10 +347,10 @@ class KernelMachineBase(PartsByName):
         projection: Projection,
         engine: Engine,
     ) -> Solution:
-        """Return the solution with the objective of predictions, which round differently.
+        """Return the solution with the objective that its predictions have.
 
-        f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
-        where the largest rounding errors of that product are below the tolerance.
+        Predictions f(x) = phi(x) . B round more than z(x) . coef where B is large, that is where
+        alpha is small. If the largest rounding errors are below the tolerance, it stays as it is.
         """
         probed = engine.features(take(engine.landmarks, slice(0, _PROBED)))
         rounding = EPS * float((np.abs(probed) @ np.abs(np.asarray(projection.matrix))).max())
@@ -413,7 +403,7 @@ class KernelMachineBase(PartsByName):
 
     @functools.cached_property
     def _matrix(self) -> Floats:
-        """What features are multiplied with; files do not have it."""
+        """Coefficients of the features, (m, d), which files do not have."""
         return self.basis_.engine_.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
@@ -425,7 +415,7 @@ class KernelMachineBase(PartsByName):
 
 
 class PenalizedRegressor(RegressorMixin):
-    """A regressor that chooses alpha by held-out rows, and is scored on observed targets."""
+    """A regressor that chooses alpha by held-out rows, and is scored on observed targets alone."""
 
     if not TYPE_CHECKING:  # by which a checker would take each call for anything
         __new__ = new_regressor

@@ -54,7 +54,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     class_weight : None, "balanced" or dict, default None
         Weights of the classes; "balanced" gives each class the same total.
     cv : int, splitter or iterable of splits, default 5
-        As in `KernelMachine`.
+        As in `KernelRidge`.
     fit_intercept : bool, default True
         Add an unpenalized constant to each decision function.
     tol, max_iter, random_state, n_jobs, verbose, device
@@ -101,18 +101,11 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         verbose: bool = False,
         device: str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.sketch = sketch
-        self.alpha = alpha
         self.loss = loss
         self.class_weight = class_weight
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.kernel, self.sketch, self.alpha, self.cv = kernel, sketch, alpha, cv
+        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
         self.device = device
 
     @overload
@@ -170,7 +163,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         return np.asarray(weights * factors)
 
     def _codes(self, y: Objects, n: int) -> np.ndarray:
-        """Find the classes, and return the number of each row's."""
+        """Find the classes, and return the number of the class of each row."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         if np.asarray(y).dtype.kind == "f":

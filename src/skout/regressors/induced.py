@@ -24,7 +24,8 @@ from ..solvers.folds import Scorer
 from .machine import KernelMachine
 from .tasks import check_task_matrix
 
-# Halvings of the interval in which a conjugate is attained, and doublings to find it.
+# Halvings of the interval in which a conjugate is attained, more than float64 has digits, and
+# doublings to find it, by which 1e-3 reaches 1e15.
 _HALVINGS, _DOUBLINGS = 60, 60
 
 
@@ -76,12 +77,7 @@ class InducedMachine(KernelMachine):
     def fit(self, X: Blocks, y: None = None) -> InducedMachine: ...
     @overload
     def fit(
-        self,
-        X: Objects,
-        y: Objects,
-        sample_weight: Weights = None,
-        *,
-        residual: Weights = None,
+        self, X: Objects, y: Objects, sample_weight: Weights = None, *, residual: Weights = None
     ) -> InducedMachine: ...
 
     @all_at_once

@@ -28,7 +28,7 @@ from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from ..solvers.folds import CV, deal
 
-# Halvings of the range in which a quantile lies: as many as digits of a float64.
+# Halvings of the range in which a quantile lies: more than float64 has binary digits, 53.
 _HALVINGS = 60
 
 
@@ -55,17 +55,9 @@ def calibrated(
     cv: CV = None,
     scaled: bool = False,
 ) -> Calibration:
-    """Return the errors of a model on rows that it, or those of the folds, have not seen.
+    """Return the errors of a fitted `KernelRidge` on rows that it, or the folds', have not seen.
 
-    Parameters
-    ----------
-    model : KernelRidge
-        Fitted.
-    X, y
-    is_vector : bool
-        Whether the targets of the fit were of shape (n,).
-    cv, scaled
-        See `KernelRidge.calibrate`.
+    See `KernelRidge.calibrate`. If `is_vector`, the targets of the fit were of shape (n,).
     """
     inputs = source(X)
     T = np.asarray(encoded_targets(y, inputs, missing=True).load(), dtype=np.float64)

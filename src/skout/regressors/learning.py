@@ -25,8 +25,10 @@ from ..sketches import SubSample
 from ..solvers.folds import TEST, TRAIN, AlphaSearch, deal, least_loss, mean_square
 from ..solvers.ridge import Decision, FoldMoments, GramSystem, RidgeOptions, RidgeProblem
 
+# Where nothing else is said, constants of this file are round numbers that were not measured.
+
 # In a metric that was learned the last fit tries so many alphas below and above the best one of the
-# rounds: it has more landmarks than they had.
+# rounds: it has more landmarks than they had, and then smaller alphas serve.
 _BELOW, _ABOVE = 2, 1
 # Rounds try alphas that are so many steps from the best one of the round before.
 _NEAR = 1
@@ -36,13 +38,15 @@ _FOLDS, _ENOUGH = 5, 3000
 # Gradients of so many outputs are taken one by one; of more, the first _LEADING directions of the
 # predictions, and _MIXED random mixtures of the rest.
 _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
-# With more features a metric is a diagonal.
+# With more features a metric is a diagonal: a full one has d^2 numbers and its root costs d^3.
 _MATRIX = 1000
-# Learning ends after so many rounds that did not help.
+# Learning ends after so many rounds that did not help: a single one may fail to by chance.
 _PATIENCE = 2
-# So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
+# So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some. A
+# factor of 3,000 takes less than a second, and there is one for each round and split.
 _EXACT, _LANDMARKS = 3000, 1000
-# Of targets that are not in memory, so many show whether some are missing.
+# Of targets that are not in memory, so many, a block, show whether some are missing before the work
+# begins; the first pass finds the others.
 _LOOKED = 8192
 _MISSING = (
     "y has missing values, and a metric is learned from whole rows: learn it from those, and give "
@@ -230,7 +234,7 @@ class _Learning:
     def _with_landmarks(
         self, span: Span, sample: TrainingSample, held: np.ndarray | None, alphas: list[float]
     ) -> tuple[Floats, Rows, Floats]:
-        """Return the same of a fit with a few landmarks, by a pass over blocks of rows."""
+        """Return what `_exactly` does for a fit with a few landmarks, by a pass over the rows."""
         engine, known_rows = span.factorized
         known_rows = known_rows if span.rows is sample.rows else None
         if held is not None:
@@ -285,6 +289,7 @@ def _few_outputs(coef: Floats, products: Floats, seed: int) -> Floats:
     return np.column_stack([rotated[:, :_LEADING], rest @ R])
 
 
+@dataclass(eq=False)
 class GradientProducts(Reduction[Any]):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
@@ -295,15 +300,12 @@ class GradientProducts(Reduction[Any]):
     kernel: Kernel
     landmarks: Rows
     coef: Array
-    diagonal: bool
+    diagonal: bool = False
     __getstate__ = lasting
 
-    def __init__(
-        self, kernel: Kernel, landmarks: Rows, coef: Array, *, diagonal: bool = False
-    ) -> None:
-        self.kernel, self.landmarks, self.coef, self.diagonal = kernel, landmarks, coef, diagonal
-        m, q = coef.shape
-        self.width: int = 3 * m + 3 * q * (landmarks.shape[1] + 1)
+    def __post_init__(self) -> None:
+        m, q = self.coef.shape
+        self.width: int = 3 * m + 3 * q * (self.landmarks.shape[1] + 1)
 
     @functools.cached_property
     def _gradients(self) -> Callable[[Array], Array]:

@@ -49,21 +49,12 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
     task_matrix : array of shape (d, d), optional
         M of a decomposable kernel k M, which relates the outputs (2.13): symmetric and positive
         semi-definite. None is the identity. See `graph_task_matrix`.
-    cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
-        `random_state`; for folds in the order of the rows, or of time, give a splitter.
-    fit_intercept : bool, default False
-        Add an unpenalized constant to each output.
     tol : float, default 1e-4
         Relative duality gap to reach.
     max_iter : int, default 200
         Most Newton steps.
-    random_state : None, int or Generator
-        Seed of the sketch and of the folds.
-    n_jobs : int, optional
-        Threads; None means as many as BLAS would use.
-    verbose : bool, default False
-        Show progress.
+    cv, fit_intercept, random_state, n_jobs, verbose
+        As in `KernelRidge`.
     device : str, optional
         "cuda" computes on a GPU, the solver and its certificate included; rows on the host are
         streamed to it. Coordinates that do not fit it are made again in each pass. "auto" takes a
@@ -71,15 +62,10 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel with its parameters resolved.
-    basis_ : KernelBasis
-        The coordinates.
+    kernel_, basis_, intercept_, alpha_
+        As in `KernelRidge`.
     coef_ : ndarray of shape (p, d)
-        Coefficients in these coordinates, M^(1/2) included.
-    intercept_ : ndarray of shape (d,)
-    alpha_ : float
-        The penalty used.
+        Coefficients in the coordinates of the basis, M^(1/2) included.
     objective_ : float
         The minimum that was reached.
     duality_gap_ : float
@@ -122,18 +108,11 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         verbose: bool = False,
         device: str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.sketch = sketch
-        self.alpha = alpha
         self.loss = loss
         self.task_matrix = task_matrix
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.kernel, self.sketch, self.alpha, self.cv = kernel, sketch, alpha, cv
+        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
         self.device = device
 
     @overload
@@ -150,9 +129,8 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
         Parameters
         ----------
         X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
-            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`. Or on a
-            cluster: of a dask array, or a list of delayed blocks, the coordinates stay on the
-            workers, and each step of the solver is a pass over them. Both want a sketch.
+            On disk or on a cluster as in `KernelRidge`, with a sketch. There the coordinates stay
+            on the workers, and each step of the solver is a pass over them.
         y : array of shape (n,) or (n, d)
             None if X are `Blocks`, which have it. It is held in memory. NaN is missing: outputs
             that have the same rows are fitted together, on these rows.

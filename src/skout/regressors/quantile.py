@@ -24,12 +24,13 @@ from ..solvers.folds import CV, Alphas
 from .base import KernelMachineBase
 from .tasks import check_quantiles, quantile_task_matrix
 
-# Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997.
+# Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997. They integrate
+# polynomials of degree 39 exactly; half end at 0.013, and double cost twice the outputs.
 _NODES = 20
 # Squared distance of a level from the span of the fitted ones, of at most 1, up to which the kernel
-# of the levels knows what its curve is.
+# of the levels knows what its curve is: 95 % of it. A convention.
 _FAR = 0.05
-# Levels that differ by less are one.
+# Levels that differ by less are one, such as 0.3 and 1 - 0.7.
 _SAME = 1e-12
 
 
@@ -60,7 +61,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         Sort the predicted quantiles of each row, so that none crosses another. This never
         increases the pinball loss.
     cv : int, splitter or iterable of splits, default 5
-        As in `KernelMachine`.
+        As in `KernelRidge`.
     fit_intercept : bool, default True
         Add an unpenalized constant to each level.
     tol, max_iter, random_state, n_jobs, verbose, device
@@ -112,18 +113,11 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         device: str | None = None,
     ) -> None:
         self.quantiles = quantiles
-        self.kernel = kernel
-        self.sketch = sketch
-        self.alpha = alpha
         self.gamma_quantiles = gamma_quantiles
         self.non_crossing = non_crossing
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.kernel, self.sketch, self.alpha, self.cv = kernel, sketch, alpha, cv
+        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
         self.device = device
 
     @overload
@@ -213,7 +207,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         return predicted
 
     def _reaches(self, wanted: np.ndarray) -> bool:
-        """Whether levels do not lie outside of those of the fit."""
+        """Whether levels lie between those of the fit, or any levels will do."""
         low, high = self.quantiles_.min() - _SAME, self.quantiles_.max() + _SAME
         return self._takes_all() or (wanted.min() >= low and wanted.max() <= high)
 

@@ -71,14 +71,15 @@ from ..solvers.ridge import (
 from .base import PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import MetricRounds, learned_kernel, search_after
-from .tasks import checked_tasks
+from .tasks import check_task_matrix
 from .variance import Variance, WithStd, variances_of
 
 # What only some fits have.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
 # Targets are far whose mean is so many deviations from zero; a round number, not measured.
 _FAR = 10.0
-# Rows of blocks that can be read only once are gathered until there are so many.
+# Rows of blocks that can be read only once are gathered until there are so many: the longest blocks
+# that passes work on by default, see `skout.memory_limits`.
 _ONCE_ROWS = 8192
 
 
@@ -319,7 +320,8 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         decision = decide(problem)  # the only one: moments, rows, products or the kernel matrix
         with large_matrices_on(None if span.is_exact else sample.rows.device):
             system = SYSTEMS[decision.system].of(problem, decision)
-            fit = fit_best(system, search, decision.report)  # alpha by folds, then all rows
+            report = {"solver": "direct", "costs": decision.costs, "why": decision.why}
+            fit = fit_best(system, search, report)  # alpha by folds, then all rows
         self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()
@@ -390,8 +392,13 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
         *,
         once: bool = False,
     ) -> RidgeOptions:
-        """Return what solvers read of the parameters, or raise where these cannot be combined."""
-        M, has_missing = self.task_matrix, not once and sample.has_missing
+        """Return the parameters that systems read, or raise where they cannot be combined."""
+        M: Any = self.task_matrix
+        if isinstance(M, str):
+            check_choice(M, "task_matrix", ("learned",))
+        elif M is not None:
+            M = check_task_matrix(M, sample.targets.shape[1])
+        has_missing = not once and sample.has_missing
         is_fitc = self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
@@ -401,8 +408,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
                 task_matrix=M is not None, missing=has_missing, once=once,
             )  # fmt: skip
         return RidgeOptions(
-            self.fit_intercept, self.solver, self.tol, self.max_iter,
-            None if M is None else checked_tasks(M, sample.targets.shape[1]), self.cv,
+            self.fit_intercept, self.solver, self.tol, self.max_iter, M, self.cv,
             self.random_state, self.n_jobs, self.verbose, checkpoint, has_missing,
             is_learned, is_fitc,
         )  # fmt: skip
@@ -468,7 +474,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     @property
     def _fitted(self) -> Fit:
-        """The fit, from the attributes that it became."""
+        """The `Fit` that the fitted attributes were made of."""
         kept, engine = self._kept, self.basis_.engine_ if hasattr(self, "basis_") else None
         parts = [part for part in [*(kept.folds or []), kept.moments] if part is not None]
         whitened = [part.each(Moments.whitened) for part in parts]
@@ -597,7 +603,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
 
     @property
     def n_iter_(self) -> int:
-        """Steps of the solver; the direct one has one."""
+        """Steps of the solver, 1 of the direct one."""
         return int(self.solver_report_.get("iterations", 1))
 
     @functools.cached_property

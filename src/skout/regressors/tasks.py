@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
 from .._numerics.typing import Floats, Matrix
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_number
 from ..rows.encode import numbers_in
 
 
@@ -107,11 +105,3 @@ def check_task_matrix(M: ArrayLike, d: int) -> Floats:
             f"Got least eigenvalue {lowest:.3g} instead."
         )
     return checked
-
-
-def checked_tasks(task_matrix: ArrayLike, d: int) -> Any:
-    """Return M, or "learned"."""
-    if isinstance(task_matrix, str):
-        check_choice(task_matrix, "task_matrix", ("learned",))
-        return task_matrix
-    return check_task_matrix(task_matrix, d)

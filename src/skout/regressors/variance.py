@@ -36,7 +36,8 @@ from ..basis.moments import Moments
 from ..rows import RowMap
 from ..solvers.ridge import Fit, ridge_errors
 
-# Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
+# Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less than
+# this share of it: no one sees ten digits.
 _NEGLIGIBLE = 1e-10
 
 
@@ -67,10 +68,7 @@ class WithStd(RowMap):
 
     def __init__(self, mean: Projection, variances: list[Variance]) -> None:
         self.mean: Projection = Projection(mean.features, mean.matrix, mean.offset, np.float64)
-        self.variances, self.width = variances, 2 * self.mean.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.mean.most_rows(n)
+        self.variances, self.width, self.shared = variances, 2 * self.mean.width, self.mean.shared
 
     def __call__(self, rows: Rows, out: Floats | None = None) -> Floats:
         rows, features = astype(rows, np.float64), self.mean.features
@@ -178,7 +176,7 @@ def _of_rows(fit: Fit, fit_intercept: bool, n_jobs: int | None) -> Variance:
 
 
 def _free(count: float, fit_intercept: bool) -> float:
-    """Return how many squares the scale is the mean of."""
+    """Return the degrees of freedom of the scale: rows, one less with an intercept."""
     if count <= fit_intercept:
         raise ValueError(
             "return_std needs two rows of each output at least where there is an intercept."

@@ -25,7 +25,6 @@ from sklearn.utils.validation import (
 from .._numerics.arrays import (
     float_dtype,
     has_rows,
-    is_checked,
     is_gpu_tensor,
     n_rows,
     numpy_of,
@@ -338,12 +337,8 @@ def _as_columns(y: Any) -> Array:
 
 def check_matrix(objects: Objects, *, accept_sparse: bool = True) -> Array:
     """Return a finite dense or canonical CSR matrix of float32 or float64."""
-    rows: Any = objects
-    if is_checked(rows, accept_sparse):
-        checked: Array = rows
-        return checked
     with numbers_in(objects, "objects"):
-        rows = check_array(
+        rows: Any = check_array(
             objects,
             accept_sparse="csr" if accept_sparse else False,
             dtype=[np.float64, np.float32],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -13,6 +14,9 @@ from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, uniqu
 from .._numerics.threads import map_blocks
 from .._numerics.typing import Array, DType, Index, Inputs, Objects, Rows, Shape
 from .source import Beside, Progress, Reduction, RowMap, Source, Term, block_rows, limits
+
+# A pass over so many numbers or more is long: 16 MB of features in float64. A round number.
+_LONG_PASS = 2**21
 
 
 class Local(Source):
@@ -79,9 +83,9 @@ class Local(Source):
         return reduction.finish(total)
 
     def _blocks(self, work: RowMap | Reduction[Term]) -> list[slice]:
-        n, pieces = len(self), getattr(work, "pieces", 1)
-        size = block_rows(n, 8 * work.width, work.most_rows(n))
-        return list(row_slices(n, size * pieces))
+        n, pieces, (k, numbers) = len(self), getattr(work, "pieces", 1), work.shared
+        most = math.ceil(n / k) if n * numbers >= _LONG_PASS else work.longest
+        return list(row_slices(n, block_rows(n, 8 * work.width, most) * pieces))
 
     def in_memory(self) -> Source:
         return Memory(self.load(), self.name)

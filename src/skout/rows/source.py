@@ -67,10 +67,9 @@ class BlockWork:
     width: int = 1
     #: rows of a block, at most, if something besides memory limits it
     longest: int | None = None
-
-    def most_rows(self, n: int) -> int | None:
-        """Return the largest block of n rows, if something besides memory limits it."""
-        return self.longest
+    #: (k, numbers): a pass over rows of so many numbers is cut into k blocks at least, for threads
+    #: to share, unless it is short
+    shared: tuple[int, int] = (1, 0)
 
 
 class RowMap(BlockWork, ABC):
@@ -142,10 +141,6 @@ class Survey:
         self.source = source
         self._requests: list[Request] = []
         self._results: list[Any] = []
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.source)
 
     def take(self, index: np.ndarray) -> Callable[[], Rows]:
         """Request the rows at these positions, in their order."""

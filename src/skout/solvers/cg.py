@@ -19,7 +19,9 @@ Product = Callable[[Array], Array]
 # A round in low precision ends when it has gained so much: its own rounding allows little more
 # (with 0.1, 1,337 and 63; with 0.001, 1,493 and 34).
 _GAIN = 1e-2
-# A round is believed if so many times the rounding that one before it had would do no harm.
+# A round is believed if so many times the rounding that one before it had would do no harm: a
+# margin for rounding that differs between rounds; larger ones cost exact products, and nothing
+# else.
 _SAFE = 4.0
 # A round goes on in the direction of the last one if that had less rounding, relative to what is
 # left (with 1, 1,489 steps; half changes nothing).
@@ -30,13 +32,14 @@ _PATIENCE, _PROGRESS = 20, 0.9
 # A round that gains less than this hands over to the next precision (half and nearly double: the
 # same).
 _LEAST_GAIN = 0.5
-# Targets whose spread is this share of the right side or less are constant but for rounding.
+# Targets whose spread is this share of the right side or less are constant but for rounding: some
+# fifty times that of float64.
 _CONSTANT = 1e-14
 
 
 @dataclass
 class CGState:
-    """Where conjugate gradients are: A x = b - r for each column."""
+    """A state of conjugate gradients: A x = b - r for each column."""
 
     x: Array  # solution so far, (m, q)
     r: Array  # residual
@@ -68,7 +71,7 @@ def conjugate_gradients(apply: Product, precondition: Product, state: CGState) -
 
 @dataclass
 class Run:
-    """What a solve came to."""
+    """The result of `refined`, or how far it is."""
 
     x: Array  # solution, (m, q)
     r: Array  # residual b - A x by the exact product
@@ -106,8 +109,8 @@ def refined(
     the change of its predictions that is left, as a norm over the rows. So `spread` is that of the
     targets about their mean: a right side that is mostly mean does not hide what varies.
 
-    Whoever can `believe` leaves out the last exact product where rounding was small before: what is
-    reported is then the residual with what rounding may have added.
+    With `believe` the last exact product is left out where rounding was small before: what is
+    reported is then the residual plus what rounding may have added.
     """
     scale = _norms(b, b if plain else precondition(b))
     if spread is not None:
@@ -182,7 +185,7 @@ def _corrected(
 
 
 def largest_of(*residuals: float) -> float:
-    """Return the largest residual, not a number where one is none."""
+    """Return the largest residual, NaN if one is NaN."""
     return float(np.max(residuals))
 
 

@@ -48,9 +48,10 @@ _MANY_ROWS = 10  # for each coordinate, for this to be safe
 # The dual is looked at when part of the gap, which costs no pass over Z, is below this times tol:
 # below 1 it would miss the end, and double costs 2 % more products with Z'.
 _NEAR = 5.0
-# P - D is taken for 0 below this times the loss of predicting 0.
+# P - D is taken for 0 below this times the loss of predicting 0: some fifty roundings of float64.
 _ROUNDING = 1e-14
-# A smooth problem that takes more steps than this starts again, more carefully.
+# A smooth problem that takes more steps than this starts again, more carefully: most take about
+# seven (benchmarks/constants.py), and those that resist would go on to max_iter.
 _PATIENCE = 30
 # It then follows a path of penalties down to the wanted one: so many, each so many times the next,
 # from 3^18, about 4e8 times as large, where the solution is nearly 0.
@@ -158,7 +159,7 @@ def _rough_solution(problem: ConvexProblem, max_iter: int) -> Solution | None:
 
 
 def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
-    """Come near a smooth problem that resists: by the loss's limit, or by a path of alpha."""
+    """Return a start for a smooth problem that resists: by the loss's limit, or a path of alpha."""
     limit = problem.loss.limit
     if limit is not None:
         loss, slope = limit
@@ -176,7 +177,7 @@ def _careful_start(problem: ConvexProblem, max_iter: int) -> Solution:
 
 
 class _Newton:
-    """Where the iteration is: Theta, b, the predictions F, and the best solution so far."""
+    """State of Newton's method: Theta, b, the predictions F, and the best solution so far."""
 
     def __init__(self, problem: ConvexProblem, start: Solution | None, tol: float) -> None:
         self.problem, self.tol = problem, tol
@@ -295,7 +296,7 @@ class _Smoothing:
         return parts
 
     def _kinks(self, s: Array) -> list[tuple[float, Array, Array]]:
-        """Return each kink of the loss, and the slopes below and above it, where s is."""
+        """Return each kink of the loss, and the slopes below and above it, on the device of s."""
         if self.kinks is None:
             self.kinks = [
                 (ramp.kink, constant(ramp.low, s), constant(ramp.high, s))

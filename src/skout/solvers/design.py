@@ -27,15 +27,18 @@ from ..basis import Engine
 from ..basis.features import Projection
 from ..rows import Memory, Place, Reduction, RowMap, Source, limits
 
+# Constants of this file change the speed alone: benchmarks/constants.py measures half and double.
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
 # one of many columns does not in any case, and is added up less often if it is longer.
 _BLOCK_ROWS = 8192
 _GRAM_ROWS, _WIDE_ROWS, _WIDE = 1024, 2048, 512
-# Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
+# Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile: half of a
+# typical second-level cache.
 _CACHE_BYTES = 2**19
-# Columns of products in float32 are a multiple of this: those of others are slower.
+# Columns of products in float32 are a multiple of this, the numbers of a vector register of 512
+# bits: other products are slower.
 _LANES = 16
-# Columns of such a copy on a device are a multiple of this: products of others are slower there.
+# Columns of a copy on a device are a multiple of this, as its matrix units want them.
 _ALIGNED = 16
 
 
@@ -79,8 +82,8 @@ class DesignMatrix:
         return DesignMatrix(Z, self.rows.subset(index), self.through, self.n_jobs)
 
     @property
-    def is_near(self) -> bool:
-        """Whether Z is an array here."""
+    def is_on_host(self) -> bool:
+        """Whether Z is an array in the memory of the host."""
         return self.is_held and self.Z.is_array
 
     def rounded(self) -> DesignMatrix:
@@ -145,7 +148,7 @@ def coordinates_of(
 
 
 class _Anywhere:
-    """It does the same with arrays, and with tensors on a device."""
+    """A function of blocks that needs no change for tensors on a device."""
 
     def on(self, place: Place) -> Self:
         return self

@@ -26,13 +26,15 @@ from ..losses import Curvature
 from .cg import CGState, conjugate_gradients
 from .problem import ConvexProblem
 
-# Systems with more unknowns than this are solved by conjugate gradients.
+# Systems with more unknowns than this are solved by conjugate gradients: a dense one of 2,500 takes
+# 50 MB, and its factor 5e9 operations a step. benchmarks/constants.py measures half and double.
 _DENSE = 2500
 # Their relative residual, and most steps: an inexact Newton direction still descends, and the next
 # one starts from a better point (Dembo, Eisenstat and Steihaug, 1982).
 _CG_TOL = 1e-3
 _CG_ITERATIONS = 200
-# Curvature of an intercept where no row has any.
+# Curvature of an intercept where no row has any, so that a system has one solution: next to nothing
+# beside weights that sum to one.
 _FLOOR = 1e-14
 
 Pair = tuple[Array, Array]  # of the shapes of Theta and b

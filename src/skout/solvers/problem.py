@@ -100,16 +100,17 @@ class OutputPart:
     rows: np.ndarray | None = None
 
     def problem(
-        self, chosen: np.ndarray | None = None, *, rated: bool = True
+        self, chosen: np.ndarray | None = None, *, observed: bool = True
     ) -> ConvexProblem | None:
         """Return the problem of these outputs on their rows, or on those that are `chosen`.
 
-        None where no row of weight is left. Rows that are not `rated` need not have the outputs.
+        Of these only rows whose outputs are `observed`, unless it is to predict the others too.
+        None where no row of weight is left.
         """
         if self.rows is None:
             return self.whole if chosen is None else self.whole.take(chosen)
         rows = self.rows if chosen is None else chosen
-        if chosen is not None and rated:
+        if chosen is not None and observed:
             rows = np.intersect1d(chosen, self.rows)
         if not self.whole.weights[positions(rows, self.whole.weights)].any():
             return None
@@ -153,7 +154,7 @@ def check_runs(loss: Loss, Y: Array) -> None:
 
 
 def _tried(loss: Loss, Y: Array) -> list[Array]:
-    """Return what a loss says of some predictions of Y."""
+    """Return value, gradient, conjugate and curvature of a loss at some predictions of Y."""
     F = 0.5 * Y
     values = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
     return [*values, loss.curvature(F, Y).diagonal] if loss.smooth else values

@@ -1,12 +1,13 @@
 """Ridge regression: one `System` for each way to hold the problem, and the choice between them."""
 
-from .checkpoint import NO_MISSING, Bar, RidgeCheckpoint, open_checkpoint
-from .fitc import FitcSystem, refuse_fitc
+from .checkpoint import NO_MISSING, RidgeCheckpoint, open_checkpoint
 from .gram import GramSystem, dual_ridge
 from .moments import (
+    FitcSystem,
     FoldMoments,
     GrowingMoments,
     MomentSystem,
+    refuse_fitc,
     ridge,
     ridge_errors,
     ridge_paths,
@@ -14,27 +15,16 @@ from .moments import (
 )
 from .products import DeviceSystem, ProductSystem
 from .rows import RowsSystem
-from .system import (
-    Decision,
-    Fit,
-    RidgeOptions,
-    RidgeProblem,
-    System,
-    decide,
-    fit_best,
-)
+from .system import Decision, Fit, RidgeOptions, RidgeProblem, System, decide, fit_best
 
 __all__ = [
     "NO_MISSING",
     "SYSTEMS",
-    "Bar",
     "Decision",
     "Fit",
-    "FitcSystem",
     "FoldMoments",
     "GramSystem",
     "GrowingMoments",
-    "MomentSystem",
     "RidgeCheckpoint",
     "RidgeOptions",
     "RidgeProblem",

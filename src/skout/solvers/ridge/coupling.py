@@ -30,11 +30,14 @@ from ..._numerics.typing import Array, Floats
 from ...basis.moments import AnyMoments
 from ..cg import Run, refined
 
-# Relative residual of a solution, and of those on the way to a learned matrix; most steps of each.
+# Relative residual of a solution, which stands for a direct one, and of those on the way to a
+# learned matrix or to alpha, of which two digits are used; most steps of each.
 _TOL, _LOOSE, _STEPS = 1e-10, 1e-4, 1000
-# Rounds in which M is learned, and the change of M at which they end.
+# Rounds in which M is learned, and the change of its entries, whose mean on the diagonal is 1, at
+# which they end. Round numbers.
 _ROUNDS, _CHANGE = 50, 1e-3
-# M keeps this share of the identity, so that no direction is lost for good.
+# M keeps this share of the identity, so that no direction is lost for good: what is 0 in M is 0 in
+# the next C. As small as the change at which the rounds end.
 _IDENTITY = 1e-3
 
 
@@ -75,7 +78,7 @@ class OutputSystems(ABC):
         return centered
 
     def on_device(self, array: Floats) -> Array:
-        """Return numbers where the products are computed."""
+        """Return an array on the device where products are computed."""
         return array
 
     def intercept(self, coef: Floats) -> Floats:

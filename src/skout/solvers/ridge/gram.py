@@ -22,12 +22,7 @@ from scipy import sparse
 
 from ..._numerics.arrays import astype, cast, n_rows, numpy_of, row_slices, take, times
 from ..._numerics.factors import add_gram
-from ..._numerics.linalg import (
-    check_definite,
-    pivoted_cholesky,
-    ridge_solve,
-    triangular_inverse,
-)
+from ..._numerics.linalg import check_definite, pivoted_cholesky, ridge_solve, triangular_inverse
 from ..._numerics.threads import map_blocks
 from ..._numerics.typing import Array, Floats, Ints, Rows
 from ..._numerics.validation import check_rng
@@ -54,15 +49,20 @@ from .system import (
     warn_unless_converged,
 )
 
-# Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
+# Rows by whose span the kernel is replaced while alpha is chosen, where there are more: a fold then
+# costs 1,500^3 / 3 operations for each alpha, about 0.1 s. Documented as `cv_results_["exact"]`.
 _STAND_IN = 1500
-# Up to so many fits, alphas times splits, are made one by one to choose alpha; more from moments.
+# Up to so many fits, alphas times splits, are made one by one to choose alpha, each n^3 / 3; more
+# from moments, whose coordinates cost as much as some of them.
 _FEW_FITS = 4
-# Rows and columns of a tile of K, on the host and on a device; rows that are centered at a time.
+# Rows and columns of a tile of K, on the host (4 MB in single precision, one for each thread) and
+# on a device (1 GB, to keep it busy); rows that are centered at a time. Powers of two;
+# benchmarks/constants.py measures half and double on the host.
 _TILE, _DEVICE_TILE, _ROWS = 1024, 16384, 512
 # Of the rows of a preconditioner: which they are does not change the solution.
 _SEED = 0
-# What is added to a diagonal where rounding hides that a system is positive definite.
+# What is added to a diagonal, relative to its largest entry, where rounding hides that a system is
+# positive definite: nothing, then from a rounding of float64 on.
 _EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
 
 
@@ -299,6 +299,7 @@ def dual_ridge(
 # Without the kernel matrix on the host ------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class TiledSystem:
     """The system (P C K C P + n alpha I) u = P C T of `dual_ridge`, of distinct rows.
 
@@ -307,34 +308,25 @@ class TiledSystem:
 
     kernel: Kernel
     rows: Rows
+    targets: Floats
+    weights: Floats
+    fit_intercept: bool
     budget: MemoryBudget
     n_jobs: int | None
-    on_device: bool
-    size: int
-    n: float
-    fit_intercept: bool
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        rows: Rows,
-        targets: Floats,
-        weights: Floats,
-        fit_intercept: bool,
-        budget: MemoryBudget,
-        n_jobs: int | None,
-    ) -> None:
-        self.kernel, self.rows, self.budget, self.n_jobs = kernel, rows, budget, n_jobs
-        self.on_device, self.size = budget.device is not None, n_rows(rows)
-        self.n, self.fit_intercept = float(weights.sum()), fit_intercept
+    def __post_init__(self) -> None:
+        budget, self.n = self.budget, float(self.weights.sum())
+        self.on_device: bool = budget.device is not None
+        self.size: int = n_rows(self.rows)
         if budget.device is not None:  # raise where the kernel does not run there
-            LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(budget.device, np.float64)
-        self.C = budget.moved(np.sqrt(weights)[:, None], np.float64)
-        self.T = budget.moved(np.asarray(targets, dtype=np.float64), np.float64)
+            two = LandmarkFeatures(self.kernel, take(self.rows, slice(0, 2)))
+            two.on(budget.device, np.float64)
+        self.C = budget.moved(np.sqrt(self.weights)[:, None], np.float64)
+        self.T = budget.moved(np.asarray(self.targets, dtype=np.float64), np.float64)
         self.unit: Array = self.C / np.sqrt(self.n)
         centered = self._projected(self.C * self.T)
         self.spread: Array = (centered**2).sum(0) ** 0.5  # of the targets about their means, (q,)
-        self.right: Array = centered if fit_intercept else self.C * self.T
+        self.right: Array = centered if self.fit_intercept else self.C * self.T
         self.stripes: list[slice] = list(
             row_slices(self.size, _DEVICE_TILE if self.on_device else _TILE)
         )

@@ -16,11 +16,22 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ..._numerics.arrays import astype, numpy_of
 from ..._numerics.linalg import positive_solve, ridge_path, ridge_solve
-from ..._numerics.typing import Floats, Ints
+from ..._numerics.typing import Array, Floats, Ints, Rows
+from ..._numerics.validation import check_total_weight
 from ...basis import Engine
-from ...basis.moments import AnyMoments, Moments, TrainingSample, sum_moments
-from ...rows import Memory
+from ...basis.features import Projection
+from ...basis.moments import (
+    AnyMoments,
+    MaskedMoments,
+    Moments,
+    TrainingSample,
+    check_outputs_observed,
+    sum_moments,
+)
+from ...kernels import Kernel
+from ...rows import Memory, Reduction
 from ..folds import (
     TEST,
     TRAIN,
@@ -69,7 +80,7 @@ def ridge(
 def ridge_paths(
     moments: Moments, alphas: Sequence[float], fit_intercept: bool = False
 ) -> list[Solution]:
-    """Solve `ridge` for many alphas by one eigendecomposition of Z'Z."""
+    """Solve `ridge` for many alphas, which share factors of Z'Z where there are more than a few."""
     zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
     coefs = ridge_path(zz, zt, moments.weight * np.asarray(alphas))
     return [(coef, t_mean - z_mean @ coef) for coef in coefs]
@@ -108,7 +119,8 @@ def ridge_errors(
     return mean
 
 
-# The share of the weight that may be subtracted from that of all rows: six digits are lost.
+# The share of the weight that may be subtracted from that of all rows: six of sixteen digits are
+# lost then, and ten are left. Beyond, the moments of a split are summed from its folds.
 _MOST_LESS = 1.0 - 1e-6
 
 
@@ -142,16 +154,12 @@ class FoldMoments:
         ]
         return cls(moments, roles[trained], held=[Z[test] for _, test in splits])
 
-    @property
-    def n_splits(self) -> int:
-        return 0 if self.roles is None else self.roles.shape[1]
-
     @functools.cached_property
     def total(self) -> AnyMoments:
         return sum_moments(self.moments)
 
     def train(self, split: int) -> AnyMoments:
-        """Return the moments of the training rows: a sum of folds, or the total without one."""
+        """Return the moments of the training rows: a sum of folds, or the total less the others."""
         assert self.roles is not None
         trains = self.roles[:, split] & TRAIN > 0
         if 2 * trains.sum() > len(trains):
@@ -258,15 +266,23 @@ class MomentSystem(System):
 
     def choice(self, search: AlphaSearch) -> ChosenAlpha:
         folds, options, scorer = self.folds, self.options, search.scorer
-        folds.total.check_weight()
+        weight = np.empty(folds.total.shape[1])  # of the rows that have an output
+        for columns in folds.total.column_sets():
+            weight[columns] = folds.total.of_columns(columns).weight
+        check_total_weight(weight.max())
+        check_outputs_observed(weight)
         if scorer is not None:
             assert self.sample is not None
             rows = np.unique(np.concatenate(scorer.held))
             Z = self.engine.coordinates(Memory(self.sample.rows.take(rows)))
             held = [Z[np.searchsorted(rows, scored)].astype(np.float64) for scored in scorer.held]
             folds = replace(folds, held=held)
-        cv = None if self.sample is None else options.cv
-        return choose(folds, search, cv=cv, n_jobs=options.n_jobs, verbose=options.verbose)
+        cv, n_splits = options.cv, None
+        if self.sample is None:  # of rows that came in blocks, folds are known and splits are not
+            cv, n_splits = None, 0 if folds.roles is None else folds.roles.shape[1]
+        return choose(
+            folds, search, n_splits=n_splits, cv=cv, n_jobs=options.n_jobs, verbose=options.verbose
+        )
 
     def solve(self, alpha: float) -> Fit:
         """Return the fit on all rows: coef = (Z'Z + n alpha I)^-1 Z'T."""
@@ -275,7 +291,7 @@ class MomentSystem(System):
         if options.task_matrix is None:
             try:
                 matrix, intercept = self._solved(total, alpha)
-            except LinAlgError:  # in coordinates, rounding shows
+            except LinAlgError:  # rounding hides that it is definite: solve in coordinates
                 matrix, intercept = self._solved(total.each(Moments.whitened), alpha)
         else:
             system = CoupledMoments(total, options.fit_intercept)
@@ -283,20 +299,21 @@ class MomentSystem(System):
             matrix, intercept = self.engine.on_features(related.coef), related.intercept
             report, task_matrix = related.report, related.task_matrix
             warn_unless_converged(report, options.max_iter)
-        if total.partly is not None:
-            partly = total.partly._replace(gram=None)
-            total = total.each(lambda part: replace(part, partly=partly))
+        slim = total.each(
+            lambda part: replace(part, partly=part.partly and part.partly._replace(gram=None))
+        )
         return Fit.in_span(
-            self.engine, matrix, intercept, alpha, report=report, moments=total,
+            self.engine, matrix, intercept, alpha, report=report, moments=slim,
             task_matrix=task_matrix, origin=self.folds.origin,
         )  # fmt: skip
 
     def _solved(self, moments: AnyMoments, alpha: float) -> Solution:
         """Return coefficients of the features and the intercept, those of each mask in turn."""
-        partly = moments.partly
+        sets = moments.column_sets()
+        partly = moments.of_columns(sets[0]).partly  # those of all sets are equal
         penalty = None if partly is None else partly.penalty()
         coef, intercept = np.empty(moments.shape), np.empty(moments.shape[1])
-        for columns in moments.column_sets():
+        for columns in sets:
             part = moments.of_columns(columns)
             coef[:, columns], intercept[columns] = ridge(
                 part, alpha, self.options.fit_intercept, penalty
@@ -343,3 +360,75 @@ class GrowingMoments:
         M, origin = options.task_matrix, self.origin
         folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
         return MomentSystem(self.engine, folds, options)
+
+
+# FITC: rows that the sketch does not span count less ---------------------------------------------
+
+_REASONS = {
+    "alpha": "alpha=0",
+    "cg": 'solver="cg"',
+    "task_matrix": "task_matrix",
+    "missing": "missing targets",
+    "once": "partial_fit or blocks that can be read only once",
+}
+
+
+def refuse_fitc(**reasons: bool) -> None:
+    """Raise where variance="fitc" meets one of the `_REASONS` that it cannot be combined with."""
+    for reason, is_so in reasons.items():
+        if is_so:
+            raise ValueError(
+                'variance="fitc" weights the rows in a second pass over all of them, and cannot be '
+                f'combined with {_REASONS[reason]}: fit with variance="dtc".'
+            )
+
+
+@dataclass(frozen=True)
+class FitcSystem(System):
+    """A ridge with FITC's weights of the rows, by one more pass; alpha and n alpha are of "dtc"."""
+
+    sample: TrainingSample
+    unweighted: MomentSystem
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, decision: Decision) -> FitcSystem:
+        return cls(problem.sample, MomentSystem.of(problem, decision))
+
+    def choice(self, search: AlphaSearch) -> ChosenAlpha:
+        return self.unweighted.choice(search)
+
+    def solve(self, alpha: float) -> Fit:
+        engine, options, sample = self.unweighted.engine, self.unweighted.options, self.sample
+        total = self.unweighted.folds.total
+        refuse_fitc(missing=isinstance(total, MaskedMoments))
+        assert isinstance(total, Moments)
+        shift = float(total.weight) * alpha
+        moments = sample.rows.reduce(
+            FitcMoments(engine, shift, sample.origin), sample.targets, sample.weights,
+            n_jobs=options.n_jobs,
+        )  # fmt: skip
+        folds = FoldMoments([moments], None, options.fit_intercept, origin=sample.origin)
+        fit = MomentSystem(engine, folds, options).solve(shift / moments.weight)
+        return replace(fit, fitc_shift=shift)
+
+
+class FitcMoments(Reduction[Moments]):
+    """The moments of rows with the weights u_i = w_i / (1 + w_i residual_i / n alpha)."""
+
+    def __init__(self, engine: Engine, shift: float, origin: Floats | None) -> None:
+        self.kernel: Kernel = engine.kernel
+        self.shift, self.origin = shift, origin
+        self.projection: Projection = Projection(
+            engine.features, engine.components.T, dtype=np.float64
+        )
+        self.width: int = 2 * self.projection.width
+
+    def __call__(self, rows: Rows, *beside: Array) -> Moments:
+        targets, weights = beside
+        Z = self.projection(rows)
+        T = numpy_of(targets).astype(np.float64, copy=False)
+        T = T if self.origin is None else T - self.origin
+        residual = self.kernel.diag(astype(rows, np.float64)) - np.einsum("ij,ij->i", Z, Z)
+        w = np.ones(len(Z)) if weights is None else numpy_of(weights)
+        u = w / (1.0 + w * np.maximum(residual, 0.0) / self.shift)
+        return Moments.of_block(Z, T, u)

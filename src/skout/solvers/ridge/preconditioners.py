@@ -14,7 +14,8 @@ from ..._numerics.arrays import cast, is_tensor, namespace, times
 from ..._numerics.factors import Triangle, cholesky
 from ..._numerics.typing import Array
 
-# What is added to a diagonal, relative to it: first the rounding of single precision.
+# What is added to a diagonal, relative to it: first the rounding of single precision, then steps of
+# ten. A larger lift makes a worse preconditioner, never another solution.
 _LIFTS = (1.2e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 # The same for F'F, whose eigenvalues are squares.
 _SMALL_LIFTS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-8, 1e-6, 1e-4)

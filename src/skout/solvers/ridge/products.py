@@ -59,16 +59,18 @@ from .system import (
     warn_unless_converged,
 )
 
-# Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
+# Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many: its
+# factor takes 128 MB. More rows, fewer steps.
 _SKETCH = 4000
-# Rows whose features are computed at a time, and their numbers.
+# Rows whose features are computed at a time, and their numbers, 2 GB in double precision.
 _CHUNK_ROWS, _CHUNK_NUMBERS = 8192, 2**28
 # Of the rows that make a preconditioner: which they are does not change the solution.
 _SEED = 0
-# Features that may be whitened row by row on a device; more where that is still a small part of
-# the work.
+# Features that may be whitened row by row on a device: as on the host, and more where that is still
+# a small part of the work, up to a quarter of them.
 _WHITENED = (0, 32, 64, 128, 256, 512, 1024, 2048)
-# Estimated loss of precision that is allowed there, by the precision of the rows.
+# Estimated loss of precision that is allowed there, by the precision of the rows: its products are
+# in float64 in any case, so that less is allowed than on the host for float32 rows.
 _LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
 # Steps of the power iteration that estimates an eigenvalue: it chooses a plan, one digit will do.
 _POWER_STEPS = 6
@@ -77,15 +79,13 @@ _POWER_STEPS = 6
 # Passes over the rows -----------------------------------------------------------------------------
 
 
+@dataclass
 class Store:
     """Blocks of features in single precision, kept between passes up to a number of bytes."""
 
     most_bytes: int
-    bytes: int
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes, self.bytes = most_bytes, 0
-        self.kept: dict[int, Array] = {}
+    bytes: int = 0
+    kept: dict[int, Array] = field(default_factory=dict)
 
     def offer(self, key: int, F: Array) -> None:
         """Keep a block, unless it is kept already or too large."""
@@ -231,6 +231,7 @@ class RightSide(_FeaturePass):
 # The system in features ---------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class LandmarkSystem:
     """The system of a sample in the features of an engine, centered if there is an intercept.
 
@@ -239,16 +240,13 @@ class LandmarkSystem:
 
     engine: Engine
     sample: TrainingSample
-    rows: Source
     options: RidgeOptions
-    fit_intercept: bool
-    features: LandmarkFeatures
-    m: int
 
-    def __init__(self, engine: Engine, sample: TrainingSample, options: RidgeOptions) -> None:
-        self.engine, self.sample, self.rows = engine, sample, sample.rows
-        self.options, self.fit_intercept = options, options.fit_intercept
-        self.features, self.m = engine.features, engine.features.m
+    def __post_init__(self) -> None:
+        self.rows: Source = self.sample.rows
+        self.fit_intercept: bool = self.options.fit_intercept
+        self.features: LandmarkFeatures = self.engine.features
+        self.m: int = self.features.m
         self.budget: MemoryBudget = budget_for(self.rows, self.m)
         self.store: Store = Store(self.budget.kept())
         self._chunk = max(256, min(_CHUNK_ROWS, _CHUNK_NUMBERS // self.m))
@@ -435,7 +433,7 @@ class LandmarkSystem:
 
 
 def _keep(checkpoint: Checkpoint, run: Run, state: CGState) -> None:
-    """Store where the solver is."""
+    """Store the state of the solver."""
     parts: dict[str, Any] = {f"run_{name}": numpy_of(v) for name, v in vars(run).items()}
     parts |= {f"state_{name}": numpy_of(value) for name, value in vars(state).items()}
     checkpoint.keep(**parts)
@@ -471,8 +469,10 @@ class ProductSystem(SystemOfRows):
         if options.checkpoint is not None:
             options.checkpoint.add_fit(engine, problem.sample, "cg")
         if options.solver == "auto":
-            stays = problem.sample.rows.device is not None and not problem.search.splits
-            other: type[System] = DeviceSystem if stays else MomentSystem
+            on_gpu = problem.sample.rows.device is not None
+            other: type[System] = (
+                DeviceSystem if on_gpu and not problem.search.splits else MomentSystem
+            )
             again = replace(problem, options=replace(options, checkpoint=None))
             instead = functools.partial(other.of, again, decision)
         return cls(problem, engine, instead)

@@ -51,14 +51,18 @@ from .system import (
     warn_unless_converged,
 )
 
-# Most entries of the targets whose system is solved at once, where outputs are related.
+# Most entries of the targets whose system is solved at once, where outputs are related: it takes
+# 288 MB and 7e10 operations, a few seconds on one core.
 _MOST_ENTRIES = 6000
-# Rows that are gathered at once for Z'Z.
+# Rows that are gathered at once for Z'Z, a block; benchmarks/constants.py measures half and double.
 _GATHERED = 8192
-# Most noise of a preconditioner from products in float32; with more coordinates it is larger.
+# Most noise of a preconditioner from products in float32: with a tenth of the identity its
+# condition number is below 1.3. With more coordinates it is larger, and to test that would cost
+# more than it saves.
 _MOST_NOISE, _MOST_ROUGH = 0.1, 512
 _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)  # of one number in float32
-# Relative residual of conjugate gradients where they stand for a direct solver, and most steps.
+# Relative residual of conjugate gradients where they stand for a direct solver, so that nobody sees
+# the difference, and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
 # What a round of them in float32 makes of the residual: with 0.01, 40 outputs take two exact
 # products more (benchmarks/constants.py), and at 1e-6 rounding costs a step.
@@ -157,7 +161,7 @@ class MaskedSystem(OutputSystems):
         def product(single: bool) -> Callable[[Array], Array]:
             return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
 
-        return [product(single) for single in (True, False)[not self.design.is_near :]]
+        return [product(single) for single in (True, False)[not self.design.is_on_host :]]
 
     def _centered_gram(self, G: Array) -> Floats:
         """Return Z'WZ, of centered rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
@@ -192,7 +196,7 @@ class MaskedSystem(OutputSystems):
         An entry has the noise eps |z_j| |z_k|: as M = L L' measures it, they come to at most
         eps |L^-1 diag(|z_j|)|^2.
         """
-        if not self.design.is_near or self.shape[0] > _MOST_ROUGH:
+        if not self.design.is_on_host or self.shape[0] > _MOST_ROUGH:
             return None
         M = self._penalized(self._centered_gram(self._rough_gram), alpha)
         factor = cholesky(M.copy())
@@ -217,7 +221,7 @@ class MaskedSystem(OutputSystems):
                 return ridge_solve(A, b, shift)
             try:
                 return positive_solve(self._penalized(A, shift), b)
-            except LinAlgError:  # in coordinates, rounding shows
+            except LinAlgError:  # rounding hides that it is definite: solve in coordinates
                 M = partly.finish()
                 whitened: Floats = M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
                 return whitened
@@ -233,7 +237,7 @@ class MaskedSystem(OutputSystems):
 
     def _square(self, column: int, rows: Ints) -> Floats:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
-        if not self.design.is_near:
+        if not self.design.is_on_host:
             return self._centered_gram(self.design.gram(self.W[:, column]))
         A: Floats = np.zeros((self.shape[0],) * 2)
         for chunk in row_slices(len(rows), _GATHERED):

@@ -54,7 +54,8 @@ _KEPT = {False: 50.0, True: 100.0}
 _DOUBLE = {False: 2.0, True: 1.0}
 # Passes in double precision: the right side, and two checks of the residual.
 _CHECKS = 3
-# Steps until the default tolerance by kind of preconditioner; of an exact fit.
+# Steps until the default tolerance by kind of preconditioner; of an exact fit. Measured, see
+# docs/scale.md; a wrong choice between solvers that cost about the same costs little.
 _STEPS = {"sampled 4": 12, "sampled 2": 20, "one": 35, "sketch": 60}
 _EXACT_STEPS = 40
 # Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
@@ -62,13 +63,14 @@ _EXACT_STEPS = 40
 # there than operations say: 500,000 rows of 40 columns and 2,000 landmarks, which promise 1.4, took
 # 0.13 s where the direct solver took 0.32 (an H200, single precision).
 _MARGIN, _MARGIN_ON_GPU = 1.5, 1.25
-# Below these sizes the direct solver is used in any case, with landmarks and without; and the host
-# in place of a device, which would not keep the moments.
+# Below these sizes the direct solver is used in any case, with landmarks and without: it has
+# no tolerance, and keeps moments for partial_fit and return_std. And the host in place of a device,
+# which would not keep the moments. Round numbers.
 _LEAST_LANDMARKS, _LEAST_ROWS, _LEAST_ON_DEVICE = 2500, 8000, 2048
 _LEAST_LANDMARKS_ON_GPU = 1500
-# About the rows whose tiles of K, in single precision, are kept by default.
+# About the rows whose tiles of K, in single precision, are kept by default: 3.2 GB.
 _KEPT_ROWS = 40000
-# Least rows of the sketch that preconditions an exact fit.
+# Least rows of the sketch that preconditions an exact fit: their factor costs next to nothing.
 _LEAST_SKETCH = 500
 # Most rows whose kernel matrix is factorized in any case where a metric was learned: the kernel is
 # wide then and alpha may be tiny, so that conjugate gradients would stop far from the solution.
@@ -76,9 +78,11 @@ _LEARNED_ROWS = 20_000
 # Most rows that are solved without a matrix on the host unless that was requested: more take hours,
 # and that their matrix does not fit the memory is said at once.
 _MOST_ROWS = 200_000
-# Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
+# Adding a number to a sum, or keeping one, takes as long as so many operations of a product: a
+# round number, less than that of sparse targets since whole matrices are added.
 _SUM_COST = 60.0
-# Digits that conjugate gradients gain, and steps they take for each that they should take.
+# Digits that conjugate gradients gain, those of `_TOL` in rows.py, and steps they take for each
+# that the bound on their convergence says.
 _DIGITS, _MORE_STEPS = 9.0, 1.1
 # Shares of the free memory of a GPU: for factors, and for all that is held. The rest is for what
 # PyTorch's allocator cannot use in one piece.
@@ -174,11 +178,6 @@ class Decision:
         costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
         return f"{self.system}, {self.solver}: {self.why}" + (f" ({costs})" if costs else "")
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """What the report of a fit begins with."""
-        return {"solver": "direct", "costs": dict(self.costs), "why": self.why}
-
 
 class Unsolved(ArithmeticError):
     """A system could not be solved well, and another one, which can, takes over."""
@@ -216,10 +215,6 @@ class SystemOfRows(System):
 
     #: A split uses all threads.
     splits_in_threads = False
-
-    @property
-    def n_splits(self) -> int:
-        return len(self.problem.search.splits)
 
     @abstractmethod
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
@@ -314,8 +309,7 @@ def decide(problem: RidgeProblem) -> Decision:
     may_iterate = solver == "auto" and rows.rereadable and m >= least
     if may_iterate and cheaper(costs, on_gpu) == "cg":
         return Decision("products", "cg", "conjugate gradients cost less", costs)
-    stays = on_gpu and m >= _LEAST_ON_DEVICE
-    system = "device" if stays else "moments"
+    system = "device" if on_gpu and m >= _LEAST_ON_DEVICE else "moments"
     return Decision(system, "direct", "the direct solver costs less", costs)
 
 
@@ -401,7 +395,7 @@ def sketch_rank(n: int, on_device: bool = False) -> int:
 
 
 def cheaper(costs: dict[str, float], on_gpu: bool = False) -> str:
-    """Return the solver to take by itself."""
+    """Return the solver that costs less; conjugate gradients only by a margin."""
     margin = min(_MARGIN, _MARGIN_ON_GPU) if on_gpu else _MARGIN
     return "cg" if costs["cg"] * margin < costs["direct"] else "direct"
 
@@ -452,8 +446,9 @@ def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndar
 # Memory -------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class MemoryBudget:
-    """What a solver may hold on a device, or on the host (None), and the arrays that lie there.
+    """The memory that a solver may take on a device, or on the host (None), and arrays in it.
 
     Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
     rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
@@ -464,15 +459,14 @@ class MemoryBudget:
     work: float
     m: int
 
-    def __init__(self, device: TorchDevice | None, free: float, work: float, m: int) -> None:
-        self.device, self.free, self.work, self.m = device, free, work, m
-        share = 1.0 if device is None else _FACTORS
-        square = 8.0 * m * m
-        self.factors: int = next(
-            (k for k, size in ((2, 2 * square), (1, square / 2)) if size + work <= share * free), 0
-        )
-        self.holds_gram: bool = self.factors == 2 and 3 * square + work <= share * free
-        held = {2: 2 * square, 1: square / 2, 0: 0.0}[self.factors]
+    def __post_init__(self) -> None:
+        free = self.free * (1.0 if self.device is None else _FACTORS)
+        square = 8.0 * self.m * self.m
+        sizes = {2: 2 * square, 1: square / 2, 0: 0.0}
+        fitting = (k for k in (2, 1) if sizes[k] + self.work <= free)
+        self.factors: int = next(fitting, 0)
+        self.holds_gram: bool = self.factors == 2 and 3 * square + self.work <= free
+        held = sizes[self.factors]
         self.factor_bytes: int = int(held + self.holds_gram * square)
 
     def require(self, needed: float, what: str, remedy: str) -> None:
@@ -495,7 +489,7 @@ class MemoryBudget:
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Return a new array there."""
+        """Return a new array, on the device if there is one."""
         if self.device is None:
             return np.empty(shape, dtype=dtype)
         import torch
@@ -503,11 +497,11 @@ class MemoryBudget:
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
     def moved(self, rows: Rows, dtype: DTypeLike | None = None) -> Any:
-        """Return rows there."""
+        """Return rows on the device, in a precision; on the host they stay as they are."""
         return rows if self.device is None else to_device(rows, self.device, dtype)
 
     def mixed(self, W: Matrix, A: Array) -> Array:
-        """Return W A."""
+        """Return W A, of which A lies where this memory is."""
         left = W if self.device is None else cast(tensor(W, self.device), A.dtype)
         product: Array = left @ A
         return product
