@@ -38,7 +38,7 @@ __all__ = [
 
 
 class GramColumns(Protocol):
-    """What a data-dependent sketch may ask of the kernel matrix K of the n rows."""
+    """What data-dependent sketches use of the kernel matrix K of the n rows."""
 
     def diag(self) -> np.ndarray: ...
 
@@ -89,19 +89,30 @@ class Sketch(ABC, PartsByName):
 
     @abstractmethod
     def draw(self, n: int, rng: Rng, gram: GramColumns | None = None) -> Draw:
-        """Draw a sketch of n rows; `gram` gives columns of K to data-dependent sketches."""
+        """Draw a sketch of n rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows to sketch.
+        rng : numpy Generator
+        gram : object with `diag` and `columns` of the kernel matrix, optional
+            For sketches that depend on the data, those with `needs_gram`.
+        """
 
 
 def sketch_size(size: int | None, n: int) -> int:
     """Return m: the given size, clipped to n with a warning, or the default for n rows."""
     # Rudi et al. (2015): of order sqrt(n) log(n) landmarks lose nothing in ridge regression. Below
-    # 900 rows, 30 sqrt(n) is all of them; from 4,445 rows on it is 2000.
+    # 900 rows, 30 sqrt(n) is all of them; from 4,445 rows on it is 2000. Both are conventions:
+    # `skout.theory` has sizes for a kernel and its data.
     if size is None:
         return min(n, 2000, math.ceil(30.0 * math.sqrt(n)))
     return check_size(size, n, "size")
 
 
-def _need(gram: GramColumns | None, sketch: Sketch) -> GramColumns:
+def _required(gram: GramColumns | None, sketch: Sketch) -> GramColumns:
+    """Return the kernel matrix that a sketch depends on, or raise where it was not passed."""
     if gram is None:
         raise ValueError(
             f"{sketch!r} depends on the data: draw(n, rng, gram) needs the kernel matrix. "
@@ -157,7 +168,7 @@ class SubSample(Sketch):
             index = np.sort(rng.choice(n, m, replace=False, shuffle=False))
             return Draw(index, None, (m, n), scale=np.sqrt(n / m))
         p = self._probabilities(n, m, rng, gram)
-        if m == n:  # as many as there are: all of them
+        if m == n:  # all rows
             return Draw(np.arange(n), None, (n, n))
         if not self.replace:
             m = min(m, int(np.count_nonzero(p)))
@@ -168,7 +179,7 @@ class SubSample(Sketch):
     def _probabilities(self, n: int, m: int, rng: Rng, gram: GramColumns | None) -> np.ndarray:
         if isinstance(self.probabilities, str):
             check_choice(self.probabilities, "probabilities", ("leverage",))
-            scores = _pilot_leverage(_need(gram, self), n, m, rng)
+            scores = _pilot_leverage(_required(gram, self), n, m, rng)
             probabilities: np.ndarray = scores / scores.sum()
             return probabilities
         return _as_probabilities(self.probabilities, n)
@@ -230,7 +241,7 @@ class PSparsified(Sketch):
 
     def draw(self, n: int, rng: Rng, gram: GramColumns | None = None) -> Draw:
         m = sketch_size(self.size, n)
-        p = min(1.0, 20.0 / n) if self.p is None else self.p
+        p = min(1.0, 20.0 / n) if self.p is None else self.p  # as in the experiments of the thesis
         check_number(p, "p", strict=True)
         if p > 1:
             raise ValueError(f"p must be a probability, 0 < p <= 1. Got {p!r} instead.")
@@ -438,7 +449,7 @@ class PivotedCholesky(Sketch):
             raise ValueError(f"tol must be a fraction of the trace, below 1. Got {tol!r} instead.")
         limit = max(m, check_number(self.max_rows, "max_rows", low=1, integer=True))
         rows = None if n <= limit else np.sort(rng.choice(n, limit, replace=False))
-        index = _random_pivots(_need(gram, self), rows, m, tol, rng)
+        index = _random_pivots(_required(gram, self), rows, m, tol, rng)
         index = np.sort(index if rows is None else rows[index])
         return Draw(index, None, (len(index), n))
 
@@ -495,6 +506,10 @@ SketchLike: TypeAlias = Sketch | str | None
 
 def as_sketch(spec: SketchLike) -> Sketch | None:
     """Return a sketch from a sketch or its name, None from None.
+
+    Parameters
+    ----------
+    spec : Sketch, str or None
 
     Examples
     --------

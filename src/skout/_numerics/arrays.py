@@ -53,9 +53,9 @@ _HASHED = 2**20
 
 
 def is_tensor(array: object) -> TypeGuard[Any]:
-    """Return whether an array, or what encoded rows hold, is a tensor.
+    """Return whether an array, or the array that encoded rows hold, is a PyTorch tensor.
 
-    A type checker takes a tensor for anything: it would know nothing of arrays that can be both.
+    It narrows to `Any`, since lines written for arrays and tensors alike are checked for arrays.
     """
     if isinstance(array, np.ndarray):  # the common case, without a look for torch
         return False
@@ -109,7 +109,7 @@ def sqrt(array: Array) -> Array:
 
 
 def empty(shape: tuple[int, ...], like: object, dtype: DType) -> Array:
-    """Return a new array of a NumPy dtype, where `like` is."""
+    """Return an uninitialized array of a NumPy dtype, on the device of `like`."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
     device = getattr(like, "held", like).device
@@ -117,28 +117,28 @@ def empty(shape: tuple[int, ...], like: object, dtype: DType) -> Array:
 
 
 def ones(n: int, like: object) -> Array:
-    """Return a vector of ones in float64, where `like` is."""
+    """Return a vector of ones in float64, on the device of `like`."""
     out = empty((n,), like, np.float64)
     out[...] = 1.0
     return out
 
 
 def zeros(shape: tuple[int, ...], like: object) -> Array:
-    """Return zeros in float64, where `like` is."""
+    """Return zeros in float64, on the device of `like`."""
     out = empty(shape, like, np.float64)
     out[...] = 0.0
     return out
 
 
 def constant(value: ArrayLike, like: object) -> Array:
-    """Return numbers as an array in the precision of `like`, and where that is."""
+    """Return numbers as a float64 array, or as a tensor with the dtype and device of `like`."""
     if not is_tensor(like):
         return np.asarray(value, dtype=np.float64)
     return namespace(like).as_tensor(value, dtype=like.dtype, device=like.device)
 
 
 def cast(array: Array, dtype: DType) -> Array:
-    """Return an array in another precision; dtype is that of NumPy or of an array like this one."""
+    """Return an array converted to a dtype, of NumPy or of the library of the array."""
     if is_tensor(array):
         array = array.to(torch_dtype(dtype))
         return array
@@ -146,7 +146,7 @@ def cast(array: Array, dtype: DType) -> Array:
 
 
 def torch_dtype(dtype: DType | torch.dtype) -> torch.dtype:
-    """Return the dtype of torch for one of NumPy, or for itself."""
+    """Return the PyTorch dtype that equals a NumPy dtype; a PyTorch dtype is returned as it is."""
     import torch
 
     kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
@@ -155,7 +155,7 @@ def torch_dtype(dtype: DType | torch.dtype) -> torch.dtype:
 
 
 def contiguous(array: Array) -> Array:
-    """Return an array whose rows lie one after the other."""
+    """Return an array in row-major order; a copy only if it is in another order."""
     if is_tensor(array):
         array = array.contiguous()
         return array
@@ -171,7 +171,7 @@ def row_dots(A: Array, B: Array, out: Array | None = None) -> Array:
 
 
 def is_spread(array: Array) -> bool:
-    """Return whether the columns of a matrix are one column, spread by `broadcast_to`."""
+    """Return whether the columns of a matrix are one column, repeated by `broadcast_to`."""
     return bool((array.stride() if is_tensor(array) else array.strides)[1] == 0)
 
 
@@ -251,8 +251,8 @@ def tensor(array: VectorRows, device: DeviceLike) -> Array:
     if not isinstance(held, torch.Tensor):
         dense = held.toarray() if sparse.issparse(held) else np.ascontiguousarray(held)
         held = torch.as_tensor(dense if dense.flags.writeable else dense.copy())
-    there: Array = held.to(device)
-    return there
+    on_device: Array = held.to(device)
+    return on_device
 
 
 def times(A: Array, B: Array) -> Array:
@@ -265,7 +265,7 @@ def times(A: Array, B: Array) -> Array:
 
 
 def has_rows(objects: object) -> bool:
-    """Whether `n_rows` can count the rows of these objects."""
+    """Return whether `n_rows` can count the rows of these objects."""
     if hasattr(objects, "shape"):
         return len(objects.shape) > 0
     if isinstance(objects, Mapping):
@@ -324,17 +324,17 @@ def is_float(rows: object) -> bool:
 
 
 def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
-    """Whether rows are a matrix as the checks of this library return it, of finite numbers.
+    """Return whether rows are a matrix of finite numbers that needs no further check.
 
-    Numbers are known to be finite where scikit-learn is set to `assume_finite`, as in our checks.
+    Numbers count as finite only where scikit-learn is set to `assume_finite`, as our checks set it.
     """
     if not get_config()["assume_finite"]:
         return False
     if sparse.issparse(rows):
-        is_one = accept_sparse and rows.format == "csr" and rows.has_canonical_format
+        is_matrix = accept_sparse and rows.format == "csr" and rows.has_canonical_format
     else:
-        is_one = type(rows) is np.ndarray and rows.ndim == 2
-    return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
+        is_matrix = type(rows) is np.ndarray and rows.ndim == 2
+    return is_matrix and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
 
 
 def astype(rows: Taken, dtype: DType) -> Taken:
@@ -347,11 +347,11 @@ def astype(rows: Taken, dtype: DType) -> Taken:
 
 
 class RightOperand:
-    """B', (d, m), prepared once for products A B' with many blocks of rows A, dense or CSR."""
+    """The right factor of products A B', (b, m), prepared once for many blocks A, dense or CSR."""
 
     def __init__(self, B: VectorRows) -> None:
         self._B: Any = B
-        # whether B is dense, or may become so
+        # whether B is dense, or is made dense
         self._is_small = not sparse.issparse(B) or math.prod(B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
@@ -462,7 +462,7 @@ def match(rows: Objects, pool: Objects) -> np.ndarray:
 
 
 def row_keys(rows: Any) -> Sequence[Hashable]:
-    """Return one hashable key per row; objects that cannot be hashed count as distinct."""
+    """Return a hashable key for each row; objects that cannot be hashed all count as distinct."""
     if sparse.issparse(rows):
         csr = rows.tocsr(copy=True)
         csr.sum_duplicates()

@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def extra(name: str, need: str) -> Iterator[None]:
-    """Let an import that fails in the block say what needs it, and which extra to install.
+    """Make a failing import within the block say what needs it, and which extra to install.
 
     Examples
     --------

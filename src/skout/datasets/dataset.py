@@ -19,7 +19,7 @@ from .parsers import parse
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Inputs and outputs, with what is known about them.
+    """Inputs and outputs of a data set, with its official parts, names, candidates and source.
 
     Parameters
     ----------
@@ -80,7 +80,12 @@ class Dataset:
         return f"Dataset({', '.join([repr(self.name), *sides, *parts])})"
 
     def part(self, name: str) -> tuple[Rows, Rows]:
-        """Return X and Y of an official part: "train", "validation" or "test"."""
+        """Return X and Y of an official part.
+
+        Parameters
+        ----------
+        name : "train", "validation" or "test"
+        """
         if name not in self.split:
             parts = ", ".join(map(repr, self.split)) or "none"
             raise ValueError(
@@ -189,7 +194,7 @@ def load(
 
 
 def _entry(name: str, kind: str | None) -> DatasetEntry:
-    """Return the data set of a name; the error of an unknown one lists those that there are."""
+    """Return the data set of a name, or raise an error that lists all data sets."""
     if kind is not None:
         check_choice(kind, "kind", tuple(dict.fromkeys(group for group, _ in CATALOG)))
     by_name: dict[str, list[DatasetEntry]] = {}

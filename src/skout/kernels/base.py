@@ -59,6 +59,10 @@ _OF_SCIKIT_LEARN = ("additive_chi2", "chi2", "sigmoid")
 def as_kernel(spec: KernelLike) -> Kernel:
     """Return a fresh kernel from a kernel, a name, a Gaussian-process kernel or a callable.
 
+    Parameters
+    ----------
+    spec : Kernel, str or callable (A, B) -> matrix
+
     Examples
     --------
     >>> from skout.kernels import as_kernel
@@ -82,7 +86,7 @@ def as_kernel(spec: KernelLike) -> Kernel:
 
 
 def _refuse_elsewhere(name: str) -> None:
-    """Raise for names that the command line or scikit-learn has, and say what there is here."""
+    """Raise for names of the command line or of scikit-learn, with what stands for them here."""
     kind, _, width = name.partition(":")
     if width and kind in KERNELS:
         made = KERNELS[kind].__name__
@@ -113,7 +117,7 @@ def _check_pair(function: Callable[..., Array]) -> None:
 
 
 def _refuse_noise(function: Callable[..., Array]) -> None:
-    """Raise where a Gaussian-process kernel has a part for noise."""
+    """Raise where a Gaussian-process kernel has a part for noise, a WhiteKernel."""
     from sklearn.gaussian_process.kernels import WhiteKernel  # slow to import
 
     parts = function.get_params().values() if hasattr(function, "get_params") else ()
@@ -125,7 +129,7 @@ def _refuse_noise(function: Callable[..., Array]) -> None:
 
 
 def fill_block(block: Block, A: Rows, out: np.ndarray) -> None:
-    """Write K(A, B) into `out`, also where a block function does without the buffer."""
+    """Write K(A, B) into `out`, also where the block function ignores that buffer."""
     K = block(A, out)
     if K is not out:
         out[...] = K
@@ -149,7 +153,7 @@ class Kernel(ABC, PartsByName, Generic[R]):
     #: What it compares: the name of a kind of output in `skout.kinds.KINDS`, by whose metric
     #: predictions are scored; or "vectors", "curves" or "objects".
     compares: str = "objects"
-    #: It learns from outputs before it is used, see `LearnedMetric`.
+    #: It must learn from outputs before its values can be computed, see `LearnedMetric`.
     learns: bool = False
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
@@ -160,7 +164,13 @@ class Kernel(ABC, PartsByName, Generic[R]):
 
     @abstractmethod
     def encode(self, objects: Objects) -> R:
-        """Turn user objects into rows. Stateless, idempotent, validating."""
+        """Return the objects of a user as encoded rows, checked; rows are returned as they are.
+
+        Parameters
+        ----------
+        objects : what the kernel compares, n of them
+            Each is encoded by itself: nothing is learned from data.
+        """
 
     @abstractmethod
     def against(self, B: R) -> Block:
@@ -168,24 +178,48 @@ class Kernel(ABC, PartsByName, Generic[R]):
 
         What depends on B alone is computed here, once; `out` is an optional (b, m) buffer to
         fill and return. A function that has no use for it returns a new array.
+
+        Parameters
+        ----------
+        B : encoded rows, m of them
         """
 
     @abstractmethod
     def diag(self, A: R) -> Array:
-        """Return k(a, a) for each row of A."""
+        """Return k(a, a) for each row of A, shape (n,).
+
+        Parameters
+        ----------
+        A : encoded rows, n of them
+        """
 
     def resolve(self, rows: R, rng: Rng, weights: np.ndarray | None = None) -> Kernel:
-        """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
+        """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers.
+
+        Parameters
+        ----------
+        rows : encoded rows
+        rng : numpy Generator
+            For parameters that are computed from a sample of the rows.
+        weights : array of shape (n,), optional
+            Weights of the rows.
+        """
         survey = Survey(Memory.of(rows))
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        """Request from a pass over the rows what the parameters depend on.
+        """Request what data-dependent parameters need; return a function that makes the copy.
 
-        Returns a function that makes the copy of `resolve`, once the survey has run. To override
-        is for kernels whose parameters may be words, such as gamma="scale".
+        Kernels whose parameters may be words, such as gamma="scale", override it.
+
+        Parameters
+        ----------
+        survey : Survey
+            The pass over the rows; the function may be called once it has run.
+        rng : numpy Generator
+        weights : array or source of shape (n,), optional
         """
         if not self.parts:
             return lambda: clone(self)
@@ -234,7 +268,12 @@ class Kernel(ABC, PartsByName, Generic[R]):
             )
 
     def paired(self, A: Objects, B: Objects) -> np.ndarray:
-        """Return k(a_i, b_i) for two data sets of equal length."""
+        """Return k(a_i, b_i) for two data sets of equal length, shape (n,).
+
+        Parameters
+        ----------
+        A, B : objects or encoded rows, n of each
+        """
         left, right = self.encode(A), self.encode(B)
         n, m = n_rows(left), n_rows(right)
         if n != m:
@@ -266,7 +305,7 @@ Resolved: TypeAlias = Callable[[], Kernel]
 
 
 class _Combination(Kernel):
-    """Two kernels of the same objects, whose rows are joint where the two encode differently."""
+    """Base of `Sum` and `Product`; rows are `Joint` where the two kernels encode differently."""
 
     parts: tuple[str, ...] = ("left", "right")
 
@@ -326,7 +365,7 @@ class _Combination(Kernel):
     @staticmethod
     @abstractmethod
     def _combine(K: Array, other: Array) -> None:
-        """Bring the values of the right kernel into those of the left one."""
+        """Add the values of the right kernel to those of the left one, K, or multiply them."""
 
 
 def _sides(rows: Rows) -> tuple[Rows, Rows]:
@@ -468,7 +507,7 @@ class PairwiseFunction(Kernel):
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
-        """Gaussian-process kernels say whether they need vectors; other callables need not."""
+        """Whether a Gaussian-process kernel requires vectors; False for other callables."""
         return bool(getattr(self.function, "requires_vector_input", False))
 
     @property
@@ -501,7 +540,7 @@ class PairwiseFunction(Kernel):
 
 
 def _checked_gram(K: Array, A: Rows, B: Rows) -> Array:
-    """Return what a user's function made of A and B, in the precision of A, if it is a Gram block.
+    """Return the result of a user's function in the precision of A; raise if it is no Gram block.
 
     NaN would spread through a whole fit before anybody sees it, so each block is checked.
     """

@@ -143,7 +143,12 @@ class PackedBits(ObjectRows):
 
     @classmethod
     def concatenate(cls, parts: Sequence[Any]) -> Any:
-        """Return the rows of all parts; a matrix where one of them is a matrix."""
+        """Return the rows of all parts; a matrix where one of them is a matrix.
+
+        Parameters
+        ----------
+        parts : sequence of PackedBits and matrices of as many columns
+        """
         if not all(isinstance(part, PackedBits) for part in parts):
             dense = (part.toarray() if hasattr(part, "toarray") else part for part in parts)
             return np.concatenate([np.asarray(part) for part in dense])
@@ -156,12 +161,24 @@ class PackedBits(ObjectRows):
         return parts[0]._like(words, sizes, dtype)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> Self:
-        """Return rows whose kernel values are float32 or float64."""
+        """Return rows whose kernel values are float32 or float64.
+
+        Parameters
+        ----------
+        dtype : float32 or float64
+        copy : bool, default True
+            Whether to copy the words too.
+        """
         words, sizes = (self.words.copy(), self.sizes.copy()) if copy else (self.words, self.sizes)
         return self._like(words, sizes, dtype)
 
     def unpack(self, dtype: DTypeLike = np.uint8) -> Array:
-        """Return the bits as an array of 0 and 1, shape (n, n_bits)."""
+        """Return the bits as an array of 0 and 1, shape (n, n_bits).
+
+        Parameters
+        ----------
+        dtype : dtype, default uint8
+        """
         out = arrays.empty(self.shape, self.words, dtype)
         for rows in row_slices(len(self), max(1, _AT_ONCE // max(1, self.n_bits))):
             out[rows] = arrays.unpack_bits(_octets(self.words[rows]), self.n_bits)
@@ -197,7 +214,7 @@ def _count_ones(words: np.ndarray) -> np.ndarray:
 
 
 def pack_matrix(matrix: Array) -> PackedBits | None:
-    """Pack a matrix of 0 and 1, dense or canonical CSR; None where it has other values.
+    """Return a matrix of 0 and 1, dense or canonical CSR, packed; None where it has other values.
 
     float32 stays the precision of kernel values; all else makes float64.
     """
@@ -241,7 +258,7 @@ def _words_of_csr(matrix: SparseMatrix) -> np.ndarray:
 
 
 def pack_objects(objects: Objects) -> PackedBits | None:
-    """Pack a list of RDKit bit vectors or of hex strings; None where it is no such list.
+    """Return a list of RDKit bit vectors or of hex strings packed; None for anything else.
 
     Hex strings are as in the FPS format: two digits a byte, bit 0 the lowest of the first byte.
     """
@@ -366,12 +383,12 @@ def _row_sums(A: Array) -> Array:
 
 
 def _is_matrix(objects: Objects) -> bool:
-    """Whether this is a matrix or a data frame, not packed and no list of fingerprints."""
+    """Return whether this is a matrix or data frame, neither packed bits nor fingerprints."""
     return getattr(objects, "ndim", 1) == 2 and not isinstance(objects, ObjectRows)
 
 
 def _is_long(matrix: Array) -> bool:
-    """Whether a matrix of 0 and 1 is better packed: many columns, and if sparse, not very."""
+    """Return whether packing a matrix of 0 and 1 saves time and memory: enough columns and ones."""
     if matrix.shape[1] < _LEAST_BITS:
         return False
     return not sparse.issparse(matrix) or _ENTRY_BYTES * matrix.nnz >= np.prod(matrix.shape) / 8
@@ -430,7 +447,7 @@ def _indicator(B: Array, level: float) -> Array:
     return indicator
 
 
-def _share(A: Any, low: float, high: float) -> Array:
+def _share(A: Array, low: float, high: float) -> Array:
     """Return min(max(a, low), high) - low of each entry, dense or CSR as A is."""
     if not sparse.issparse(A):
         return namespace(A).clip(A, low, high) - low

@@ -38,6 +38,10 @@ class Normalized(Wrapper):
     An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
     k(y, y) = 1 holds for every y.
 
+    Parameters
+    ----------
+    kernel : kernel, str or callable
+
     Examples
     --------
     >>> import numpy as np
@@ -81,7 +85,7 @@ def _inverse_norms(diagonal: Array) -> tuple[Array, Array]:
 
 
 class Images(ObjectRows):
-    """What a function made of the objects, encoded: the function is not to be called again."""
+    """The encoded rows of `Mapped`, to whose objects the function has been applied already."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -140,7 +144,7 @@ class Mapped(Wrapper):
         self.kernel = kernel
 
     def encode(self, objects: Objects) -> Images:
-        """Call the function, and encode what it returns."""
+        """Apply the function to the objects, and encode the result."""
         if isinstance(objects, Images):
             return objects
         rows = self._part("kernel").encode(self.function(objects))

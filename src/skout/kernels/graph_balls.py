@@ -37,7 +37,7 @@ def ball_hashes(graphs: Graphs, pairs: NodePairs, radius: int) -> list[np.ndarra
 
 
 def _balls(graphs: Graphs, pairs: NodePairs, radius: int) -> tuple[Graphs, np.ndarray]:
-    """Return the ball around each node, labels told by the distance to it, and that distance."""
+    """Return the ball around each node, its labels mixed with the distance, and that distance."""
     inside = pairs.distance <= radius
     number = pointers(inside)
     center = np.repeat(np.arange(len(pairs.row)), np.diff(pairs.indptr))[inside]
@@ -136,7 +136,7 @@ def _nodes_to_single_out(balls: Graphs) -> np.ndarray:
 
 
 def _repeat_colors(balls: Graphs) -> np.ndarray:
-    """Return the balls with two nodes of one color; not trees, which the root's color tells."""
+    """Return the balls with two nodes of one color; trees, which the root identifies, aside."""
     proper = segment_sums((balls.source != balls.target).astype(np.int64), balls.edge_indptr)
     cyclic = segment_sums(proper, balls.indptr) > 2 * (balls.sizes - 1)
     nodes = np.flatnonzero(cyclic[balls.graph])
@@ -147,7 +147,7 @@ def _repeat_colors(balls: Graphs) -> np.ndarray:
 
 
 def _twins(graphs: Graphs) -> np.ndarray:
-    """Return a key of each node that twins have in common: nodes with the same neighbors.
+    """Return a key of each node, the same for twins, which are nodes with the same neighbors.
 
     They are neighbors of each other or not, and edges to a third node have the same label. Every
     node must have a neighbor.

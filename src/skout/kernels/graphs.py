@@ -358,7 +358,7 @@ class NeighborhoodSubgraph(GraphKernel):
     def _neighborhoods(
         self, graphs: Graphs
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
-        """Return the pairs within `distance`, those distances, and hashes of balls of each radius.
+        """Return the pairs of nodes within `distance`, as columns, and hashes of balls by radius.
 
         Few nodes are worked on at a time.
         """
@@ -368,14 +368,14 @@ class NeighborhoodSubgraph(GraphKernel):
             pairs = pair_distances(graphs, reach, nodes)
             if nodes.start == 0:
                 self._warn_if_slow(graphs, pairs)
-            near = pairs.distance <= self.distance
-            met.append((pairs.source[near], pairs.target[near], pairs.distance[near]))
+            within = pairs.distance <= self.distance
+            met.append((pairs.source[within], pairs.target[within], pairs.distance[within]))
             balls.append(ball_hashes(graphs, pairs, self.radius))
         source, target, d = (np.concatenate(column) for column in zip(*met, strict=True))
         return source, target, d, [np.concatenate(each) for each in zip(*balls, strict=True)]
 
     def _warn_if_slow(self, graphs: Graphs, pairs: NodePairs) -> None:
-        """Warn if the balls of all nodes, as those of the first ones tell, have very many edges."""
+        """Warn if the balls of all nodes have very many edges, estimated from the first ones."""
         inside = pairs.distance <= self.radius
         degree = np.diff(graphs.edge_indptr)
         share = len(graphs.labels) / max(1, len(pairs.row))
@@ -483,7 +483,7 @@ class AttributedPaths(Kernel):
         return np.array([self._compared(graph, graph, _paths(graph))[0, 0] for graph in graphs])
 
 
-def _attributes(rows: Any) -> np.ndarray:
+def _attributes(rows: Joint) -> np.ndarray:
     """Return the attributes of the nodes of all graphs, shape (nodes, q)."""
     return np.stack(rows.left.columns[1:], axis=1)
 

@@ -1,4 +1,4 @@
-"""Kernels of vectors after a map: in a metric, given or learned; of columns; of curves; Fourier."""
+"""Kernels of transformed vectors: in a given or learned metric, on columns, curves, Fourier."""
 
 from __future__ import annotations
 
@@ -110,7 +110,13 @@ class Mahalanobis(_OfVectors, Transformed):
     def gradients(self, B: Rows, coef: Array) -> RowFunction:
         """Return A -> gradients of f(x) = sum_j coef_j k(x, b_j) with respect to W x.
 
-        Those with respect to x are these times W; see `Gaussian.gradients`.
+        Those with respect to x are these times W. Parameters and result are as those of
+        `Gaussian.gradients`.
+
+        Parameters
+        ----------
+        B : rows of shape (m, d)
+        coef : array of shape (m, q)
         """
         kernel: Any = self._part("kernel")
         base = kernel.gradients(self.transform(B), coef)
@@ -201,7 +207,13 @@ class LearnedMetric(_OfVectors):
         check_choice(self.diagonal, "diagonal", (None, True, False))
 
     def in_metric(self, scale: ArrayLike | None) -> Mahalanobis:
-        """Return the kernel in the metric W'W, the identity for None."""
+        """Return the kernel in the metric W'W.
+
+        Parameters
+        ----------
+        scale : array of shape (d,) or (p, d), or None
+            W, as in `Mahalanobis`; None is the identity.
+        """
         return Mahalanobis(self._part("kernel"), scale, self.width)
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
@@ -228,8 +240,10 @@ class OnColumns(Transformed):
     ----------
     kernel : kernel of vectors, or its name
         Words such as gamma="median" are resolved on these columns.
-    start, stop : int
-        The first column, and the one after the last; None is the end.
+    start : int, default 0
+        The first column.
+    stop : int, optional
+        The column after the last; default all from `start` on.
 
     Examples
     --------
@@ -268,7 +282,7 @@ def align_columns(
     n_samples: int = 500,
     random_state: RandomState = None,
 ) -> Kernel:
-    """Return the sum over groups of columns, and over all of them, with weights by ALIGNF.
+    """Return a kernel on all columns plus one on each group of columns, with weights by ALIGNF.
 
     k(x, x') = mu_0 kernel(x, x') + sum_g mu_g kernel(x_g, x'_g): the first term knows how columns
     work together, the others let single columns count more. See `align`.
@@ -359,7 +373,7 @@ class Curves(Transformed):
         return rows
 
     def _on_grid(self, pairs: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
-        """Return the values on the grid of functions at points of their own."""
+        """Return the values on the grid of functions given at other points, by interpolation."""
         if self.points is None:
             raise ValueError("points must be given where functions have points of their own.")
         rows = []
@@ -408,7 +422,7 @@ def _checked(points: ArrayLike, name: str) -> np.ndarray:
 
 
 def _are_pairs(objects: Any) -> TypeGuard[Sequence[tuple[ArrayLike, ArrayLike]]]:
-    """Whether these are (points, values) pairs, not rows of values."""
+    """Return whether these are (points, values) pairs, not rows of values."""
     if getattr(objects, "ndim", 1) == 2 or len(objects) == 0:
         return False
     first = objects[0]

@@ -37,9 +37,9 @@ def _has_numba() -> bool:
 
 
 def is_worthwhile(parts: Parts, n_words: int) -> bool:
-    """Whether to compare `n_words` words by the compiled loop: it is there, or it would pay.
+    """Return whether to use the compiled loop: it is compiled, or compiling it pays off by now.
 
-    Blocks may be small, so their words are added up.
+    `n_words` are the words of this call; they are added to those of earlier calls.
     """
     global _compared
     if parts in _compiled:

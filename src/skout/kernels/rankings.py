@@ -41,7 +41,7 @@ class RankingKernel(VectorKernel):
         return rows - low if low.any() else rows
 
     def _hint(self) -> str:
-        """Return what else the user may try with rows that are no rankings."""
+        """Return what an error suggests for rows that are no rankings."""
         return ""
 
     def features(self, rows: Array) -> np.ndarray:
@@ -70,7 +70,7 @@ class Kendall(RankingKernel):
     Parameters
     ----------
     ties : bool, default False
-        Whether ranks may be equal. Array are then any finite numbers, of which only the order
+        Whether ranks may be equal. Rows are then any finite numbers, of which only the order
         counts; a pair that is tied has the feature 0, and k(y, y) is the share of the others.
         Normalized(Kendall(ties=True)) is the statisticians' tau-b.
 
@@ -165,7 +165,7 @@ class Lehmer(RankingKernel):
         return ((lehmer_codes(rows) - mean) / deviation).astype(float_dtype(rows), copy=False)
 
     def codes(self, features: np.ndarray) -> np.ndarray:
-        """Return the codes, not rounded, of vectors in the space of the features, shape (n, d)."""
+        """Return the codes, not rounded, of vectors in the space of the features, both (n, d)."""
         mean, deviation = _code_moments(features.shape[1])
         return features * deviation + mean
 

@@ -50,8 +50,8 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Objects) -> Rows:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        known: Any = objects  # a matrix that an estimator has checked already, or anything
-        rows = known if arrays.is_checked(known) else check_matrix(known)
+        matrix: Any = objects  # checked already where an estimator passes it
+        rows = matrix if arrays.is_checked(matrix) else check_matrix(matrix)
         check_squares(rows, "objects")
         return rows
 
@@ -70,8 +70,9 @@ def squared_norms(A: Array) -> Array:
     return row_dots(A, A)
 
 
-# Rows that the median of B is taken over. It is the center where the mean is farther from it than
-# ten times (in squares: 100) a typical row: there the mean would cost more than two digits.
+# Rows that the median of B is taken over: an odd number, so that it is one of their values. It is
+# the center where the mean is farther from it than ten times (in squares: 100) a typical row: there
+# the mean would cost more than two digits.
 _CENTER_ROWS, _FAR = 31, 100.0
 # CSR rows with at least this share of entries are treated as dense: they take as much memory.
 _FILLED = 0.5
@@ -85,12 +86,12 @@ class SquaredDistances:
     """Squared Euclidean distances to fixed rows B, times a factor, by one matrix product.
 
     Dense rows are centered on the mean of B, which distances do not see and rounding does, and the
-    norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
-    Rounding may make them slightly negative. With `snap`, distances that cannot be told from
-    rounding are zero. With `over`, float64 norms are raised by more than the product can err, about
-    d eps, so that no second pass over the block is needed; other blocks are clipped, and where the
-    rounding error is more than a hundredth, distances snap. With `saturates` any large result is as
-    good as another, and a factor that would make products overflow is lowered.
+    norms are two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
+    Rounding may make them slightly negative. With `snap`, distances within rounding of zero are
+    zero. With `over`, no result has the wrong sign: norms in float64 are raised by more than the
+    error of the product, about d eps, which needs no second pass; other blocks are clipped, and
+    where the error exceeds a hundredth, `snap` is on. With `saturates`, large results need not be
+    exact, and a factor that would make products overflow is lowered.
     """
 
     factor: float
@@ -152,12 +153,12 @@ class SquaredDistances:
         return out
 
     def _clip(self, out: Array) -> None:
-        """Take back to zero what rounding put on its other side."""
+        """Set results to zero that have the wrong sign by rounding."""
         ends = (None, 0.0) if self.factor < 0 else (0.0, None)
         if is_tensor(out):
             namespace(out).clip(out, *ends, out=out)
             return
-        # few rows have such numbers: to look for them is faster than to write all
+        # few rows have such numbers: finding them is faster than writing all
         furthest = out.max(axis=1, initial=0.0) if self.factor < 0 else out.min(axis=1, initial=0.0)
         rows = furthest != 0.0  # NaN too
         out[rows] = np.clip(out[rows], *ends)
@@ -168,8 +169,10 @@ class SquaredDistances:
         return (unit * norms)[:, None] + arrays.cast(unit * self.norms, dtype)
 
     def _factor_in(self, dtype: np.dtype) -> float:
+        """Return the factor, lowered where products would overflow in this precision."""
         if not self.saturates or self.factor == 0.0:
             return self.factor
+        # a thousandth of the largest number: three terms of this size are added
         limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
         largest = max(limit / most, self.largest_norm)
         return self.factor * min(1.0, limit / largest / abs(self.factor))
@@ -243,10 +246,10 @@ def _manhattan(A: Array, B: Array) -> Array:
 
 
 class WithGamma(Kernel):
-    """A kernel with a width gamma: a number, "scale" or "median"."""
+    """Base of the kernels with a width gamma: a number, "scale" or "median"."""
 
     gamma: float | str
-    #: What gamma is one over: "squared" (Euclidean distance), "euclidean" or "manhattan".
+    #: The distance that gamma is the inverse of: "squared" (Euclidean), "euclidean" or "manhattan".
     unit: str = "squared"
     #: The words that gamma may be.
     gammas: tuple[str, ...] = ("scale", "median")
@@ -262,8 +265,8 @@ class WithGamma(Kernel):
         sample = survey.take(index)
         return lambda: self._of_length(self._median_length(sample(), sample_weights))
 
-    def _median_length(self, rows: Any, weights: np.ndarray | None) -> float:
-        """Return the median distance of different rows; twice that of squared ones."""
+    def _median_length(self, rows: Array, weights: np.ndarray | None) -> float:
+        """Return the median distance between different rows; of squared distances, twice it."""
         rows = rows.astype(np.float64)
         if self.unit == "manhattan":
             return median_of_pairs(_manhattan(rows, rows), weights)
@@ -271,7 +274,7 @@ class WithGamma(Kernel):
         return squared if self.unit == "squared" else float(np.sqrt(squared))
 
     def _of_length(self, length: float | None) -> Kernel:
-        """Return a copy whose width is one over a length of the data, or a number already."""
+        """Return a copy whose gamma is one over a length; None leaves gamma, a number."""
         resolved = clone(self)
         if length is not None:
             # constant data: every width gives the same kernel
@@ -306,12 +309,12 @@ class _Spread:
 
 
 class _SpreadOfRows(Reduction[_Spread]):
-    """The variance of all the numbers in the rows, as scikit-learn's "scale" takes it."""
+    """Sum over rows for the variance of all their numbers, as in scikit-learn's gamma="scale"."""
 
     def on(self, place: Place) -> Self:
         return self
 
-    def __call__(self, A: Any, weights: Weights = None) -> _Spread:
+    def __call__(self, A: Array, weights: Weights = None) -> _Spread:
         (b, d), xp = A.shape, namespace(A)
         w = arrays.ones(b, A) if weights is None else arrays.cast(weights, np.float64)
         total = d * float(w.sum())
@@ -383,7 +386,15 @@ class RadialKernel(DistanceKernel):
     def gradients(self, B: VectorRows, coef: Array) -> RowFunction:
         """Return A -> gradients at rows A of the q functions f(x) = sum_j coef_j k(x, b_j).
 
-        B has the shape (m, d), coef (m, q), rows A (b, d), and their gradients (b, q, d).
+        Parameters
+        ----------
+        B : rows of shape (m, d)
+        coef : array of shape (m, q)
+
+        Returns
+        -------
+        gradients : callable
+            From rows A of shape (b, d) to their gradients, shape (b, q, d).
         """
         # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
         slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
@@ -406,7 +417,7 @@ class RadialKernel(DistanceKernel):
     def _sparse_gradients(slopes: RowFunction, B: Array, coef: np.ndarray) -> RowFunction:
         right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
 
-        def of_block(A: Any) -> np.ndarray:
+        def of_block(A: Array) -> np.ndarray:
             S = slopes(A)
             sums, dense = S @ coef, A.toarray()
             parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
@@ -451,7 +462,15 @@ class Gaussian(RadialKernel):
         return lambda A: -2.0 * self._width() * block(A)
 
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
+        """Return draws of the spectral measure N(0, 2 gamma I), see `Fourier`.
+
+        Parameters
+        ----------
+        normal : array of shape (d, q)
+            Standard normal numbers, which become the draws.
+        rng : numpy Generator
+            For measures that need further draws; not used here.
+        """
         draws: np.ndarray = np.sqrt(2.0 * self._width()) * normal
         return draws
 
@@ -481,7 +500,7 @@ def sampled_positions(n: int, rng: Rng, weights: Weights) -> tuple[np.ndarray, n
 def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the median distance between different rows.
 
-    A weight of two counts as a row that is there twice: a pair has the product of its weights.
+    A weight of two counts as a row that occurs twice: a pair has the product of its weights.
     """
     i, j = np.triu_indices(len(distances), k=1)
     pairs = distances[i, j]
@@ -601,11 +620,11 @@ class Laplacian(DistanceKernel):
         return block
 
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return draws of its spectral measure: independent Cauchy numbers times gamma."""
+        """Return draws of the spectral measure, Cauchy numbers times gamma: `Gaussian.waves`."""
         return self._width() * normal / rng.standard_normal(normal.shape)
 
     def gradients(self, B: VectorRows, coef: Array) -> RowFunction:
-        """Return A -> gradients at rows A of the q functions sum_j coef_j k(., b_j), (b, q, d)."""
+        """Return A -> gradients at rows A of sum_j coef_j k(., b_j), see `Gaussian.gradients`."""
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
         block, gamma, dense = self.against(B), self._width(), _dense(B)
         coef = arrays.cast(coef, float_dtype(B))
@@ -679,7 +698,7 @@ class Matern(RadialKernel):
         return block
 
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return draws of its spectral measure: Student's t of 2 nu degrees, times gamma."""
+        """Return draws of the spectral measure, t of 2 nu degrees times gamma: `Gaussian.waves`."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
         draws: np.ndarray = (
             self._width()

@@ -1,4 +1,4 @@
-"""What predicted objects are scored by: metrics with a name."""
+"""Metrics of predicted objects, by name in `METRICS`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .objects import kernel_similarity, subset_accuracy
 def exact_matches(
     kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the share of predictions that are the truth: a kernel encodes both as equal rows."""
+    """Return the share of predictions that a kernel encodes as the same row as the truth."""
     matches = row_matches(as_kernel(kernel), Y_true, Y_pred)
     if not len(matches):
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")

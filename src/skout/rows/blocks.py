@@ -1,4 +1,4 @@
-"""Blocks of rows in place of arrays: checked, counted and sampled in a first pass."""
+"""`Blocks`: blocks of rows in place of arrays, checked, counted and sampled in a first pass."""
 
 from __future__ import annotations
 
@@ -101,7 +101,12 @@ class Blocks:
                 yield block
 
     def merged(self, rows: int) -> Iterator[Block]:
-        """Yield blocks of at least so many rows, but for the last."""
+        """Yield the blocks, joined to blocks of at least so many rows, but for the last.
+
+        Parameters
+        ----------
+        rows : int
+        """
         parts: list[Block] = []
         for block in self:
             parts.append(block)
@@ -128,7 +133,7 @@ class Blocks:
         seed : None, int or Generator
             Of the sample that a first pass takes where the number of rows is not known.
         size : int
-            Least rows of the sample: what sketches need.
+            Least number of rows of the sample: what sketches need.
         visit : callable, optional
             Called with the y of each block in a first pass.
         """
@@ -267,12 +272,12 @@ def _check_finite(block: Block, number: int, start: int) -> None:
             )
 
 
-def _as_column(given: Objects) -> Objects:
-    """Return an array, a CSR matrix, or a list of objects: a copy."""
-    column: Any = given.tocsr(copy=True) if sparse.issparse(given) else column_of(given)
+def _as_column(objects: Objects) -> Objects:
+    """Return a copy of a column of a block: an array, a CSR matrix, or a list of objects."""
+    column: Any = objects.tocsr(copy=True) if sparse.issparse(objects) else column_of(objects)
     if sparse.issparse(column):
-        kept: Objects = column
-        return kept
+        matrix: Objects = column
+        return matrix
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):

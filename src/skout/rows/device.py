@@ -34,13 +34,14 @@ from .source import Beside, Place, Progress, Reduction, RowMap, Source, Term, li
 if TYPE_CHECKING:
     import torch
 
-# Most rows of a block: beyond, matrix products get no faster.
+# Most rows of a block: beyond, matrix products get no faster. Half and double were not measured.
 _BLOCK_ROWS = 2**17
 # Blocks that are read and copied to the device while it computes on another: one on its way, and
 # one that waits.
 _AHEAD = 2
 # Coordinates of all rows may take this share of the free memory of a device, beside three blocks of
-# the largest size: a pass holds the features of a block, their copy and a product.
+# the largest size: a pass holds the features of a block, their copy and a product. A fifth is left
+# free, by convention.
 _HELD_SHARE, _HELD_BLOCKS = 0.8, 3
 
 
@@ -238,7 +239,7 @@ class Device(Source):
             yield part, [copied if column is None else column[part] for column, copied in both]
 
     def _has(self, column: Beside) -> bool:
-        """Whether a column is a tensor on this kind of device."""
+        """Return whether a column is a tensor on this kind of device."""
         return is_tensor(column) and bool(column.device.type == self.device.type)
 
     def _read(self, part: slice, columns: Sequence[Beside]) -> list[Any]:

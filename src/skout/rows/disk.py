@@ -72,7 +72,7 @@ def _stamp(path: Path) -> str:
 
 
 def is_array_like(objects: object) -> TypeGuard[Any]:
-    """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
+    """Return whether this is an array-like outside memory: a memory map, an HDF5 or zarr array.
 
     It has a shape, a dtype and rows that can be indexed, and is no array or data frame.
     """

@@ -61,7 +61,7 @@ def _has_fast_double(device: TorchDevice) -> bool:
 
 
 class BlockWork:
-    """What functions of blocks of rows, and sums over them, say of the blocks that they want."""
+    """Work on blocks of rows: the memory it takes for a row, and how long blocks may be."""
 
     #: float64 numbers that it allocates for each row of a block
     width: int = 1
@@ -85,7 +85,7 @@ class RowMap(BlockWork, ABC):
         return None
 
     def finish(self) -> None:
-        """Raise if results on a device were wrong; called once at the end, not to wait for each."""
+        """Raise if results on a device were invalid; called once after a pass."""
         return
 
 
@@ -95,7 +95,7 @@ class Reduction(BlockWork, ABC, Generic[Term]):
     A term may be of any type. `combine` adds two of them and may write into `total`.
     """
 
-    #: parts of a block that it works on one after another, so that a block may be so much longer
+    #: parts of a block that it works on one after another: blocks may be so many times longer
     pieces: int = 1
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Reduction(BlockWork, ABC, Generic[Term]):
 
 
 class Progress:
-    """How far a pass has come. A subclass may store that, to resume the pass later."""
+    """How far a pass has come; a subclass may store it, to resume the pass later."""
 
     def begin(self, blocks: list[slice]) -> tuple[int, Any]:
         """Return how many blocks are done already, and the sum over them."""

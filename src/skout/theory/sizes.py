@@ -1,4 +1,4 @@
-"""How large must a sketch be? A tolerance, a perfect surrogate, or a time budget says.
+"""Sketch sizes from a tolerance, from a perfect surrogate, or from a time budget.
 
 Every result has `plot(ax=None)`, which returns the axes and needs matplotlib, skout[plot].
 """
@@ -100,7 +100,8 @@ def choose_sketch_size(
     n = n_rows(rows)
     most = min(_MAX_SIZE, n) if max_size is None else check_size(max_size, n, "max_size")
     trace = KernelMatrix(kernel, rows).diag().sum()
-    # of many rows the sketch samples max_rows, and what is enough for them may not be for all
+    # of many rows the sketch samples max_rows, and landmarks that are enough for these may not be
+    # for all: then a lower tolerance on the sample is tried
     for share in (1.0, 0.7, 0.4):
         sketch = PivotedCholesky(most, tol=share * tolerance)
         basis = KernelBasis(kernel, sketch, random_state=rng).fit(rows)
@@ -136,11 +137,16 @@ class PerfectHCurve:
 
     @property
     def criterion(self) -> str:
-        """What the best size is chosen by: "score" or "similarity" if decoded, else "mse"."""
+        """The criterion of the best size: "score" or "similarity" if decoded, else "mse"."""
         return next(name for name in ("score", "similarity", "mse") if f"mean_{name}" in self.table)
 
     def best_size(self, tolerance: float = 0.01) -> int:
-        """Return the smallest size within tolerance of the best score, or mse / mean_norm."""
+        """Return the smallest size within tolerance of the best score, or mse / mean_norm.
+
+        Parameters
+        ----------
+        tolerance : float, default 0.01
+        """
         check_number(tolerance, "tolerance")
         scale = 1.0 / (self.mean_norm or 1.0) if self.criterion == "mse" else -1.0
         loss = scale * self.table[f"mean_{self.criterion}"]
@@ -333,7 +339,7 @@ def sketch_size_search(
     random_state: RandomState = None,
     verbose: bool = False,
 ) -> SketchSizeSearch:
-    """Raise the sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
+    """Try growing sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
 
     Sizes are tried from small to large, each on the same held-out rows. Once a model takes longer
     than a budget allows, sizes that are as large on every side are not tried.

@@ -31,7 +31,8 @@ from ..sketches import Draw
 Axes: TypeAlias = Any
 Spectrum: TypeAlias = Any
 
-# Scales t at which the exponents are fitted; their slopes are medians over 4,950 pairs of scales.
+# Scales t at which the exponents are fitted, so that slopes are medians over 4,950 pairs of scales.
+# A convention.
 _SCALES = 100
 
 
@@ -75,7 +76,7 @@ def _kernel_gram(kernel: KernelLike, Z: Objects) -> np.ndarray:
 
 
 def _is_pair(source: Spectrum) -> bool:
-    """Whether this is (kernel, Z)."""
+    """Return whether this is a pair (kernel, Z)."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
     return isinstance(source[0], Kernel | str) or callable(source[0])
@@ -177,12 +178,18 @@ class KSatisfiability:
     dimension: int
 
     def satisfied(self, c: float) -> bool:
-        """Whether the sketch is K-satisfiable for c: isometry <= 1/2 and tail <= c."""
+        """Return whether the sketch is K-satisfiable for c: isometry <= 1/2 and tail <= c.
+
+        Parameters
+        ----------
+        c : float
+            The constant of (3.4), e.g. `satisfiability_constant()`.
+        """
         return self.isometry <= 0.5 and self.tail <= c
 
 
 def k_satisfiability(K: Spectrum, draw: Draw | ArrayLike) -> KSatisfiability:
-    """Measure how well a drawn sketch keeps a kernel matrix (Definition 3.4).
+    """Return the two norms of (3.4), by which a drawn sketch preserves a kernel matrix or not.
 
     K / n = U D U'. The sketch R must be nearly an isometry on the first d_n eigenvectors U_1 and
     small on the others, U_2: ||(R U_1)' R U_1 - I|| <= 1/2 and ||R U_2 D_2^(1/2)|| <= c delta_n.
@@ -301,7 +308,7 @@ def reconstruction_error(basis: KernelBasis, Z: Objects) -> float:
 
 @dataclass(frozen=True)
 class EigenDecay:
-    """Exponents of Assumptions 4.5 and 4.6, as far as the data show them.
+    """Estimated exponents of Assumptions 4.5 and 4.6.
 
     Attributes
     ----------
