@@ -37,18 +37,22 @@ if TYPE_CHECKING:
 Taken = TypeVar("Taken")
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-# Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed.
+# Columns of a tile of A'A on a GPU; only tiles on and above the diagonal are computed. Two core
+# tiles: half and double were not measured.
 _TILE = 256
 # A GPU multiplies tiles of 128 columns, and 512 of them keep its multiprocessors busy (an H200 has
-# 132). At most 64 pieces, which are summed afterwards.
+# 132). At most 64 pieces, which are summed afterwards. Neither was varied.
 _CORE_TILE, _BUSY, _MOST_PIECES = 128, 512, 64
-# A CSR landmark matrix is multiplied as a dense one up to this many numbers, 512 MB in float64.
+# A CSR landmark matrix is multiplied as a dense one up to this many numbers: 512 MB in float64, a
+# limit of memory and not of speed.
 _DENSE_LIMIT = 2**26
-# Columns of a right operand that a CSR matrix is multiplied with at a time: they stay in cache.
+# Columns of a right operand that a CSR matrix is multiplied with at a time: they stay in cache. For
+# 20,000 rows of 20 entries and 1,000 landmarks half and double take 1.08 times as long.
 _CHUNK = 128
 # Formats of sparse matrices that cannot be indexed.
 _NO_ROWS = ("bsr", "coo", "dia")
-# Numbers of a matrix that are hashed at a time: 8 MB.
+# Numbers of a matrix that are hashed at a time: 8 MB. For 200,000 rows of 50 half takes 0.9 times
+# as long, four times as many 1.7.
 _HASHED = 2**20
 
 
@@ -166,8 +170,7 @@ def row_dots(A: Array, B: Array, out: Array | None = None) -> Array:
     """Return the inner product of each row of A with that of B."""
     if is_tensor(A):
         return namespace(A).sum(A * B, dim=1, out=out)
-    dots: Array = np.einsum("ij,ij->i", A, B, out=out)
-    return dots
+    return np.einsum("ij,ij->i", A, B, out=out)
 
 
 def is_spread(array: Array) -> bool:
@@ -197,8 +200,7 @@ def tall_product(A: Array, B: Array) -> Array:
     products of pieces of the rows, which run in parallel.
     """
     if not is_tensor(A):
-        product: Array = A.T @ B
-        return product
+        return A.T @ B
     tiles = -(-A.shape[1] // _CORE_TILE) * -(-B.shape[1] // _CORE_TILE)
     pieces = max(1, min(_MOST_PIECES, _BUSY // tiles, len(A) // _CORE_TILE))
     size = len(A) // pieces
@@ -257,8 +259,7 @@ def tensor(array: VectorRows, device: DeviceLike) -> Array:
 
 def times(A: Array, B: Array) -> Array:
     """Return A B; for one column by a product with a vector, which is faster."""
-    product: Array = (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
-    return product
+    return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
 
 
 # Rows of a data set ------------------------------------------------------------------------------
@@ -276,8 +277,7 @@ def has_rows(objects: object) -> bool:
 def n_rows(rows: Objects | VectorRows) -> int:
     """Return the number of rows, for sparse matrices and dicts of columns too."""
     if hasattr(rows, "shape"):  # first: some sparse matrices are dicts
-        count: int = rows.shape[0]
-        return count
+        return rows.shape[0]
     if isinstance(rows, Mapping):
         return n_rows(next(iter(rows.values()))) if rows else 0
     return len(rows)

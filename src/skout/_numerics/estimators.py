@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
+from .objects import as_objects
 from .typing import Estimator, State
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -372,19 +373,13 @@ def _columns(model: Estimator, result: Any, method: Callable[..., Any]) -> dict[
     """Return predictions as columns by their names."""
     if sparse.issparse(result):
         result = result.toarray()
-    values = np.asarray(result) if hasattr(result, "shape") else _objects(result)
+    values = np.asarray(result) if hasattr(result, "shape") else as_objects(result)
     if values.ndim > 2:
         raise ValueError(f"Predictions of shape {values.shape} are no table: use set_output().")
     if values.ndim == 1:
         values = values[:, None]
     names = _names(model, values.shape[1], method)
     return {name: values[:, j] for j, name in enumerate(names)}
-
-
-def _objects(items: Any) -> np.ndarray:
-    out = np.empty(len(items), dtype=object)
-    out[:] = list(items)
-    return out
 
 
 def _names(model: Estimator, width: int, method: Callable[..., Any]) -> list[str]:
@@ -442,7 +437,7 @@ def _set_columns(model: Estimator, sets: Any) -> dict[str, np.ndarray]:
 def _candidates(model: Estimator, objects: Any) -> dict[str, np.ndarray]:
     """Return candidates as one column, or a matrix as its columns; {} for other candidates."""
     if isinstance(objects, list | tuple):
-        return {"candidate": _objects(objects)}
+        return {"candidate": as_objects(objects)}
     values = objects.toarray() if sparse.issparse(objects) else objects
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
     if not isinstance(values, np.ndarray) or values.ndim > 2:

@@ -19,11 +19,12 @@ EPS = float(np.finfo(np.float64).eps)
 # float64 too; smaller ones are not worth the copy. Where the two are even was not measured.
 _DEVICE: ContextVar[TorchDevice | None] = ContextVar("device", default=None)
 _LARGE = 1500
-# Columns of a triangle that are copied at a time: a block of them stays in cache.
+# Columns of a triangle that are copied at a time: a block of them stays in cache. For 2,000 rows a
+# quarter takes 1.2 times as long, half 0.97, double 1.4 and more.
 _TRIANGLE = 256
 # Up to this many shifts are solved by one Cholesky factor each (m^3 / 3 flops); more by a
 # tridiagonal form, which costs 4 m^3 / 3 once, half of it in slow products with vectors, and next
-# to nothing for each shift.
+# to nothing for each shift. The two are even at 8 shifts of 500 rows and at 6 of 1,000.
 _FEW_SHIFTS = 8
 # Rounding of a kernel matrix of n rows stays below n times this share of its largest entry: float32
 # kernels reach 1e-7. Eigenvalues below minus this show that a kernel is not positive semi-definite.

@@ -26,7 +26,8 @@ _DENSE_LIMIT = 2**25
 # Numbers of a Gram block, or of its dense features, that are made at a time: 8 MB. A quarter takes
 # 1.17 times as long, more gains nothing.
 _PRODUCT = 2**20
-# Rows are sorted as a table if that has at most so many times more cells than there are values.
+# Rows are sorted as a table if that has at most so many times more cells than there are values. For
+# 20,000 rows of 8 values the table takes 0.1 times as long as one sort at 4, and as long at 9.
 _PADDING = 4
 # The constants of splitmix64 (Steele, Lea and Flood, 2014), see `mix`.
 ODD = 0x9E3779B97F4A7C15

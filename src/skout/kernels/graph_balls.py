@@ -13,9 +13,11 @@ from .graph_rows import Graphs, NodePairs, refine, segment_sums
 # Nodes besides the root that are singled out, one after the other, where refinement falls short:
 # two tell apart all but strongly regular graphs and the like, and each more multiplies the time.
 _DEPTH = 2
-# Nodes of all copies of a ball, at most: beyond that its hash does without them.
+# Nodes of all copies of a ball, at most: beyond that its hash does without them. A limit of time,
+# by convention.
 _BUDGET = 2**16
-# Nodes of copies that are worked on at a time: arrays of 8 MB.
+# Nodes of copies that are worked on at a time: arrays of 8 MB. Between a quarter and four times
+# this the time is the same within 10 %.
 _BLOCK = 2**20
 
 

@@ -24,7 +24,8 @@ Fingerprints: TypeAlias = PackedBits | sparse.csr_matrix
 
 # Invalid SMILES that a message shows.
 _SHOWN = 5
-# Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint.
+# Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint. A
+# convention.
 _AT_ONCE = 4096
 # RDKit takes numbers of 32 bits.
 _MOST = 2**31 - 1

@@ -16,7 +16,8 @@ from .bags import BagKernel, Bags, mix, work_slices
 # Bits of a code point, and of what is packed: the first of the 64 bits marks hashes.
 _CODE_BITS, _PACKED_BITS = 21, 63
 _HASHED = np.uint64(1 << 63)
-# Characters that are made into bags at a time: arrays of 16 MB.
+# Characters that are made into bags at a time: arrays of 16 MB. For 20,000 strings of 400 half and
+# double take about as long, four times as many 2.5 times and more.
 _BLOCK = 2**21
 
 

@@ -28,7 +28,8 @@ from ..kernels.graph_rows import Graph, Graphs, read_graphs
 
 # Pairs that a worker takes at a time, at most, so that a progress bar moves. A convention.
 _CHUNK = 32
-_NO_BOUND = 2**40  # more than any distance, and no sum of them overflows
+# More than any distance; sums of a million of them do not overflow.
+_NO_BOUND = 2**40
 
 
 def graph_edit_distance(

@@ -19,7 +19,8 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ._checks import as_real, check_numbers, check_rows_given, check_same_shape, weighted_mean
 
-# Numbers of two rankings that are compared at a time: 2 MB each.
+# Numbers of two rankings that are compared at a time: 2 MB each. For 20,000 rankings of 10 items
+# the time from a quarter to four times this differs by less than a third, in no order.
 _BLOCK_NUMBERS = 2**18
 
 

@@ -23,7 +23,7 @@ from .source import Source, limits
 from .stream import Block, Column, Reservoir, Stream, join
 
 # Rows that are sampled for landmarks and widths where the number of rows is unknown: enough for
-# sketches of some thousand, and 160 MB at 1,000 features.
+# sketches of some thousand, and 160 MB at 1,000 features. A convention.
 _POOL_ROWS = 20_000
 
 
@@ -282,8 +282,7 @@ def _as_column(objects: Objects) -> Objects:
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):
         is_plain = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
-        copied: Objects = np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
-        return copied
+        return np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
     column = list(column)
     first = column[0] if column else 0.0
     while isinstance(first, list | tuple | np.ndarray) and len(first):

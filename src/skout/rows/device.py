@@ -216,8 +216,7 @@ class Device(Source):
         return on_device.finish(total)
 
     def _on_host(self) -> Local:
-        rows: Local = Memory(self.load(), self.name) if self.is_tensor else self.base
-        return rows
+        return Memory(self.load(), self.name) if self.is_tensor else self.base
 
     def _blocks(self, width: int, *beside: Beside) -> Iterator[tuple[slice, list[Any]]]:
         """Yield slices, and these rows of X and of `beside` in tensors on the device.

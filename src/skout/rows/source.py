@@ -108,8 +108,7 @@ class Reduction(BlockWork, ABC, Generic[Term]):
     def combine(self, total: Term | None, part: Term) -> Term:
         """Return total + part; total is None at the first block."""
         both: Any = total
-        sums: Term = part if total is None else both + part
-        return sums
+        return part if total is None else both + part
 
     def finish(self, total: Term) -> Term:
         """Return the result of the pass, in the memory of this process."""
@@ -208,8 +207,7 @@ class _MappedReduction(Reduction[Term]):
 
 def part_of(rows: Rows, name: str) -> Rows:
     """Return a part of the rows, or the rows themselves if they have no part of that name."""
-    part: Rows = getattr(rows, name, rows)
-    return part
+    return getattr(rows, name, rows)
 
 
 class Source(ABC):
@@ -252,8 +250,7 @@ class Source(ABC):
 
     @property
     def dtype(self) -> np.dtype:
-        dtype: np.dtype = getattr(self.like, "dtype", np.dtype(object))
-        return dtype
+        return getattr(self.like, "dtype", np.dtype(object))
 
     @property
     def precision(self) -> np.dtype:
@@ -411,7 +408,8 @@ class MemoryLimits:
 
 
 # Matrix products of blocks of this many rows are as fast as those of longer ones, so that blocks of
-# more rows take only half of the bytes allowed.
+# more rows take only half of the bytes allowed. Of 1,000 landmarks, blocks of half and of a quarter
+# take 1.1 times as long, double 0.9 (a Gaussian kernel) and 1.06 (products Z'Z).
 _LONG = 4096
 _LIMITS: ContextVar[MemoryLimits] = ContextVar("limits", default=MemoryLimits())  # noqa: B039 - frozen
 
