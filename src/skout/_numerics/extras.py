@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from .typing import Axes
 
 
 @contextmanager
@@ -25,10 +26,10 @@ def extra(name: str, need: str) -> Iterator[None]:
         raise ImportError(f"{need}: pip install skout[{name}]") from error
 
 
-def axes(ax: Any, xlabel: str, ylabel: str) -> Any:
+def axes(ax: Axes | None, xlabel: str, ylabel: str) -> Axes:
     """Return the axes to draw on, new ones by default."""
     with extra("plot", "Plots need matplotlib"):
         import matplotlib.pyplot as plt
-    ax = plt.subplots()[1] if ax is None else ax
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    return ax
+    chosen: Axes = plt.subplots()[1] if ax is None else ax
+    chosen.set(xlabel=xlabel, ylabel=ylabel)
+    return chosen

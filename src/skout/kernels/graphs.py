@@ -485,7 +485,7 @@ class AttributedPaths(Kernel):
         return np.array([self._compared(graph, graph, _paths(graph))[0, 0] for graph in graphs])
 
 
-def _attributes(rows: Joint) -> np.ndarray:
+def _attributes(rows: Any) -> np.ndarray:
     """Return the attributes of the nodes of all graphs, shape (nodes, q)."""
     return np.stack(rows.left.columns[1:], axis=1)
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from .._numerics import arrays
 from .._numerics.arrays import float_dtype, is_tensor, n_rows, namespace, row_dots
-from .._numerics.typing import Array, Objects, Rng, Rows, VectorRows, Weights
+from .._numerics.typing import Array, Objects, Rng, Rows, SparseMatrix, VectorRows, Weights
 from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Place, Reduction, Survey
 from ..rows.encode import check_matrix
@@ -267,7 +267,7 @@ class WithGamma(Kernel):
         sample = survey.take(index)
         return lambda: self._of_length(self._median_length(sample(), sample_weights))
 
-    def _median_length(self, rows: Array, weights: np.ndarray | None) -> float:
+    def _median_length(self, rows: Any, weights: np.ndarray | None) -> float:
         """Return the median distance between different rows; of squared distances, twice it."""
         rows = rows.astype(np.float64)
         if self.unit == "manhattan":
@@ -419,7 +419,7 @@ class RadialKernel(DistanceKernel):
     def _sparse_gradients(slopes: RowFunction, B: Array, coef: np.ndarray) -> RowFunction:
         right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
 
-        def of_block(A: Array) -> np.ndarray:
+        def of_block(A: SparseMatrix) -> np.ndarray:
             S = slopes(A)
             sums, dense = S @ coef, A.toarray()
             parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]

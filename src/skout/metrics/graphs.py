@@ -33,8 +33,8 @@ _NO_BOUND = 2**40
 
 
 def graph_edit_distance(
-    a: Graph,
-    b: Graph,
+    a: object,
+    b: object,
     *,
     edge_labels: bool = True,
     time_limit: float | None = 10.0,

@@ -11,13 +11,13 @@ from numpy.typing import DTypeLike
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
-from .._numerics.typing import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Axes, Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
 from ..kernels.base import KernelLike
 from ..sketches import SubSample, sketch_size
-from .spectra import Axes, encoded
+from .spectra import encoded
 
 # Rows whose coordinates, or kernel values with the sample, are held at a time: 64 MB at 2,000. A
 # convention.

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes
 from .._numerics.objects import stack
-from .._numerics.typing import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Axes, Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_level, check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
@@ -30,7 +30,7 @@ from ..metrics import mean_reciprocal_rank
 from ..sketches import PivotedCholesky, Sketch, SketchLike, as_sketch
 from ..solvers.folds import CV, deal
 from .leverage import coordinates
-from .spectra import Axes, encoded
+from .spectra import encoded
 
 _MAX_SIZE = 2000  # of `choose_sketch_size` by default, as that of sketches
 

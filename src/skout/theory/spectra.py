@@ -27,9 +27,8 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ..sketches import Draw
 
-#: A matplotlib axes: an optional library. Eigenvalues of K / n, K itself, or a pair (kernel, Z).
-Axes: TypeAlias = Any
-Spectrum: TypeAlias = Any
+#: Eigenvalues of K / n, K itself, or a pair (kernel, Z).
+Spectrum: TypeAlias = ArrayLike | tuple[KernelLike, Objects]
 
 # Scales t at which the exponents are fitted, so that slopes are medians over 4,950 pairs of scales.
 # A convention.
@@ -75,14 +74,14 @@ def _kernel_gram(kernel: KernelLike, Z: Objects) -> np.ndarray:
     return KernelMatrix(*encoded(kernel, Z, np.random.default_rng(0))).full()
 
 
-def _is_pair(source: Spectrum) -> bool:
+def _is_pair(source: Any) -> bool:
     """Return whether this is a pair (kernel, Z)."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
     return isinstance(source[0], Kernel | str) or callable(source[0])
 
 
-def _gram(source: Spectrum) -> np.ndarray:
+def _gram(source: Any) -> np.ndarray:
     """Return K from K or (kernel, Z)."""
     if _is_pair(source):
         return _kernel_gram(*source)
@@ -94,7 +93,12 @@ def _gram(source: Spectrum) -> np.ndarray:
     return K
 
 
-def _eigenvalues(source: Spectrum) -> np.ndarray:
+def _are_eigenvalues(source: Any) -> bool:
+    """Return whether these are eigenvalues, neither (kernel, Z) nor a matrix."""
+    return not _is_pair(source) and np.ndim(source) != 2
+
+
+def _eigenvalues(source: Any) -> np.ndarray:
     """Return the eigenvalues of K / n, largest first, from themselves, K or (kernel, Z)."""
     if _is_pair(source):
         return spectrum(*source)
@@ -349,7 +353,7 @@ def eigen_decay(eigenvalues: Spectrum) -> EigenDecay:
     >>> round(eigen_decay(np.arange(1.0, 501.0) ** -2).gamma, 3)
     0.5
     """
-    if not _is_pair(eigenvalues) and np.ndim(eigenvalues) != 2:
+    if _are_eigenvalues(eigenvalues):
         return EigenDecay(_capacity(_eigenvalues(eigenvalues)), None)
     K = _gram(eigenvalues)
     values, vectors = symmetric_eigen(K / len(K))
