@@ -58,7 +58,7 @@ class Draw:
     weights : None, ndarray or CSR matrix of shape (m, m')
         W; None when each row of R is one row of the identity, up to `scale`.
     shape : tuple (m, n)
-    scale : float or ndarray of shape (m,)
+    scale : float or ndarray of shape (m,), default 1.0
         Factor of each row. It makes E[R'R] = I and changes no span.
     """
 
@@ -96,6 +96,7 @@ class Sketch(ABC, PartsByName):
         n : int
             Number of rows to sketch.
         rng : numpy Generator
+            Of all random numbers: equal states draw equal sketches.
         gram : object with `diag` and `columns` of the kernel matrix, optional
             For sketches that depend on the data, those with `needs_gram`.
         """
@@ -513,6 +514,7 @@ def as_sketch(spec: SketchLike) -> Sketch | None:
     Parameters
     ----------
     spec : Sketch, str or None
+        A name is one of `SKETCHES`.
 
     Examples
     --------

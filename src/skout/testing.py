@@ -47,7 +47,9 @@ def check_kernel(kernel: KernelLike, objects: Objects) -> None:
     Parameters
     ----------
     kernel : kernel, str or callable
+        The kernel to check.
     objects : objects that it encodes, at least four of them
+        All are compared with each other.
 
     Examples
     --------
@@ -130,6 +132,7 @@ def check_sketch(sketch: SketchLike, n: int = 40, n_draws: int = 4000) -> None:
     Parameters
     ----------
     sketch : sketch or str
+        The sketch to check.
     n : int, default 40
         Rows to sketch.
     n_draws : int, default 4000
@@ -198,6 +201,7 @@ def check_loss(loss: LossLike, d: int = 1, random_state: RandomState = 0) -> Non
     Parameters
     ----------
     loss : Loss or str
+        The loss to check.
     d : int, default 1
         Number of outputs.
     random_state : None, int or Generator, default 0
@@ -448,9 +452,13 @@ def check_kind(
     Parameters
     ----------
     kind : Kind
+        The kind to check.
     Y : outputs of this kind, at least four, of which neighbors differ
+        Outputs as an array or list.
     cells : cells of a column of text, or numbers of shape (n, n_columns), optional
-    columns : names of their columns
+        Outputs as a table has them.
+    columns : names of their columns, default ("output",)
+        As many as the cells have.
 
     Examples
     --------

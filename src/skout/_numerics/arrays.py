@@ -78,6 +78,7 @@ def namespace(array: object) -> ArrayModule:
     Parameters
     ----------
     array : ndarray, tensor or encoded rows
+        Values that a formula computes with.
 
     Examples
     --------

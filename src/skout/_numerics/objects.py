@@ -99,7 +99,9 @@ class Ragged(Rows):
     Parameters
     ----------
     indptr : ndarray of int64, shape (n + 1,)
+        The entries of row i begin at indptr[i].
     columns : arrays of one length
+        The entries of all rows, one row after another.
 
     Examples
     --------
@@ -234,6 +236,7 @@ def as_objects(objects: Objects) -> np.ndarray:
     Parameters
     ----------
     objects : list or array of objects
+        A 1-D array is returned as it is.
 
     Examples
     --------

@@ -24,21 +24,23 @@ class Dataset:
     Parameters
     ----------
     name : str
+        The name of the data set.
     X, Y : arrays, CSR matrices, a dict of columns or other rows
         As many inputs as outputs. Strings are in arrays of objects.
-    split : dict of str to slice or array of int
+    split : dict of str to slice or array of int, default empty
         The rows of each official part, "train", "validation" or "test"; empty where there is no
         official split.
-    files : tuple of paths
+    files : tuple of paths, default empty
         The files that it was read from.
     candidates : objects or CandidateSets, optional
         The pool to choose predictions from, or one set for each row.
-    names : dict of str to array
+    names : dict of str to array, default empty
         Of "features" and "outputs", where they have names; "nominal" are the positions of columns
         of X that are codes of categories, ``category_values_NAME`` what those of a column mean.
-    extra : dict of str to array
+    extra : dict of str to array, default empty
         Further columns, one value a row.
-    description, license, citation : str
+    description, license, citation : str, default ""
+        About the data, their license and whom to cite.
 
     Examples
     --------

@@ -65,6 +65,7 @@ class LossDecoder(CandidateDecoder):
     on : "pairs" or "lists", default "pairs"
         What a callable takes, see `loss`.
     n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
     device : str, optional
         As in `CandidateDecoder`.
 

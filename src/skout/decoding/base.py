@@ -41,6 +41,7 @@ def as_decoder(spec: DecoderLike) -> Any:
     Parameters
     ----------
     spec : decoder, str or None
+        A name is one of `DECODERS`.
 
     Examples
     --------

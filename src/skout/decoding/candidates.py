@@ -251,6 +251,7 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+            One pool for all queries, or one set for each.
         path : path, optional
             A .npy file to write the embedding to, which is then a memory map of it.
         """
@@ -361,6 +362,7 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         Y : objects, n of them
             The true objects.
         candidates : optional
@@ -393,8 +395,11 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         Y : objects, n of them
+            The true objects.
         candidates : optional
+            Default the distinct training outputs.
 
         Returns
         -------
@@ -416,9 +421,11 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         gap : float
             At least 0, so that no set is empty.
         candidates : optional
+            Default the distinct training outputs.
 
         Returns
         -------
@@ -445,7 +452,9 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         pool : EmbeddedPool
+            The candidates that are scored.
 
         Returns
         -------
@@ -490,7 +499,9 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         Y : objects, n of them
+            The objects to find.
         pool : EmbeddedPool
+            The candidates to find them among.
 
         Returns
         -------

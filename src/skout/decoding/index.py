@@ -60,6 +60,7 @@ class FaissIndex(PartsByName):
         Parameters
         ----------
         embedding : ndarray of shape (c, p)
+            A row for each candidate.
         """
         faiss = _faiss()
         check_number(self.n_more, "n_more", integer=True)
@@ -94,7 +95,9 @@ class FaissIndex(PartsByName):
         Parameters
         ----------
         queries : ndarray of shape (n, p)
+            A row for each query.
         k : int
+            Candidates to return for each query.
         """
         n, (c, p) = len(queries), self.embedding_.shape
         n_found = min(c, k + self.n_more)
@@ -166,9 +169,11 @@ def index_recall(
     index : FaissIndex, or any object with `build` and `search`
         Built on `embedding` already, or not.
     embedding : ndarray of shape (c, p)
+        A row for each candidate.
     queries : ndarray of shape (n, p)
         A sample: each is compared with every candidate.
     k : int, default 10
+        Candidates of each query that are compared.
 
     Returns
     -------

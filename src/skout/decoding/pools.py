@@ -55,9 +55,9 @@ class EmbeddedPool:
         [z(c), -k(c, c)], or [z(c), penalty(c), -k(c, c)].
     made_by : str
         Identifier of the fitted decoder whose coordinates these are: no other can use them.
-    index : object or None
+    index : object or None, default None
         Of the decoder's `index`, built on the embedding.
-    counts : ndarray of int, or None
+    counts : ndarray of int, or None, default None
         How often each distinct candidate was among the training outputs, if it is one of them.
     """
 
@@ -101,6 +101,7 @@ class EmbeddedPool:
         Parameters
         ----------
         k : int
+            Candidates of each query.
         """
         check_number(k, "k", low=1, integer=True)
         return k if self.is_per_query else min(k, len(self))

@@ -54,6 +54,7 @@ class CandidateSets(PerQuery):
     Parameters
     ----------
     pool : objects
+        All candidates: a list, an array, a CSR matrix or a data frame.
     indptr : array of int, shape (n + 1,)
         From 0 to len(indices), increasing.
     indices : array of int
@@ -99,6 +100,7 @@ class CandidateSets(PerQuery):
         Parameters
         ----------
         lists : sequence of n lists or series of objects, or of n matrices with a row a candidate
+            The candidates of each query.
         """
         columns: list[Any] = [column_of(objects) for objects in lists]
         for objects in columns:
@@ -125,6 +127,7 @@ class CandidateSets(PerQuery):
         Parameters
         ----------
         numbers : sequence of int
+            Counted from 0.
         """
         parts = [self.positions(j) for j in numbers]
         indptr = np.cumsum([0, *map(len, parts)])

@@ -141,6 +141,7 @@ class StringDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
 
         Returns
         -------

@@ -62,6 +62,7 @@ def as_kernel(spec: KernelLike) -> Kernel:
     Parameters
     ----------
     spec : Kernel, str or callable (A, B) -> matrix
+        A name is one of `KERNELS`.
 
     Examples
     --------
@@ -451,7 +452,9 @@ class Scaled(Wrapper):
     Parameters
     ----------
     factor : float > 0
+        What the values are multiplied by.
     kernel : kernel, str or callable
+        The kernel that is scaled.
 
     Examples
     --------

@@ -41,6 +41,7 @@ class Normalized(Wrapper):
     Parameters
     ----------
     kernel : kernel, str or callable
+        The kernel that is normalized.
 
     Examples
     --------
@@ -124,6 +125,7 @@ class Mapped(Wrapper):
         Takes a list or array of objects and returns what the kernel encodes, one for each. It must
         look at each object by itself. Use a function of a module, not a lambda, to pickle models.
     kernel : kernel, str or callable
+        Of what the function returns.
 
     Examples
     --------
@@ -187,12 +189,16 @@ def align(
     kernels : sequence of kernels or names
         On X. A parameter that depends on data, such as gamma="scale", is resolved on the sample.
     X : objects that all the kernels encode
+        Inputs, n of them.
     Y : objects that the output kernel encodes, one for each of X
+        Outputs.
     output_kernel : kernel, name or callable, default "linear"
+        On Y.
     n_samples : int, default 2000
         If there are more rows, as many are drawn, without replacement. Time and memory are of the
         order of n_samples^2 for each kernel.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the sample.
 
     Returns
     -------

@@ -251,6 +251,7 @@ class Core(_OverGraphs):
     Parameters
     ----------
     base : graph kernel or str, default "weisfeiler_lehman"
+        The kernel on graphs that is summed over the cores.
 
     Examples
     --------
@@ -294,7 +295,9 @@ class NeighborhoodSubgraph(GraphKernel):
     Parameters
     ----------
     radius : int, default 3
+        Largest radius of neighborhoods: larger ones are more specific, and cost more.
     distance : int, default 4
+        Largest distance between the two nodes of a pair.
 
     Notes
     -----

@@ -238,7 +238,7 @@ class OnColumns(Transformed):
 
     Parameters
     ----------
-    kernel : kernel of vectors, or its name
+    kernel : kernel of vectors, or its name, default "gaussian"
         Words such as gamma="median" are resolved on these columns.
     start : int, default 0
         The first column.
@@ -294,9 +294,13 @@ def align_columns(
     groups : sequence of (int, int)
         The first column of each group, and the one after the last.
     X : matrix of shape (n, d)
+        Inputs.
     Y : array of shape (n, p)
+        Outputs, which are compared by the linear kernel.
     n_samples : int, default 500
-    random_state : None, int or Generator
+        Most rows that the weights are computed from, see `align`.
+    random_state : None, int or Generator, default None
+        Seed of the sample.
 
     Examples
     --------
@@ -323,6 +327,7 @@ class Curves(Transformed):
     Parameters
     ----------
     kernel : kernel on vectors or str, default "linear"
+        Of the vectors sqrt(w_j) f(t_j).
     points : array of shape (q,), optional
         The grid t_1 < t_2 < ..., at least two points; default equally spaced in [0, 1].
 

@@ -463,7 +463,9 @@ class PeakCosine(_PeakKernel):
     tolerance : float, default 0.02
         The difference in m/z, in Da, from which on two peaks have nothing in common.
     intensity_power : float, default 0.5
+        Below 1, weak peaks count more.
     mz_power : float, default 0.0
+        Above 0, heavy peaks count more.
 
     Examples
     --------

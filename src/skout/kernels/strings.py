@@ -95,6 +95,7 @@ class NGram(BagKernel):
         Parameters
         ----------
         objects : list or array of str or bytes
+            The strings.
 
         Returns
         -------

@@ -548,7 +548,9 @@ class Polynomial(WithGamma, VectorKernel):
     Parameters
     ----------
     degree : int, default 3
+        Degree of the products of features.
     gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/(d var), "median" is 1/(2 median squared distance).
     coef0 : float, default 1.0
         Non-negative, so that the kernel is positive semi-definite.
 
@@ -660,6 +662,7 @@ class Matern(RadialKernel):
     gamma : float, "scale" or "median", default "scale"
         "scale" is 1/sqrt(d var), "median" is 1/sqrt(2 median squared distance).
     nu : 0.5, 1.5 or 2.5, default 1.5
+        Smoothness: 0.5 is for rough functions, 2.5 for ones with two derivatives.
 
     Examples
     --------

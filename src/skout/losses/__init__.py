@@ -54,6 +54,7 @@ def as_loss(loss: LossLike) -> Loss:
     Parameters
     ----------
     loss : Loss or str
+        A name is one of `LOSSES`.
 
     Examples
     --------

@@ -36,6 +36,7 @@ def example_f1(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None =
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 
@@ -55,6 +56,7 @@ def hamming_loss(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 
@@ -76,6 +78,7 @@ def subset_accuracy(
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the share, at least 0; default equal.
 
@@ -200,6 +203,7 @@ def kernel_loss(kernel: KernelLike, Y_true: Objects, Y_pred: Objects) -> float:
     kernel : kernel, str or callable
         With numeric parameters.
     Y_true, Y_pred : objects, n of each
+        True and predicted objects.
 
     Examples
     --------
@@ -221,6 +225,7 @@ def kernel_similarity(
     kernel : kernel, str or callable
         With numeric parameters.
     Y_true, Y_pred : objects, n of each
+        True and predicted objects.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 

@@ -106,6 +106,7 @@ class Blocks:
         Parameters
         ----------
         rows : int
+            Least number of rows of a block.
         """
         parts: list[Block] = []
         for block in self:
@@ -130,9 +131,9 @@ class Blocks:
 
         Parameters
         ----------
-        seed : None, int or Generator
+        seed : None, int or Generator, default None
             Of the sample that a first pass takes where the number of rows is not known.
-        size : int
+        size : int, default 0
             Least number of rows of the sample: what sketches need.
         visit : callable, optional
             Called with the y of each block in a first pass.

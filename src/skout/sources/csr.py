@@ -59,6 +59,7 @@ def save_csr(folder: str | os.PathLike[str], X: Matrix) -> None:
     folder : path
         It is made if need be.
     X : sparse matrix of shape (n, d)
+        The matrix to write.
 
     Examples
     --------

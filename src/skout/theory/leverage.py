@@ -93,13 +93,16 @@ def leverage_scores(
     Parameters
     ----------
     kernel : kernel, str or callable
+        Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects to score.
     alpha : float > 0, default 1e-4
         The ridge penalty, as in `KernelRidge`: smaller ones count more directions.
     n_pilot : int, optional
         Size of the sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
         below they add up to at most n_pilot.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the pilot sample.
     method : "uniform" or "recursive", default "uniform"
         How the pilot sample is drawn; "recursive" where some kinds of objects are rare.
 

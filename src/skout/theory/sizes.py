@@ -79,11 +79,15 @@ def choose_sketch_size(
     Parameters
     ----------
     kernel : kernel, str or callable
+        Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects to sketch: inputs, or outputs.
     tolerance : float in (0, 1), default 0.01
+        Largest relative error; a smaller one needs a larger sketch.
     max_size : int, optional
         Default 2000. A warning says when it is not enough.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the pivots.
 
     Examples
     --------
@@ -186,9 +190,11 @@ def perfect_h_curve(
     Parameters
     ----------
     kernel : kernel, str or callable
+        The output kernel.
     Y : objects
         Training outputs, which the sketches are drawn from.
     sizes : sequence of int
+        The sketch sizes to compare.
     Y_val : objects, optional
         Validation outputs; default a random fifth of Y, which is then held out.
     candidates : objects, optional
@@ -204,8 +210,10 @@ def perfect_h_curve(
         Its size is set to each of `sizes`.
     n_draws : int, default 3
         Sketches drawn for each size.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the held-out part and of the draws.
     verbose : bool, default False
+        Whether to show a progress bar.
 
     Examples
     --------
@@ -349,7 +357,9 @@ def sketch_size_search(
     model : estimator with sketches
         E.g. `sisokr(...)` or a KernelRidge with a sketch. It is cloned, not changed.
     X : what the model takes, n rows
+        Inputs.
     Y : targets or objects, n of them
+        Outputs.
     sizes : sequence of int or of tuples
         An int sets every sketch of the model, a pair (m_x, m_y) the input and the output sketch.
     budget_seconds : float, optional
@@ -361,9 +371,10 @@ def sketch_size_search(
         fifth of the rows is held out.
     scoring : None, str or callable (model, X, Y) -> float, default None
         As in scikit-learn; None is the model's own `score`. Higher is better.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
         Seed of the held-out part. The sketches follow the model's own.
     verbose : bool, default False
+        Whether to show a progress bar.
 
     Examples
     --------

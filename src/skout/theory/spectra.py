@@ -48,6 +48,7 @@ def spectrum(kernel: KernelLike, Z: Objects) -> np.ndarray:
     kernel : kernel, str or callable
         Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects that K compares.
 
     Examples
     --------
@@ -201,6 +202,7 @@ def k_satisfiability(K: Spectrum, draw: Draw | ArrayLike) -> KSatisfiability:
     Parameters
     ----------
     K : Gram matrix of shape (n, n) or pair (kernel, Z)
+        The kernel matrix, or what it is computed from.
     draw : Draw or array of shape (m, n)
         E.g. ``GaussianSketch(50).draw(n, rng)``. It is used with its scale, E[R'R] = I.
 
@@ -270,6 +272,7 @@ def satisfiability_constant(p: float = 0.7) -> float:
     Parameters
     ----------
     p : float in (0, 1], default 0.7
+        Share of the entries of the sketch that are not 0.
 
     Examples
     --------
