@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ._numerics.arrays import dense
 from ._numerics.estimators import PartsByName
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
 from ._numerics.typing import Matrix, Rng
@@ -74,9 +75,9 @@ class Draw:
         if W is None:
             R[np.arange(len(self.indices)), self.indices] = 1.0
         else:
-            R[:, self.indices] = W.toarray() if sparse.issparse(W) else W
-        dense: np.ndarray = R * np.reshape(self.scale, (-1, 1))
-        return dense
+            R[:, self.indices] = dense(W)
+        sketch: np.ndarray = R * np.reshape(self.scale, (-1, 1))
+        return sketch
 
 
 class Sketch(ABC, PartsByName):

@@ -258,6 +258,11 @@ def tensor(array: VectorRows, device: DeviceLike) -> Array:
     return on_device
 
 
+def dense(rows: VectorRows) -> Array:
+    """Return a sparse matrix as an array; arrays and tensors are returned as they are."""
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
 def times(A: Array, B: Array) -> Array:
     """Return A B; for one column by a product with a vector, which is faster."""
     return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
@@ -389,7 +394,7 @@ class RightOperand:
 
 
 def _dense_transposed(B: Array) -> Array:
-    return contiguous((B.toarray() if sparse.issparse(B) else B).T)
+    return contiguous(dense(B).T)
 
 
 # Rows that are equal -----------------------------------------------------------------------------

@@ -19,11 +19,10 @@ from importlib import import_module, metadata
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from .arrays import take
+from .arrays import dense, take
 from .objects import as_objects
 from .typing import Estimator, State
 
@@ -371,8 +370,7 @@ def _in_frames(
 
 def _columns(model: Estimator, result: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Return predictions as columns by their names."""
-    if sparse.issparse(result):
-        result = result.toarray()
+    result = dense(result)
     values = np.asarray(result) if hasattr(result, "shape") else as_objects(result)
     if values.ndim > 2:
         raise ValueError(f"Predictions of shape {values.shape} are no table: use set_output().")
@@ -438,7 +436,7 @@ def _candidates(model: Estimator, objects: Any) -> dict[str, np.ndarray]:
     """Return candidates as one column, or a matrix as its columns; {} for other candidates."""
     if isinstance(objects, list | tuple):
         return {"candidate": as_objects(objects)}
-    values = objects.toarray() if sparse.issparse(objects) else objects
+    values = dense(objects)
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
     if not isinstance(values, np.ndarray) or values.ndim > 2:
         return {}

@@ -71,11 +71,15 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
     factor, order, rank, _ = lapack.dpstrf(K.T, lower=1, tol=max(tol, floor))
     check_remainder(K, factor[:, :rank], order - 1, max(tol, floor))
     if rank == 0 or not np.any(factor[0, 0]):
-        raise ValueError(
-            "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
-            "Check the data or use another kernel."
-        )
+        _refuse_zero()
     return _lower_triangle(factor[:rank, :rank]), order[:rank] - 1
+
+
+def _refuse_zero() -> None:
+    raise ValueError(
+        "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
+        "Check the data or use another kernel."
+    )
 
 
 def _lower_triangle(A: np.ndarray) -> np.ndarray:
@@ -101,10 +105,7 @@ def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nda
     check_spectrum(values, tol)
     keep = values > max(tol, K.shape[0] * EPS * values.max(initial=0.0))
     if not keep.any():
-        raise ValueError(
-            "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
-            "Check the data or use another kernel."
-        )
+        _refuse_zero()
     values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
     return (vectors / np.sqrt(values)).T, values
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import n_rows
+from .._numerics.arrays import dense, n_rows
 from .._numerics.extras import extra
 from .._numerics.objects import pointers, ranges, stack
 from .._numerics.typing import Objects, Rows
@@ -110,7 +110,7 @@ def multilabel_arff(
     paths: list[Path], entry: DatasetEntry, without: tuple[str, ...] = ()
 ) -> Fields:
     fields = _arff(paths, entry, without)
-    Y = fields["Y"].toarray() if sparse.issparse(fields["Y"]) else fields["Y"]
+    Y = dense(fields["Y"])
     if not np.isin(Y, (0.0, 1.0)).all():
         raise ValueError(f"The last {entry.shape[2]} columns of {entry.name!r} must be 0 or 1.")
     names = {name: fields["names"][name] for name in ("features", "outputs")}
@@ -119,8 +119,7 @@ def multilabel_arff(
 
 def multioutput_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
     fields = _arff(paths, entry)
-    dense = {side: fields[side] for side in ("X", "Y")}
-    return fields | {k: v.toarray() if sparse.issparse(v) else v for k, v in dense.items()}
+    return fields | {side: dense(fields[side]) for side in ("X", "Y")}
 
 
 def mulan_labels_arff(paths: list[Path], entry: DatasetEntry) -> Fields:

@@ -44,7 +44,7 @@ from .pools import (
     truth_in,
     with_copies,
 )
-from .search import Found, count_better, floor_of, slack_of, top_k, within
+from .search import Found, count_better, floor_of, ranks_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
 # Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
@@ -382,12 +382,12 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             pool = pool.distinct()
             scores = self._set_scores(queries, pool)
-            above, tied = count_better_of_sets(scores, pool.sets.query_of, scores_of_truth, slack)
+            counts = count_better_of_sets(scores, pool.sets.query_of, scores_of_truth, slack)
         else:
-            above, tied = count_better(
+            counts = count_better(
                 queries, pool.embedding, scores_of_truth, slack, n_jobs=self.n_jobs
             )
-        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
+        return ranks_of(truth, counts, share)
 
     def gaps(self, F: np.ndarray, Y: Objects, candidates: Candidates = None) -> np.ndarray:
         """Return by how much the best candidate outscores each true object, at least 0.

@@ -17,7 +17,7 @@ from .._numerics.arrays import row_slices, unique
 from .._numerics.threads import map_blocks
 from ..rows import block_rows
 from .pools import EmbeddedPool, with_copies
-from .search import Found, count_better, joined, slack_of, top_k
+from .search import Found, count_better, joined, ranks_of, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets
 
 COMBINE = ("mean", "max", "rank")
@@ -123,14 +123,15 @@ class Blend:
         Of the candidates that tie with it, this share comes before it.
         """
         if self.pool.is_per_query:
-            above, tied = self._counts_in_sets(truth)
+            counts = self._counts_in_sets(truth)
         elif self.by_rank:
-            counts = [count for _, count in self._ranked(1, truth)]
-            above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *counts], axis=1)
+            blocks = [count for _, count in self._ranked(1, truth)]
+            above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *blocks], axis=1)
+            counts = above, tied
         else:
             true_scores, slack = self._scores_of(truth)
-            above, tied = count_better(*self._stacks(), true_scores, slack, n_jobs=self.n_jobs)
-        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
+            counts = count_better(*self._stacks(), true_scores, slack, n_jobs=self.n_jobs)
+        return ranks_of(truth, counts, share)
 
     def _stacks(self) -> tuple[Any, Any]:
         """Return queries and embedding whose product is the combined score."""

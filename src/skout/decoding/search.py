@@ -103,8 +103,7 @@ def joined(parts: list[Found], k: int) -> Found:
 def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     """Merge the scores S of candidates start, start + 1, ... into the best of those before."""
     if k == 1 or S.shape[1] <= max(_FIRST, k):
-        largest = _largest(S, min(k, S.shape[1]))
-        largest = (largest[0] + start, largest[1])
+        largest = _largest(S, start, k)
         return largest if best is None else _merge(best, largest, k)
     if best is None or best[0].shape[1] < k:
         first = max(_FIRST, k)
@@ -114,8 +113,7 @@ def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     row, column = np.divmod(above, S.shape[1])
     count = np.bincount(row, minlength=len(S))
     if 4 * len(above) > S.size:  # as in a pool of increasing scores: too many to compare again
-        largest = _largest(S, min(k, S.shape[1]))
-        return _merge(best, (largest[0] + start, largest[1]), k)
+        return _merge(best, _largest(S, start, k), k)
     # the survivors of each row, padded to the longest
     most = int(count.max(initial=0))
     slot = np.arange(len(above)) - np.repeat(np.cumsum(count) - count, count)
@@ -126,11 +124,15 @@ def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     return _merge(best, (index, score), k)
 
 
-def _largest(S: np.ndarray, k: int) -> Found:
-    """Return column and value of the k largest entries of each row, ties to the lower column."""
+def _largest(S: np.ndarray, start: int, k: int) -> Found:
+    """Return number and value of the k largest entries of each row, ties to the lower column.
+
+    Columns are numbered from `start` on; k is at most their number.
+    """
+    k = min(k, S.shape[1])
     if k == 1:
         index = S.argmax(axis=1)[:, None]
-        return index, np.take_along_axis(S, index, axis=1)
+        return index + start, np.take_along_axis(S, index, axis=1)
     threshold = np.partition(S, S.shape[1] - k, axis=1)[:, [S.shape[1] - k]]
     above = threshold < S
     # of the entries equal to the k-th largest, the first ones
@@ -138,7 +140,7 @@ def _largest(S: np.ndarray, k: int) -> Found:
     n_free = k - above.sum(axis=1, keepdims=True)
     chosen = above | (level & (np.cumsum(level, axis=1) <= n_free))
     index = np.nonzero(chosen)[1].reshape(len(S), k)
-    return _sort(index, np.take_along_axis(S, index, axis=1))
+    return _sort(index + start, np.take_along_axis(S, index, axis=1))
 
 
 def _merge(a: Found, b: Found, k: int) -> Found:
@@ -176,6 +178,15 @@ def count_better(
     parts = [np.sum(shards, axis=0) for shards in _search(queries, embedding, visit, n_jobs)]
     above, not_below = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), dtype=np.intp)
     return above, not_below - above
+
+
+def ranks_of(truth: Ints, counts: tuple[Ints, Ints], share: float) -> Floats:
+    """Return ranks from the numbers of better candidates and of ties, infinite where truth is -1.
+
+    The true candidate counts among the ties, of which a share comes before it.
+    """
+    above, tied = counts
+    return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
 
 def within(

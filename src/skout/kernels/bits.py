@@ -424,13 +424,13 @@ def _overlap_with(B: Array) -> Block:
 
 def _overlap_by_column(B: Array) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one pass over the block for each column."""
-    columns = arrays.contiguous((B.toarray() if sparse.issparse(B) else B).T)
+    columns = arrays.contiguous(arrays.dense(B).T)
     is_set: Any = (columns > 0).any(axis=1)
     not_zero = [j for j, any_set in enumerate(is_set.tolist()) if any_set]
 
     def overlap(A: Array, out: Array) -> Array:
         out[...] = 0.0
-        A, xp = A.toarray() if sparse.issparse(A) else A, namespace(out)
+        A, xp = arrays.dense(A), namespace(out)
         for j in not_zero:
             out += xp.minimum(A[:, j, None], columns[j])
         return out

@@ -630,13 +630,13 @@ class Laplacian(DistanceKernel):
     def gradients(self, B: VectorRows, coef: Array) -> RowFunction:
         """Return A -> gradients at rows A of sum_j coef_j k(., b_j), see `Gaussian.gradients`."""
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
-        block, gamma, dense = self.against(B), self._width(), _dense(B)
+        block, gamma, dense = self.against(B), self._width(), arrays.dense(B)
         coef = arrays.cast(coef, float_dtype(B))
         # rows W x of equal rows may differ by rounding, and have no sign then
         rounding = 64.0 * float(np.finfo(float_dtype(B)).eps) * float(abs(dense).max())
 
         def of_block(A: Array) -> Array:
-            xp, K, A = namespace(A), block(A), _dense(A)
+            xp, K, A = namespace(A), block(A), arrays.dense(A)
             G = arrays.empty((len(A), coef.shape[1], A.shape[1]), A, float_dtype(A))
             for i in range(A.shape[1]):
                 away = A[:, i, None] - dense[:, i]
@@ -645,10 +645,6 @@ class Laplacian(DistanceKernel):
             return G
 
         return of_block
-
-
-def _dense(rows: Array) -> Array:
-    return rows.toarray() if sparse.issparse(rows) else rows
 
 
 class Matern(RadialKernel):

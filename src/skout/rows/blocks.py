@@ -275,10 +275,10 @@ def _check_finite(block: Block, number: int, start: int) -> None:
 
 def _as_column(objects: Objects) -> Objects:
     """Return a copy of a column of a block: an array, a CSR matrix, or a list of objects."""
-    column: Any = objects.tocsr(copy=True) if sparse.issparse(objects) else column_of(objects)
-    if sparse.issparse(column):
-        matrix: Objects = column
+    if sparse.issparse(objects):
+        matrix: Objects = objects.tocsr(copy=True)
         return matrix
+    column: Any = column_of(objects)
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):
