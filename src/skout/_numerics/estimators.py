@@ -259,7 +259,7 @@ def frames_out(cls: Class) -> Class:
 
 
 def set_output(self: Estimator, *, transform: str | None = None, predict: str | None = None) -> Any:
-    """Choose what predictions are returned as.
+    """Choose the container of predictions: arrays and objects, or data frames.
 
     Parameters
     ----------

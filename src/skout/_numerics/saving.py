@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """In the state of an object: a part that is not saved, but passed to `skout.load` by name."""
+    """A part of the state of an object that is not saved, but passed to `skout.load` by name."""
 
     item: Any
     name: str | None = None  # the name to pass it by, if not that of the attribute

@@ -77,7 +77,7 @@ def held_blas() -> Iterator[None]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Let n_jobs=None mean one thread, within tasks of dask, which use the other cores."""
+    """Make n_jobs=None mean one thread within the block: tasks of dask use the other cores."""
     token = _SINGLE.set(True)
     try:
         with held_blas():
@@ -123,7 +123,7 @@ def map_blocks(
     read : callable, optional
         What a block is replaced by before it is given to `function`.
     ahead : bool, default False
-        Whether a thread of its own calls `read` ahead of those that compute, for blocks on disk.
+        Whether a separate thread calls `read` ahead of those that compute, for blocks on disk.
         Few blocks are held at a time.
     n_jobs : int, optional
     """

@@ -49,7 +49,7 @@ def _of_zstandard(raw: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 class _Readable(io.RawIOBase):
-    """A stream of pyarrow as one of Python."""
+    """A stream of pyarrow as a raw stream of Python."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Registry(dict[str, Named]):
 
 
 def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
-    """Look `name` up in `registry`, or say which names there are and which one is nearest.
+    """Return the value of `name` in `registry`, or raise with all names and the nearest one.
 
     The attribute `elsewhere` of a value lists its names in other libraries, which count as nearest.
     """
@@ -126,7 +126,7 @@ def check_size(size: object, n: int, name: str) -> int:
 
 
 def check_rng(random_state: RandomState) -> np.random.Generator:
-    """Turn None, an int, a Generator or a RandomState into a Generator."""
+    """Return a Generator from None, an int, a Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:

@@ -62,13 +62,13 @@ class Decoder(ABC, PartsByName):
     """Base of all decoders: arg max over objects c of 2 <f(x), z(c)> - k(c, c) (4.5, 5.17).
 
     A decoder holds parameters until `fit` gives it the output basis and the training outputs. One
-    that knows how the objects are made (label sets, rankings) needs no candidates. One that wants
+    that knows how the objects are made (label sets, rankings) needs no candidates. One that needs
     other coordinates than those of the user's basis has a method `basis_for(basis, regressor)`.
     """
 
     @abstractmethod
     def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
-        """Prepare to decode coordinates of a basis.
+        """Fit the decoder on a basis and the training outputs.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
 
 
 class Distinct(Reduction[Any]):
-    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
+    """Reduction to the positions of the distinct rows, as they appear; None beyond `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -72,7 +72,7 @@ class EmbeddedPools:
 
     @property
     def is_per_query(self) -> bool:
-        """Whether each query has a set of its own."""
+        """Whether each query has its set of candidates, and not all share one pool."""
         return self.pool.is_per_query
 
     def __len__(self) -> int:
@@ -221,7 +221,7 @@ class Blend:
 
 
 class _Stack:
-    """One array a member, cut and multiplied together as if they were one array."""
+    """One array for each member, sliced and multiplied as if they were one array."""
 
     def __init__(self, parts: Sequence[np.ndarray], fold: np.ufunc) -> None:
         self.parts, self.fold = parts, fold

@@ -32,7 +32,7 @@ class FaissIndex(PartsByName):
         As faiss.index_factory takes it. "Flat" compares with every candidate; others, such as
         "IVF1024,Flat" or "HNSW32", visit a part of the pool: see `index_recall`.
     n_probe : int, optional
-        Cells that an IVF index visits for each query; default its own, 1.
+        Cells that an IVF index visits for each query; default 1, that of faiss.
     n_more : int, default 32
         Candidates beyond k that are scored again.
 

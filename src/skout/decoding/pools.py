@@ -50,7 +50,7 @@ class EmbeddedPool:
     first : ndarray of int
         The first position in the pool of each distinct candidate.
     inverse : ndarray of int
-        The distinct candidate at each position of the pool; -1 where no query asks for it.
+        The number of the distinct candidate at each position of the pool; -1 where no set has it.
     embedding : ndarray of shape (n_distinct, p + 1), or p + 2 with hubness penalties
         [z(c), -k(c, c)], or [z(c), penalty(c), -k(c, c)].
     made_by : str
@@ -71,7 +71,7 @@ class EmbeddedPool:
 
     @property
     def is_per_query(self) -> bool:
-        """Whether each query has a set of its own."""
+        """Whether each query has its set of candidates, and not all share one pool."""
         return isinstance(self.objects, CandidateSets)
 
     @property
@@ -345,7 +345,7 @@ def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     # packed bits and a matrix, one of which has counts, or was too sparse to be packed
     A, B = (np.asarray(rows) if isinstance(rows, Rows) else rows for rows in (A, B))
     if sparse.issparse(A) or sparse.issparse(B):
-        # whose copies, unlike those of csr_array, have the smallest indices that will do
+        # copies of csr_matrix, unlike those of csr_array, have indices of the smallest type
         A, B = sparse.csr_matrix(A), sparse.csr_matrix(B)
     dtype = np.float32 if np.float32 in (A.dtype, B.dtype) else np.float64
     return A.astype(dtype, copy=False), B.astype(dtype, copy=False)

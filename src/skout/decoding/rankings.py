@@ -35,7 +35,7 @@ class RankingDecoder(Decoder):
     basis functions as vectors, and the ranking sought is arg max of 2 g . phi(c) - k(c, c):
 
     - `Kendall`: the order with the largest sum of g_ij over i before j, as in `kemeny`; exact up
-      to `max_exact` items or where g has no cycle, else by local search, of which a warning tells.
+      to `max_exact` items or where g has no cycle, else by local search, with a warning.
     - `RankHamming`: the best assignment of items to ranks, exact.
     - `Lehmer`: the nearest code, digit by digit, exact.
 

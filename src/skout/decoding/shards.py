@@ -238,7 +238,7 @@ def _merged(parts: Sequence[_ShardBest], k: int) -> _ShardBest:
 
 
 def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:
-    """Give copies the score of the first: each shard rounds on its own, and ties must stay ties."""
+    """Set the scores of copies to that of the first: shards round differently, and ties stay."""
     order = np.argsort(keys, axis=1, kind="stable")
     sorted_keys = np.take_along_axis(keys, order, axis=1)
     shared = np.take_along_axis(scores, order, axis=1)

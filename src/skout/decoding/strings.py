@@ -44,7 +44,7 @@ class StringDecoder(Decoder):
       forbid pieces without connection. No n-gram is taken more than once more than its rounded
       count.
 
-    Counts of n-grams do not tell "abcdbec" from "abecdbc". Of several Euler paths one that is a
+    "abcdbec" and "abecdbc" have the same counts of n-grams. Of several Euler paths one that is a
     training output is taken, else one that has few (n + 1)-grams which no training output has, then
     the lowest; a circle is cut where training outputs often start and end. So results repeat.
 
@@ -175,8 +175,8 @@ class StringDecoder(Decoder):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return target counts g, and the value of 2 g . c - c . c that a built string must exceed.
 
-        A normalized kernel asks for the largest g . c / ||c||: among strings of norm t that is
-        the one nearest to t g / ||g||, and it is worth t^2 (2 cos - 1).
+        With a normalized kernel the best string has the largest g . c / ||c||: among strings of
+        norm t it is the one nearest to t g / ||g||, and has the value t^2 (2 cos - 1).
         """
         if scale is None:
             single = len(_ngram(self.basis_.kernel_).lengths) == 1

@@ -375,12 +375,12 @@ def _sides(rows: Rows) -> tuple[Rows, Rows]:
 
 
 class Sum(_Combination):
-    """k(a, b) = left(a, b) + right(a, b).
+    """Sum of two kernels, k(a, b) = left(a, b) + right(a, b).
 
     Parameters
     ----------
     left, right : kernel, str or callable
-        Kernels of the same objects; each may encode them in its own way.
+        Kernels of the same objects; each may encode them differently.
 
     Examples
     --------
@@ -396,7 +396,7 @@ class Sum(_Combination):
 
 
 class Product(_Combination):
-    """k(a, b) = left(a, b) * right(a, b).
+    """Product of two kernels, k(a, b) = left(a, b) * right(a, b).
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ class Wrapper(Kernel):
 
 
 class Scaled(Wrapper):
-    """k(a, b) = factor * kernel(a, b).
+    """Kernel times a number, k(a, b) = factor * kernel(a, b).
 
     Parameters
     ----------

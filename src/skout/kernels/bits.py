@@ -126,7 +126,7 @@ class PackedBits(ObjectRows):
         if isinstance(index, tuple):
             if len(index) != 2 or index[1] is not ...:
                 raise TypeError(f"PackedBits take an index of rows alone. Got {index!r} instead.")
-            index = index[0]  # scikit-learn asks for rows[index, ...]
+            index = index[0]  # scikit-learn indexes by rows[index, ...]
         if isinstance(index, slice):
             return self._like(self.words[index], self.sizes[index])
         chosen = np.atleast_1d(np.arange(len(self))[index])
@@ -323,7 +323,7 @@ def _from_bit_vectors(items: list[Any]) -> PackedBits:
 
 
 class _SetKernel(VectorKernel):
-    """A kernel of |a|, |b| and |a and b|, for 0/1 vectors (sets) and counts (multisets).
+    """Base of the kernels of |a|, |b| and |a and b|, for 0/1 vectors (sets) and counts.
 
     |a| is the sum of a, |a and b| the sum of min(a, b). Two empty sets are alike.
     """
@@ -468,7 +468,7 @@ def _f1(common: Array, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 class Tanimoto(_SetKernel):
-    """``k(a, b) = |a and b| / |a or b|`` (Jaccard), on 0/1 vectors, fingerprints or counts.
+    """Tanimoto (Jaccard) kernel ``|a and b| / |a or b|`` of 0/1 vectors, fingerprints or counts.
 
     Fingerprints are given as a matrix of 0 and 1, as a list of RDKit bit vectors or of hex strings,
     or as `PackedBits`. Of counts, ``|a and b|`` is the sum of min(a, b) and
@@ -489,7 +489,7 @@ class Tanimoto(_SetKernel):
 
 
 class F1(_SetKernel):
-    """``k(a, b) = 2 |a and b| / (|a| + |b|)``, the F1 score of two label sets.
+    """F1 score of two label sets as a kernel, ``k(a, b) = 2 |a and b| / (|a| + |b|)``.
 
     Examples
     --------
@@ -503,7 +503,7 @@ class F1(_SetKernel):
 
 
 class GaussianTanimoto(_SetKernel, WithGamma):
-    """k(a, b) = exp(-gamma (2 - 2 t(a, b))), t the Tanimoto kernel: Gaussian in its features.
+    """Gaussian kernel of Tanimoto features, exp(-gamma (2 - 2 t(a, b))), t the Tanimoto kernel.
 
     Parameters
     ----------
@@ -551,7 +551,7 @@ def _cosine(common: Array, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 class Cosine(VectorKernel):
-    """k(x, x') = x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
+    """Cosine kernel x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
 
     Fingerprints may be given as `PackedBits`, bit vectors or hex strings, as for `Tanimoto`.
 

@@ -33,7 +33,7 @@ _ROUNDING = 1e-7
 
 
 class Normalized(Wrapper):
-    """k(a, b) / sqrt(k(a, a) k(b, b)).
+    """Normalized kernel k(a, b) / sqrt(k(a, a) k(b, b)).
 
     An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
     k(y, y) = 1 holds for every y.
@@ -117,7 +117,7 @@ class Images(ObjectRows):
 
 
 class Mapped(Wrapper):
-    """k(a, b) = kernel(function(a), function(b)): objects stay objects, the kernel sees features.
+    """Kernel of what a function makes of objects, kernel(function(a), function(b)).
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def align(
     n_samples: int = 2000,
     random_state: RandomState = None,
 ) -> Kernel:
-    """Combine kernels so that objects are alike when their outputs are (ALIGNF).
+    """Return a weighted sum of kernels that is aligned with the output kernel (ALIGNF).
 
     The weights mu >= 0, ||mu|| = 1, maximize the alignment of the centered kernel matrix of sum_k
     mu_k kernel_k on X with that of the output kernel on Y, i.e. the cosine of the angle between

@@ -1,4 +1,4 @@
-"""Neighborhoods of nodes, and hashes that tell those apart that are not isomorphic."""
+"""Neighborhoods of nodes, and hashes that differ where these are not isomorphic."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _parts(balls: Graphs, nodes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _single_out(balls: Graphs, nodes: np.ndarray) -> Graphs:
-    """Return for each of the nodes a copy of its ball, in which it has a color of its own."""
+    """Return for each of the nodes a copy of its ball, in which no other node has its color."""
     ball = balls.graph[nodes]
     copies = balls[ball]
     place = copies.indptr[:-1] + nodes - balls.indptr[ball]

@@ -83,7 +83,7 @@ class GraphKernel(BagKernel):
 
 
 class VertexHistogram(GraphKernel):
-    """k(G, G') = sum over labels of the numbers of nodes that have them (definition .31).
+    """Vertex histogram kernel: products of the counts of each node label, summed (definition .31).
 
     Examples
     --------
@@ -100,7 +100,7 @@ class VertexHistogram(GraphKernel):
 
 
 class ShortestPath(GraphKernel):
-    """Counts pairs of nodes with the same labels and the same distance (definition .32).
+    """Shortest path kernel: counts pairs of nodes with equal labels and distance (definition .32).
 
     A feature is (label of u, label of v, D(u, v)) of an ordered pair of different nodes; D is the
     number of edges of a shortest path, and pairs without a path are left out.
@@ -173,7 +173,7 @@ def _pair_features(
 
 
 class _OverGraphs(GraphKernel):
-    """A kernel that sums another one, its `base`, over graphs that are made of each graph."""
+    """Base of the kernels that sum another one, `base`, over graphs derived from each graph."""
 
     parts: tuple[str, ...] = ("base",)
     base: Any
@@ -193,7 +193,7 @@ class _OverGraphs(GraphKernel):
 
 
 class WeisfeilerLehman(_OverGraphs):
-    """Sum of a kernel over graphs whose labels take in their neighbors (definition .34, (402)).
+    """Weisfeiler-Lehman kernel: a kernel summed over graphs relabeled by neighbors (.34, (402)).
 
     In each iteration, the label of a node becomes the pair of its label and the multiset of the
     labels of its neighbors. Labels of edges do not count, unless the base kernel compares them.
@@ -242,7 +242,7 @@ class WeisfeilerLehman(_OverGraphs):
 
 
 class Core(_OverGraphs):
-    """Sum of a kernel over the k-cores of the graphs, k = 0, 1, ... (definition .35).
+    """Core kernel: a kernel summed over the k-cores of the graphs, k = 0, 1, ... (definition .35).
 
     The k-core is the largest subgraph whose nodes all have k neighbors in it; the 0-core is the
     graph itself. Where one of two graphs has no k-core, nothing is added. Self loops do not count
@@ -399,7 +399,7 @@ class NeighborhoodSubgraph(GraphKernel):
 
 
 class AttributedPaths(Kernel):
-    """Shortest paths with attributes of nodes (definition .32, (399)).
+    """Shortest path kernel of graphs whose nodes have attributes, vectors (definition .32, (399)).
 
     k(G, G') is the sum over ordered pairs of different nodes (u, v) of G and (u', v') of G' at the
     same distance of kappa(u, u') kappa(v, v'). There kappa is the kernel of the attributes where

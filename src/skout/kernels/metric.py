@@ -20,7 +20,7 @@ from .combine import align
 
 
 class _OfVectors(Wrapper):
-    """A wrapper of a kernel on vectors."""
+    """Base of the kernels that change the metric of a kernel on vectors."""
 
     def encode(self, objects: Objects) -> Rows:
         kernel = self._part("kernel")
@@ -34,7 +34,7 @@ class _OfVectors(Wrapper):
 
 
 class Transformed(Wrapper):
-    """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
+    """Base of the kernels of transformed rows. Its authors write `transform`."""
 
     @abstractmethod
     def transform(self, A: Rows) -> Any:
@@ -52,7 +52,7 @@ class Transformed(Wrapper):
 
 
 class Mahalanobis(_OfVectors, Transformed):
-    """k(x, x') = kernel(W x, W x'): distances are those of the metric M = W'W.
+    """Kernel in the Mahalanobis metric M = W'W, k(x, x') = kernel(W x, W x').
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Mahalanobis(_OfVectors, Transformed):
 
 
 class LearnedMetric(_OfVectors):
-    """A kernel whose metric is learned at fit: directions along which outputs change count more.
+    """Kernel in a metric learned at fit: directions along which outputs change count more.
 
     Recursive feature machines (Radhakrishnan et al., Science 2024) with landmarks. A round fits
     sketched ridge f in the metric M so far, starting with the identity; the next M is the average
@@ -234,7 +234,7 @@ _UNLEARNED = (
 
 
 class OnColumns(Transformed):
-    """k(x, x') = kernel(x[start:stop], x'[start:stop]): a kernel on some columns of vectors.
+    """Kernel on some columns of vectors, k(x, x') = kernel(x[start:stop], x'[start:stop]).
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def align_columns(
 
 
 class Curves(Transformed):
-    """k(f, g) of two functions by their L2 distance, for functional outputs (p. 26).
+    """Kernel of functions by their L2 distance, for functional outputs (p. 26).
 
     Functions are known on a grid, and integrals are sums by the trapezoidal rule:
     <f, g> = sum_j w_j f(t_j) g(t_j). The kernel is `kernel` of the vectors sqrt(w_j) f(t_j): the
@@ -334,8 +334,8 @@ class Curves(Transformed):
     Notes
     -----
     Objects are an array of shape (n, q), the values on the grid, or a list of pairs (points,
-    values), each function at points of its own, which are read on the grid by lines between them
-    and as constants outside. Predictions that are built are values on the grid. `score` is R2 of
+    values), each function at other points, which is interpolated on the grid by lines between them
+    and by constants outside. Predictions that are built are values on the grid. `score` is R2 of
     the integrated squared error, see `skout.metrics.integrated_squared_error`.
 
     Examples
@@ -435,7 +435,7 @@ def _are_pairs(objects: Any) -> TypeGuard[Sequence[tuple[ArrayLike, ArrayLike]]]
 
 
 class Fourier(Wrapper):
-    """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
+    """Kernel of random Fourier features, (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2 (2.55).
 
     The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
     unbiased estimate. It has m features, which do not depend on the data, so any sketch of more

@@ -63,7 +63,7 @@ class RankingKernel(VectorKernel):
 
 
 class Kendall(RankingKernel):
-    """k(a, b) = Kendall's tau, the share of pairs of items in the same order minus the others.
+    """Kendall's tau as a kernel: the share of pairs of items in the same order minus the others.
 
     A feature a pair i < j: sign(rank_j - rank_i) / sqrt(d(d-1)/2), that is +1 where i comes first.
 
@@ -122,7 +122,7 @@ def _dense_ranks(rows: np.ndarray) -> np.ndarray:
 
 
 class RankHamming(RankingKernel):
-    """k(a, b) = the share of the items that have the same rank in a and b.
+    """Hamming kernel of rankings: the share of the items that have the same rank in both.
 
     A feature an item j and a rank r, in the order j d + r: 1[rank_j = r] / sqrt(d).
 
@@ -143,7 +143,7 @@ class RankHamming(RankingKernel):
 
 
 class Lehmer(RankingKernel):
-    """k(a, b) = (c(a) - m) . (c(b) - m) / v, c the Lehmer code, c_j = #{i < j : rank_i > rank_j}.
+    """Kernel of Lehmer codes c_j = #{i < j : rank_i > rank_j}, (c(a) - m) . (c(b) - m) / v.
 
     The code has d digits, c_j in 0..j, and every code is that of one ranking. Its mean over all
     rankings, m_j = j/2, is subtracted: distances stay the same, and a penalty draws predictions to

@@ -22,7 +22,7 @@ _BLOCK = 2**21
 
 
 class NGram(BagKernel):
-    """k(a, b) = sum over n-grams u of count_u(a) count_u(b), the spectrum kernel (2.1).
+    """Spectrum kernel of strings: sum over n-grams u of count_u(a) count_u(b) (2.1).
 
     An n-gram is n characters in a row. Objects are str or bytes; the characters of a str are its
     code points, those of bytes are numbers up to 255.

@@ -366,7 +366,7 @@ def _scale(unit: str, spread: _Spread) -> float:
 
 
 class DistanceKernel(WithGamma, VectorKernel):
-    """A kernel of the distance alone: k(x, x) = 1."""
+    """Base of the kernels of the distance alone: k(x, x) = 1."""
 
     runs_on_device = True
     normalized = True
@@ -379,7 +379,7 @@ class DistanceKernel(WithGamma, VectorKernel):
 
 
 class RadialKernel(DistanceKernel):
-    """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
+    """Base of the kernels of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
 
     @abstractmethod
     def slopes(self, B: VectorRows) -> RowFunction:
@@ -429,7 +429,7 @@ class RadialKernel(DistanceKernel):
 
 
 class Gaussian(RadialKernel):
-    """k(x, x') = exp(-gamma ||x - x'||^2).
+    """Gaussian kernel exp(-gamma ||x - x'||^2).
 
     Parameters
     ----------
@@ -521,7 +521,7 @@ def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) ->
 
 
 class Linear(VectorKernel):
-    """k(x, x') = x . x'.
+    """Linear kernel x . x'.
 
     Examples
     --------
@@ -543,7 +543,7 @@ class Linear(VectorKernel):
 
 
 class Polynomial(WithGamma, VectorKernel):
-    """k(x, x') = (gamma x . x' + coef0)^degree.
+    """Polynomial kernel (gamma x . x' + coef0)^degree.
 
     Parameters
     ----------
@@ -590,7 +590,7 @@ class Polynomial(WithGamma, VectorKernel):
 
 
 class Laplacian(DistanceKernel):
-    """k(x, x') = exp(-gamma ||x - x'||_1).
+    """Laplacian kernel exp(-gamma ||x - x'||_1).
 
     Parameters
     ----------

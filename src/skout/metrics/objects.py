@@ -1,8 +1,8 @@
 """Predicted objects: label sets, rankings, and objects of any kind by a kernel.
 
 Each row of a 0/1 matrix marks the labels of one object. scikit-learn has these metrics too, with
-the same values; its own take memory and minutes for millions of labels, of which each row has a
-few, and one label only is not a set to them.
+the same values; there they take memory and minutes for millions of labels, of which each row has a
+few, and a matrix of a single column is no label set.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _SAMPLES, _SAMPLE_ROWS = 32, 128
 
 
 class Disk(Local):
-    """An array-like outside of memory, of which rows are read when they are needed.
+    """Rows of an array-like outside of memory, which are read when they are needed.
 
     It has `shape`, and rows that slices and increasing positions give. It may have `head`, its
     first row, where that is cheaper to have than `array[:1]`; and `is_sequential`, true if it can

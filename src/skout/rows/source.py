@@ -41,7 +41,7 @@ _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
 class Place:
-    """A torch device, and the precision of kernel values on it, for rows of a dtype."""
+    """A torch device, with the precision of kernel values on it for rows of a dtype."""
 
     def __init__(self, device: TorchDevice, dtype: np.dtype) -> None:
         self.device = device

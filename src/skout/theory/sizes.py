@@ -124,7 +124,7 @@ def choose_sketch_size(
 
 @dataclass(frozen=True, eq=False)
 class PerfectHCurve:
-    """What the projection on the sketched basis reaches, for each sketch size.
+    """Errors and scores of the projection on the sketched basis, for each sketch size.
 
     Attributes
     ----------
