@@ -45,23 +45,7 @@ def _of_zstandard(raw: IO[bytes]) -> Iterator[IO[bytes]]:
     with extra("table", "Files that end in .zst need pyarrow"):
         import pyarrow
     with pyarrow.CompressedInputStream(raw, "zstd") as stream:
-        yield io.BufferedReader(_Readable(stream), _BLOCK)
-
-
-class _Readable(io.RawIOBase):
-    """A stream of pyarrow as a raw stream of Python."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
+        yield stream
 
 
 # How files begin, and what opens them.

@@ -443,8 +443,7 @@ class CandidateDecoder(Decoder):
             return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
-        lists = within(queries, pool.embedding, floor, n_jobs=self.n_jobs)
-        return as_sets([index for index, _ in lists], pool)
+        return as_sets(within(queries, pool.embedding, floor, n_jobs=self.n_jobs), pool)
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.

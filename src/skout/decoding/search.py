@@ -191,7 +191,7 @@ def ranks_of(truth: Ints, counts: tuple[Ints, Ints], share: float) -> Floats:
 
 def within(
     queries: np.ndarray, embedding: np.ndarray, floor: np.ndarray, *, n_jobs: int | None = None
-) -> list[Found]:
+) -> list[Ints]:
     """Return for each query the candidates that score at least its floor, best first."""
 
     def visit(
@@ -207,8 +207,7 @@ def within(
     for shards in _search(queries, embedding, visit, n_jobs):
         for lists in zip(*shards, strict=True):
             index, score = map(np.concatenate, zip(*itertools.chain(*lists), strict=True))
-            order = np.argsort(-score, kind="stable")
-            out.append((index[order], score[order]))
+            out.append(index[np.argsort(-score, kind="stable")])
     return out
 
 

@@ -224,8 +224,15 @@ class Kernel(ABC, PartsByName, Generic[R]):
         """
         if not self.parts:
             return lambda: clone(self)
-        parts = {name: self._part(name).surveyed(survey, rng, weights) for name in self.parts}
+        parts = {
+            name: self._part(name).surveyed(self._survey_of(name, survey), rng, weights)
+            for name in self.parts
+        }
         return lambda: clone(self).set_params(**{name: make() for name, make in parts.items()})
+
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        """Return the survey of the rows that a part of the kernel compares."""
+        return survey
 
     def _part(self, name: str) -> Kernel:
         """Return a kernel that this one is made of."""
@@ -339,11 +346,8 @@ class _Combination(Kernel):
         others = right.encode(objects)
         return rows if others is rows else Joint(rows, others)
 
-    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        parts = {
-            name: self._part(name).surveyed(survey.part(name), rng, weights) for name in self.parts
-        }
-        return lambda: clone(self).set_params(**{name: make() for name, make in parts.items()})
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        return survey.part(name)
 
     def against(self, B: Rows) -> Block:
         left_B, right_B = _sides(B)
@@ -420,26 +424,19 @@ class Product(_Combination):
         K *= other
 
 
+def _of_kernel(name: str) -> Any:
+    """Return a property: an attribute of the kernel that is wrapped."""
+    return property(lambda self: getattr(self._part("kernel"), name))
+
+
 class Wrapper(Kernel):
     """A kernel made from one other kernel, on the same rows."""
 
     parts: tuple[str, ...] = ("kernel",)
-
-    @property
-    def takes_vectors(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").takes_vectors
-
-    @property
-    def compares(self) -> str:  # type: ignore[override]
-        return self._part("kernel").compares
-
-    @property
-    def runs_on_device(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").runs_on_device
-
-    @property
-    def normalized(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").normalized
+    takes_vectors = _of_kernel("takes_vectors")
+    compares = _of_kernel("compares")
+    runs_on_device = _of_kernel("runs_on_device")
+    normalized = _of_kernel("normalized")
 
     def encode(self, objects: Objects) -> Rows:
         rows: Rows = self._part("kernel").encode(objects)

@@ -40,8 +40,8 @@ class Transformed(Wrapper):
     def transform(self, A: Rows) -> Any:
         """Return what the kernel sees of rows of shape (n, d), an array of shape (n, p)."""
 
-    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        return super().surveyed(survey.then(self.transform), rng, weights)
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        return survey.then(self.transform)
 
     def against(self, B: Rows) -> Block:
         base = self._part("kernel").against(self.transform(B))
