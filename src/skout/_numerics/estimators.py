@@ -457,7 +457,8 @@ def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = 
             f'set_output(predict="{container}") needs {container}: pip install {container}'
         ) from error
     if container == "polars":
-        return library.DataFrame({name: _for_polars(values) for name, values in columns.items()})
+        lists = {name: v.tolist() if v.dtype == object else v for name, v in columns.items()}
+        return library.DataFrame(lists)
     if repeated:
         rows = columns.pop(repeated)
         index = rows if index is None else index[rows]
@@ -465,7 +466,3 @@ def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = 
         frame.index.name = frame.index.name or repeated
         return frame
     return library.DataFrame(columns, index=index)
-
-
-def _for_polars(values: np.ndarray) -> Any:
-    return values.tolist() if values.dtype == object else values

@@ -138,7 +138,7 @@ DecoderLike: TypeAlias = Decoder | str | None
 
 
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
-    """Return a decoder that has all of these methods; raise for `by`, which needs them, otherwise.
+    """Return a decoder if it has all of these methods; else raise an error that names `by`.
 
     Methods are tested, not classes, so that decoders of users work as ours do.
     """

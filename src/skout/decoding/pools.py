@@ -281,11 +281,9 @@ def _is_matrix(item: Objects) -> bool:
     """Return whether this holds vectors: a matrix or data frame, or a list of lists or arrays."""
     if hasattr(item, "shape"):
         return len(item.shape) == 2
-    return isinstance(item, list | tuple) and any(_is_vector(part) for part in item)
-
-
-def _is_vector(item: Objects) -> bool:
-    return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
+    return isinstance(item, list | tuple) and any(
+        isinstance(row, list | tuple) or getattr(row, "ndim", 0) > 0 for row in item
+    )
 
 
 def _list_depth(item: Any) -> int:

@@ -247,7 +247,8 @@ class Device(Source):
         tensors = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
             return tensors
-        return [None if t is None else moved(t, _pinned) for t in tensors]
+        # copies from pinned memory to a GPU run beside its work
+        return [None if t is None else moved(t, lambda part: part.pin_memory()) for t in tensors]
 
     def _streamed(
         self, slices: list[slice], columns: Sequence[Beside]
@@ -297,11 +298,6 @@ class _MappedDevice(Device):
         for part, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
             yield part, [self.mapped(rows), *columns]
         self.mapped.finish()
-
-
-def _pinned(tensor: Tensor) -> Tensor:
-    """Return a tensor in pinned memory, from which copies to a GPU run beside its work."""
-    return tensor.pin_memory()
 
 
 def _empty(shape: Shape, dtype: DType, device: DeviceLike) -> Any:
