@@ -363,13 +363,13 @@ class RightOperand:
     @functools.cached_property
     def _transposed(self) -> Array:
         csr = self._B.T.tocsr() if not self._is_small else None
-        return _dense_transposed(self._B) if csr is None else csr
+        return contiguous(dense(self._B).T) if csr is None else csr
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
         """Columns of B' in parts that stay in cache while the rows of a CSR matrix visit them."""
         parts = row_slices(self._B.shape[0], _CHUNK)
-        return [(part, _dense_transposed(self._B[part])) for part in parts]
+        return [(part, contiguous(dense(self._B[part]).T)) for part in parts]
 
     @functools.cached_property
     def _in_other_precision(self) -> RightOperand:
@@ -391,10 +391,6 @@ class RightOperand:
         else:
             out[...] = (self._B @ A.T).T
         return out
-
-
-def _dense_transposed(B: Array) -> Array:
-    return contiguous(dense(B).T)
 
 
 # Rows that are equal -----------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def n_threads(n_jobs: int | None) -> int:
         return 1
     if _BLAS_HOLDER.locked() and _free_threads:
         return _free_threads[-1]
-    return spare_threads()
+    return max((lib["num_threads"] for lib in _blas().info()), default=1)
 
 
 def spare_threads() -> int:
