@@ -43,7 +43,7 @@ Occurrences: TypeAlias = tuple[np.ndarray, np.ndarray, float | np.ndarray]
 # 1.09 times as long, double 0.93, four times 1.14 (2,000 graphs of 20 nodes).
 _BLOCK = 2**18
 # Cores with the same nodes, from which on features are counted before they are repeated. For 300
-# graphs of 14 and of 30 nodes all of 1 to 8 are within noise, so that it saves memory alone.
+# graphs of 14 and of 30 nodes the times with 1 to 8 are within noise.
 _REPEATS = 2
 # Nodes and edges of balls, at most, that are worked on at a time (a quarter takes 1.2 times as
 # long, more gains nothing); and edges of balls from which on a warning is due: they take minutes.
@@ -193,7 +193,7 @@ class _OverGraphs(GraphKernel):
 
 
 class WeisfeilerLehman(_OverGraphs):
-    """Weisfeiler-Lehman kernel: a kernel summed over graphs relabeled by neighbors (.34, (402)).
+    """Weisfeiler-Lehman kernel: a sum over graphs relabeled by neighbors (definition .34, (402)).
 
     In each iteration, the label of a node becomes the pair of its label and the multiset of the
     labels of its neighbors. Labels of edges do not count, unless the base kernel compares them.

@@ -18,7 +18,7 @@ Parts = Callable[[Any, Any, Any], tuple[Any, Any]]
 # Compiling takes a second or two: so many words are compared without it first, in about as long (60
 # to 200 million words a second on one thread).
 _FEW_WORDS = 2**27
-# Words to compare from which a call is shared by threads: below, it takes about a millisecond.
+# Words to compare from which a call is shared by threads: below, it takes less than a millisecond.
 _SHARED_WORDS = 2**20
 # Columns that stay in cache while the rows visit them; an even number. For 3,000 rows of 2,048 bits
 # half and double are within noise, four times as many take up to 4 times as long.

@@ -72,9 +72,9 @@ def squared_norms(A: Array) -> Array:
     return row_dots(A, A)
 
 
-# Rows that the median of B is taken over: an odd number, so that it is one of their values. It is
-# the center where the mean is farther from it than ten times (in squares: 100) a typical row: there
-# the mean would cost more than two digits.
+# The median of B is taken over so many rows, or up to twice as many, a convention. It is the center
+# where the mean is farther from it than ten times (in squares: 100) a typical row: there the mean
+# would cost more than two digits.
 _CENTER_ROWS, _FAR = 31, 100.0
 # CSR rows with at least this share of entries are treated as dense, which take hardly more memory.
 _FILLED = 0.5
@@ -174,7 +174,7 @@ class SquaredDistances:
         """Return the factor, lowered where products would overflow in this precision."""
         if not self.saturates or self.factor == 0.0:
             return self.factor
-        # a thousandth of the largest number: three terms of this size are added
+        # a thousandth of the largest number leaves room for sums
         limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
         largest = max(limit / most, self.largest_norm)
         return self.factor * min(1.0, limit / largest / abs(self.factor))
