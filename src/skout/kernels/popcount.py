@@ -82,7 +82,7 @@ def _compile(parts: Parts) -> Callable[..., None]:
     popcount, ratio = _popcount(), cast(Any, numba.njit(parts))
 
     @numba.njit
-    def value(common: Any, a: Any, b: Any) -> Any:
+    def value(common: float, a: float, b: float) -> Any:
         top, bottom = ratio(float(common), a, b)
         if bottom > 0.0:
             return top / bottom

@@ -82,7 +82,7 @@ def read_spectra(objects: Objects) -> Spectra:
     return rows
 
 
-def _read(item: Any, i: int) -> tuple[np.ndarray, np.ndarray, float]:
+def _read(item: object, i: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return m/z, intensities and the precursor (NaN: not known) of one spectrum."""
     mz, intensity, precursor = _fields(item, i)
     mz, intensity = _numbers(mz, "m/z", i), _numbers(intensity, "intensities", i)

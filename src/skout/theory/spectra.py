@@ -75,7 +75,7 @@ def _kernel_gram(kernel: KernelLike, Z: Objects) -> np.ndarray:
     return KernelMatrix(*encoded(kernel, Z, np.random.default_rng(0))).full()
 
 
-def _is_pair(source: Any) -> bool:
+def _is_pair(source: object) -> bool:
     """Return whether this is a pair (kernel, Z)."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
