@@ -5,8 +5,11 @@ rest of skout. Numbers such as (4.10) are of T. El Ahmad's thesis; J is the pape
 sketches (TMLR 2023), A the one on SISOKR (AISTATS 2024). The library computes the same numbers in
 other ways, for more rows: `tests/house/test_formulas.py` compares them.
 
-Everywhere K is a matrix of kernel values, R a sketch of shape (m, n), alpha the lambda of the
-papers. A pseudo-inverse stands where the papers have one, so that rows may repeat.
+Everywhere K, or K_X and K_Y of inputs and outputs, are the kernel values of the n training objects
+with each other, shape (n, n). K_test has those of test inputs with training inputs, (n_test, n);
+K_Yc those of training outputs with candidates, (n, n_candidates). R, or R_X and R_Y, is a sketch of
+shape (m, n), and alpha, a float > 0, the lambda of the papers. A pseudo-inverse stands where the
+papers have one, so that rows may repeat.
 """
 
 from __future__ import annotations
@@ -136,22 +139,19 @@ def sketched_ridge_weights(K_test: Array, K: Array, R: Array, alpha: float) -> A
 
 
 def iokr_scores(K_test: Array, K: Array, K_Yc: Array, alpha: float) -> Array:
-    """Return S of IOKR, (n_test, n_candidates) (2.34), (4.6); A (6).
-
-    `K_Yc` has the output kernel of training outputs and candidates.
-    """
+    """Return the scores S of IOKR, shape (n_test, n_candidates) (2.34), (4.6); A (6)."""
     return ridge_weights(K_test, K, alpha) @ K_Yc
 
 
 def siokr_scores(K_test: Array, K: Array, K_Yc: Array, R_X: Array, alpha: float) -> Array:
-    """Return S with the inputs sketched alone: (4.11) with R_Y = I."""
+    """Return the scores S of SIOKR, which sketches inputs alone: (4.11) with R_Y = I."""
     return sketched_ridge_weights(K_test, K, R_X, alpha) @ K_Yc
 
 
 def isokr_scores(
     K_test: Array, K: Array, K_Y: Array, K_Yc: Array, R_Y: Array, alpha: float
 ) -> Array:
-    """Return S with the outputs sketched alone: (4.9) with the exact input side."""
+    """Return the scores S of ISOKR, which sketches outputs alone: (4.9), the input side exact."""
     projection = K_Y @ R_Y.T @ pseudo_inverse(R_Y @ K_Y @ R_Y.T) @ R_Y
     scores: Array = ridge_weights(K_test, K, alpha) @ projection @ K_Yc
     return scores
@@ -160,7 +160,7 @@ def isokr_scores(
 def sisokr_scores(
     K_test: Array, K_X: Array, K_Y: Array, K_Yc: Array, R_X: Array, R_Y: Array, alpha: float
 ) -> Array:
-    """Return S of SISOKR: K_test R_X' Omega' R_Y K_Yc (4.11), Omega as in (4.10).
+    """Return the scores S of SISOKR: K_test R_X' Omega' R_Y K_Yc (4.11), Omega as in (4.10).
 
     A: (8), and Omega in proposition 1.
     """
@@ -180,9 +180,9 @@ def projected_kernel(K_a: Array, K_b: Array, K_tilde: Array) -> Array:
 
 
 def decode(S: Array, norms: Array) -> Array:
-    """Return the best candidate of each row: arg min k(c, c) - 2 S (4.5), (5.17); A (5).
+    """Return the best candidate of each row of S: arg min k(c, c) - 2 S (4.5), (5.17); A (5).
 
-    `norms` has k(c, c). Of equal ones the first.
+    `norms` has k(c, c), shape (n_candidates,). Ties go to the first candidate.
     """
     best: Array = np.argmin(norms - 2.0 * S, axis=1)
     return best
@@ -192,7 +192,7 @@ def decode(S: Array, norms: Array) -> Array:
 
 
 def dsokr_loss(G: Array, T: Array, norms: Array) -> Array:
-    """Return ||h(x) - psi(y)||^2 = ||g||^2 - 2 g't + k(y, y), a number a row (5.11).
+    """Return the loss ||h(x) - psi(y)||^2 = ||g||^2 - 2 g't + k(y, y) of each row (5.11).
 
     G are the coordinates that a network predicts, T those of the outputs (`coordinates`), `norms`
     has k(y, y). (5.13) leaves out k(y, y) - ||t||^2, which no network changes.

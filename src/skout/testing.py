@@ -34,7 +34,8 @@ from .sketches import Sketch, SketchLike, as_sketch
 
 __all__ = ["check_decoder", "check_kernel", "check_kind", "check_loss", "check_sketch"]
 
-# Samples behind each check of a loss, the difference quotients' step, and how near a kink is.
+# Points at which a loss is checked, the step of difference quotients, and the distance from a kink
+# below which points are left out. Conventions.
 _SAMPLES = 200
 _NUDGE = 1e-5
 _NEAR = 1e-3
@@ -46,7 +47,9 @@ def check_kernel(kernel: KernelLike, objects: Objects) -> None:
     Parameters
     ----------
     kernel : kernel, str or callable
+        The kernel to check.
     objects : objects that it encodes, at least four of them
+        All are compared with each other.
 
     Examples
     --------
@@ -81,7 +84,7 @@ def check_kernel(kernel: KernelLike, objects: Objects) -> None:
 
 
 def _check_rows(kernel: Kernel, rows: Rows) -> None:
-    """Encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
+    """Check that encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
     assert hasattr(rows, "ndim"), (
         f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which is no form of "
         "rows: return a matrix, an array of objects (skout.kernels.as_objects) or Rows"
@@ -90,7 +93,7 @@ def _check_rows(kernel: Kernel, rows: Rows) -> None:
 
 
 def _check_blocks(kernel: Kernel, rows: Rows, K: np.ndarray, atol: float) -> None:
-    """Blocks of K, computed alone or into a buffer, agree with K."""
+    """Check that blocks of K, computed alone or into a buffer, agree with K."""
     rows_of_A, others = slice(1, 3), slice(0, 4)
     block = kernel.against(take(rows, others))
     assert_allclose(block(take(rows, rows_of_A)), K[rows_of_A, others], atol=atol, err_msg="block")
@@ -103,9 +106,9 @@ def _check_blocks(kernel: Kernel, rows: Rows, K: np.ndarray, atol: float) -> Non
 
 
 def _check_tensors(kernel: Kernel, rows: Rows, atol: float) -> None:
-    """Blocks and diagonals of rows in tensors agree with those of arrays."""
-    there, first = to_device(rows, "cpu"), slice(1, 3)
-    K, diag = kernel.against(there)(take(there, first)), kernel.diag(there)
+    """Check that blocks and diagonals of rows in tensors agree with those of arrays."""
+    tensors, first = to_device(rows, "cpu"), slice(1, 3)
+    K, diag = kernel.against(tensors)(take(tensors, first)), kernel.diag(tensors)
     for values in (K, diag):
         assert is_tensor(values), "a kernel that runs on devices makes tensors of tensors"
     expected = kernel.against(rows)(take(rows, first))
@@ -129,6 +132,7 @@ def check_sketch(sketch: SketchLike, n: int = 40, n_draws: int = 4000) -> None:
     Parameters
     ----------
     sketch : sketch or str
+        The sketch to check.
     n : int, default 40
         Rows to sketch.
     n_draws : int, default 4000
@@ -181,7 +185,7 @@ def _check_draw(sketch: Sketch, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _check_data_dependent(sketch: Sketch, n: int) -> None:
-    """Through a basis: distinct landmarks, and the same seed gives the same ones."""
+    """Check, by a basis, that landmarks are distinct, and equal for the same seed."""
     X = np.random.default_rng(0).standard_normal((n, 3))
     first, second = (
         np.asarray(KernelBasis("gaussian", sketch, random_state=1).fit(X).landmarks_)
@@ -192,15 +196,16 @@ def _check_data_dependent(sketch: Sketch, n: int) -> None:
 
 
 def check_loss(loss: LossLike, d: int = 1, random_state: RandomState = 0) -> None:
-    """Check a loss against what convexity says of its value, derivatives and conjugate.
+    """Check that value, derivatives and conjugate of a loss are those of one convex function.
 
     Parameters
     ----------
     loss : Loss or str
+        The loss to check.
     d : int, default 1
         Number of outputs.
     random_state : None, int or Generator, default 0
-        Of the points that are tried.
+        Seed of the points at which it is checked.
 
     Examples
     --------
@@ -252,7 +257,7 @@ def _above_tangent(
 
 
 def _check_convex(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """Chords lie above, tangents below: everywhere, at kinks, where F = Y and at F = 0."""
+    """Check that chords lie above, and tangents below, also at kinks, F = Y and F = 0."""
     Q, t = F + 3.0 * rng.standard_normal(F.shape), rng.uniform(size=len(F))
     chord = t * loss.value(F, Y) + (1.0 - t) * loss.value(Q, Y)
     between = loss.value(t[:, None] * F + (1.0 - t)[:, None] * Q, Y)
@@ -304,7 +309,7 @@ def _check_gradient(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
 
 
 def _check_curvature(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """Compare diag(diagonal) + weight u u' with quotients of the gradient, where these agree."""
+    """Check diag(diagonal) + weight u u' against quotients of the gradient, where these agree."""
     if not loss.smooth:
         return
     (n, d), curvature = F.shape, loss.curvature(F, Y)
@@ -325,7 +330,7 @@ def _check_curvature(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Ge
 
 
 def _check_along(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """The change of s to first order, and its adjoint: <lift(g), dF> = g along(dF)."""
+    """Check the change of s to first order, and its adjoint: <lift(g), dF> = g along(dF)."""
     dF = rng.standard_normal(F.shape)
     s = loss.variable(F, Y)
     quotient = (loss.variable(F + _NUDGE * dF, Y) - loss.variable(F - _NUDGE * dF, Y)) / 2 / _NUDGE
@@ -338,7 +343,7 @@ def _check_along(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Genera
 
 
 def _check_conjugate(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """Fenchel and Young: loss(f) + loss*(g) >= <f, g>, and equal at g = loss'(f)."""
+    """Check Fenchel-Young: loss(f) + loss*(g) >= <f, g>, and equal at g = loss'(f)."""
     far, gradient = _smooth_rows(loss, F, Y), loss.gradient(F, Y)
     size = 1.0 + loss.value(F, Y) + np.sum(np.abs(gradient * F), axis=1)
     total = loss.value(F, Y) + loss.conjugate(gradient, Y) - np.sum(F * gradient, axis=1)
@@ -361,7 +366,7 @@ def _check_conjugate(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Ge
 
 
 def _check_clip(loss: Loss, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """The domain holds what lies between 0 and any of its points, output by output."""
+    """Check that `clip` projects on the domain, which shrinks towards 0 output by output."""
     G = 3.0 * rng.standard_normal(Y.shape)
     inner, other = loss.clip(G, Y), loss.clip(3.0 * rng.standard_normal(Y.shape), Y)
     assert_allclose(loss.clip(inner, Y), inner, rtol=1e-12, err_msg="clip must be idempotent")
@@ -372,7 +377,7 @@ def _check_clip(loss: Loss, Y: np.ndarray, rng: np.random.Generator) -> None:
 
 
 def _check_lipschitz(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """|loss(f) - loss(q)| <= L ||f - q||; a sum over d outputs has sqrt(d) L. No less will do."""
+    """Check |loss(f) - loss(q)| <= L ||f - q||, sqrt(d) L for d outputs, and that L is least."""
     if np.isinf(loss.lipschitz):
         return
     most = loss.lipschitz * (np.sqrt(F.shape[1]) if loss.variable(F, Y).ndim == 2 else 1.0)
@@ -387,7 +392,7 @@ def _check_lipschitz(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Ge
 
 
 def _check_ramps(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
-    """On both sides of each kink and far away, the slope is the sum of what the ramps say."""
+    """Check that near each kink and far away, the slope is the sum of those of the ramps."""
     assert bool(loss.ramps) != loss.smooth, "a loss is smooth or has ramps"
     kinks = np.array([ramp.kink for ramp in loss.ramps])
     near = np.concatenate([kinks - _NEAR, kinks + _NEAR])
@@ -405,9 +410,11 @@ def check_decoder(decoder: Decoder, basis: KernelBasis, Y: Objects, F: np.ndarra
     Parameters
     ----------
     decoder : decoder
+        It is cloned and fitted.
     basis : KernelBasis
         Fitted on the outputs.
     Y : objects
+        The outputs.
     F : ndarray of shape (n, p)
         Coordinates to decode.
 
@@ -425,9 +432,9 @@ def check_decoder(decoder: Decoder, basis: KernelBasis, Y: Objects, F: np.ndarra
     decoded = basis.kernel_.encode(decoder.decode(F))
     assert n_rows(decoded) == len(F), "one object a row"
     assert n_rows(decoder.decode(F[:0])) == 0, "no rows, no objects"
-    known = clone(decoder).fit(basis, Y, basis.transform(Y))
+    refitted = clone(decoder).fit(basis, Y, basis.transform(Y))
     assert_allclose(
-        basis.transform(known.decode(F)), basis.transform(decoded), err_msg="given coordinates"
+        basis.transform(refitted.decode(F)), basis.transform(decoded), err_msg="given coordinates"
     )
     assert repr(decoder.get_params()) == params, "parameters must not change"
     Z, norms = basis.transform(Y), basis.kernel_.diag(basis.kernel_.encode(Y))
@@ -445,9 +452,13 @@ def check_kind(
     Parameters
     ----------
     kind : Kind
+        The kind to check.
     Y : outputs of this kind, at least four, of which neighbors differ
+        Outputs as an array or list.
     cells : cells of a column of text, or numbers of shape (n, n_columns), optional
-    columns : names of their columns
+        Outputs as a table has them.
+    columns : names of their columns, default ("output",)
+        As many as the cells have.
 
     Examples
     --------

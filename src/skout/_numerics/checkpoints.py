@@ -22,8 +22,8 @@ from .files import replacing, warn_unwritten
 from .objects import Rows
 from .typing import ArrayLike, Objects
 
-# Seconds between two files; and those that writing one may take without the pause getting longer,
-# so that it takes a twentieth of the time at most.
+# Seconds between two files, and seconds of writing beyond which this pause gets longer in
+# proportion: writing takes a twentieth of the time at most. Conventions.
 _EVERY, _QUICK = 30.0, 1.5
 
 
@@ -43,7 +43,7 @@ class Checkpoint:
         self.add_facts(**facts)
 
     def add_facts(self, **facts: object) -> None:
-        """Add what the result depends on too, and raise where the file says otherwise."""
+        """Add facts that the result depends on; raise where the file has other values of them."""
         self.facts |= {name: _plain(fact) for name, fact in facts.items()}
         if self._stored is None:
             return
@@ -76,7 +76,7 @@ class Checkpoint:
         return time.monotonic() - self._written >= _EVERY * max(1.0, self._took / _QUICK)
 
     def kept(self) -> dict[str, np.ndarray] | None:
-        """Return what earlier work on the same data left by `keep`, once."""
+        """Return the state that an earlier run wrote by `keep`, at the first call; else None."""
         stored, self._stored = self._stored, None
         return stored
 
@@ -99,7 +99,7 @@ class Checkpoint:
 
 
 def digest(*parts: Objects | None) -> str:
-    """Return a short name for arrays, or lists of keys, that others do not have."""
+    """Return a short hash of arrays, or of lists of keys."""
     total = hashlib.sha256()
     for part in parts:
         update_digest(total, part)

@@ -19,11 +19,11 @@ from importlib import import_module, metadata
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from .arrays import take
+from .arrays import dense, take
+from .objects import as_objects
 from .typing import Estimator, State
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -51,10 +51,9 @@ _SCORE_DOC = """Score the predictions of X, as scikit-learn's `{}` does.
 
 
 def all_at_once(fit: Fit) -> Fit:
-    """Let a method that fits work on a copy, whose state becomes the estimator's at the end.
+    """Decorate `fit`: it works on a copy of the estimator, whose state replaces it at the end.
 
-    If it fails or is interrupted, the model that was fitted before still answers, and one that was
-    not fitted is not.
+    A fit that fails or is interrupted leaves the estimator as it was before, fitted or not.
 
     Examples
     --------
@@ -85,15 +84,15 @@ def all_at_once(fit: Fit) -> Fit:
 
 @functools.cache
 def computed(kind: type) -> frozenset[str]:
-    """Return the names of cached properties, which are computed from other attributes."""
+    """Return the names of the cached properties of a class."""
     pairs = [pair for base in kind.__mro__ for pair in vars(base).items()]
     return frozenset(name for name, value in pairs if isinstance(value, functools.cached_property))
 
 
 def lasting(item: object) -> State:
-    """Return the attributes that copies, pickles and workers get: a `__getstate__`.
+    """Return the attributes of an object without its cached properties: a `__getstate__`.
 
-    They do not get cached properties, which they can compute.
+    Copies, pickles and workers compute these again when they need them.
     """
     kind: type = type(item)
     return {name: value for name, value in vars(item).items() if name not in computed(kind)}
@@ -103,7 +102,7 @@ def lasting(item: object) -> State:
 
 
 def address() -> str:
-    """Return the address of the documentation, "" if nobody said one.
+    """Return the address of the documentation, "" if none is set.
 
     The environment variable SKOUT_DOCUMENTATION has it, or the installed package, whose
     pyproject.toml may name it (`[project.urls]`, `documentation`).
@@ -121,7 +120,7 @@ def _declared() -> str:
     return next((url for name, url in urls.items() if name.lower() == "documentation"), "")
 
 
-# Parameters that estimators of scikit-learn have, and what says the same here.
+# Parameters of scikit-learn that have another name here, and the message that says which.
 _ELSEWHERE = {
     "gamma": "the width belongs to the kernel, as in Gaussian(gamma=0.1) of skout.kernels, or "
     "kernel__gamma in set_params",
@@ -136,9 +135,9 @@ _ELSEWHERE = {
 
 
 def new_regressor(cls: type, *_: object, **params: object) -> Any:
-    """Return a new regressor, or say what stands for a parameter of scikit-learn's: `__new__`.
+    """Create a regressor: a `__new__` that raises for parameters that have another name here.
 
-    It is that of regressors alone: their kernels, sketches and losses are made in every fit.
+    Kernels, sketches and losses do without it: every fit creates some, and the check takes time.
     """
     for name in params.keys() & _ELSEWHERE.keys():
         if name not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
@@ -147,7 +146,7 @@ def new_regressor(cls: type, *_: object, **params: object) -> Any:
 
 
 class PartsByName(BaseEstimator):
-    """An estimator whose parts may be given by name, and have their parameters all the same.
+    """Base of estimators whose parts can be given by name, with the parameters of these parts.
 
     `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.
     Setting it puts the object in the place of the name. The name itself stays what it is until
@@ -158,7 +157,7 @@ class PartsByName(BaseEstimator):
     _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; if `deep`, with those of the parts, also of parts given by name.
+        """Return the parameters and, if `deep`, those of the parts, also of parts given by name.
 
         Parameters
         ----------
@@ -232,10 +231,10 @@ class PartsByName(BaseEstimator):
 
 
 def frames_out(cls: Class) -> Class:
-    """Let the methods of an estimator that predict return data frames: a decorator of its class.
+    """Decorate the class of an estimator: its predictions can be data frames, by `set_output`.
 
-    It gets `set_output`. `fit` notes the names of the targets, `target_names_`; within each method
-    of the estimator, the estimators inside return arrays, whatever was set for them.
+    `fit` stores the names of the targets, `target_names_`; within each method of the estimator, the
+    estimators inside return arrays, whatever was set for them.
 
     Examples
     --------
@@ -260,16 +259,16 @@ def frames_out(cls: Class) -> Class:
 
 
 def set_output(self: Estimator, *, transform: str | None = None, predict: str | None = None) -> Any:
-    """Choose what predictions are returned as.
+    """Choose the container of predictions: arrays and objects, or data frames.
 
     Parameters
     ----------
     transform : str, optional
-        Of `transform`, as in scikit-learn; for estimators that have one.
+        The container of `transform`, as in scikit-learn; for estimators that have one.
     predict : {"default", "pandas", "polars"}, optional
-        Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
-        data frames. Columns have the names that the targets had in `fit`, and those of pandas
-        the index of X. None leaves it as it is.
+        The container of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and
+        objects, or data frames. Columns have the names that the targets had in `fit`, and frames of
+        pandas the index of X. None leaves it as it is.
     """
     wanted = {"transform": transform, "predict": predict}
     for name, value in wanted.items():
@@ -283,7 +282,7 @@ def set_output(self: Estimator, *, transform: str | None = None, predict: str | 
 
 
 def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method work with arrays; one that fits notes the names of targets."""
+    """Wrap a method: estimators inside return arrays, and `fit` stores the names of targets."""
     fits = method.__name__ in ("fit", "partial_fit")
 
     @functools.wraps(method)
@@ -306,7 +305,7 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method return frames, if they are asked for and nobody inside needs arrays."""
+    """Wrap a method: it returns data frames if they are set and no other method calls it."""
 
     @functools.wraps(method)
     def wrapped(self: Estimator, X: object, *args: object, **params: object) -> Any:
@@ -323,7 +322,7 @@ def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def no_frames() -> Iterator[None]:
-    """Within the block, predictions are arrays and objects, as by default."""
+    """Make predictions arrays and objects within the block, as by default."""
     before = _inside.set(True)
     try:
         yield
@@ -356,7 +355,7 @@ def _in_frames(
     *args: object,
     **params: object,
 ) -> Any:
-    """Return what a method of a model predicts for X in frames, of pandas or of polars."""
+    """Return the predictions of a method for X as data frames, of pandas or of polars."""
     index = X.index if hasattr(X, "iloc") else None
     if method.__name__ == "rank":
         columns = _ranked(model, method, X, *args, **params)
@@ -371,9 +370,8 @@ def _in_frames(
 
 def _columns(model: Estimator, result: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Return predictions as columns by their names."""
-    if sparse.issparse(result):
-        result = result.toarray()
-    values = np.asarray(result) if hasattr(result, "shape") else _objects(result)
+    result = dense(result)
+    values = np.asarray(result) if hasattr(result, "shape") else as_objects(result)
     if values.ndim > 2:
         raise ValueError(f"Predictions of shape {values.shape} are no table: use set_output().")
     if values.ndim == 1:
@@ -382,20 +380,14 @@ def _columns(model: Estimator, result: Any, method: Callable[..., Any]) -> dict[
     return {name: values[:, j] for j, name in enumerate(names)}
 
 
-def _objects(items: Any) -> np.ndarray:
-    out = np.empty(len(items), dtype=object)
-    out[:] = list(items)
-    return out
-
-
 def _names(model: Estimator, width: int, method: Callable[..., Any]) -> list[str]:
-    """Return names of columns: classes, those of the targets, levels of quantiles, or y0, y1."""
+    """Return column names: classes, names of targets, levels of quantiles, or y0, y1, ..."""
     if method.__name__ == "predict_proba" and hasattr(model, "classes_"):
         return [str(label) for label in model.classes_]
-    known = getattr(model, "target_names_", None) or []
-    if len(known) == width:
-        return list(known)
-    base = known[0] if len(known) == 1 else "y"
+    target_names = getattr(model, "target_names_", None) or []
+    if len(target_names) == width:
+        return list(target_names)
+    base = target_names[0] if len(target_names) == 1 else "y"
     if width == 1:
         return [base]
     levels = getattr(model, "quantiles_", None)
@@ -412,10 +404,10 @@ def _ranked(
     *args: object,
     **params: object,
 ) -> dict[str, np.ndarray]:
-    """Return one row for each candidate of each query: its row, rank, position, itself, score."""
+    """Return a ranking as columns: query row, rank, position, candidate and score of each entry."""
     searcher = model if hasattr(model, "embed") else getattr(model, "searcher_", None)
     embed = getattr(searcher, "embed", None)
-    if embed is not None and candidates is not None:  # once, and what they are is known then
+    if embed is not None and candidates is not None:  # once, and the columns need the pool
         candidates = embed(candidates)
     ranked = method(model, X, candidates, *args, **params)
     indices, scores = (np.asarray(array) for array in ranked)
@@ -425,13 +417,14 @@ def _ranked(
     if embed is not None:
         pools = embed(None) if candidates is None else candidates
         pool = getattr(pools, "parts", [pools])[0]  # an ensemble embeds for each member
-        at = pool.objects.indices[pool.objects.indptr[row] + place] if pool.is_per_query else place
-        columns |= _candidates(model, take(pool.pool, at))
+        if pool.is_per_query:
+            place = pool.objects.indices[pool.objects.indptr[row] + place]
+        columns |= _candidates(model, take(pool.pool, place))
     return columns | {"score": scores[row, rank]}
 
 
 def _set_columns(model: Estimator, sets: Any) -> dict[str, np.ndarray]:
-    """Return one row for each member of each set: its row, rank, position in the pool, itself."""
+    """Return sets as columns: query row, rank, position in the pool, candidate of each member."""
     sizes, place = np.diff(sets.indptr), np.asarray(sets.indices)
     rank = np.arange(len(place)) - np.repeat(sets.indptr[:-1], sizes)
     row = np.repeat(np.arange(len(sizes)), sizes)
@@ -440,23 +433,23 @@ def _set_columns(model: Estimator, sets: Any) -> dict[str, np.ndarray]:
 
 
 def _candidates(model: Estimator, objects: Any) -> dict[str, np.ndarray]:
-    """Return candidates as a column, or as one for each column of theirs; {} if neither will do."""
+    """Return candidates as one column, or a matrix as its columns; {} for other candidates."""
     if isinstance(objects, list | tuple):
-        return {"candidate": _objects(objects)}
-    values = objects.toarray() if sparse.issparse(objects) else objects
+        return {"candidate": as_objects(objects)}
+    values = dense(objects)
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
     if not isinstance(values, np.ndarray) or values.ndim > 2:
         return {}
     if values.ndim == 1:
         return {"candidate": values}
     inside = getattr(model, "model", None)  # of prediction sets
-    known = getattr(model, "target_names_", None) or getattr(inside, "target_names_", None) or []
-    names = known if len(known) == values.shape[1] else range(values.shape[1])
+    names = getattr(model, "target_names_", None) or getattr(inside, "target_names_", None) or []
+    names = names if len(names) == values.shape[1] else range(values.shape[1])
     return {f"candidate: {name}": values[:, j] for j, name in enumerate(names)}
 
 
 def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = "") -> Any:
-    """Return a frame; in one of pandas the index stands for the numbers of rows."""
+    """Return columns as a data frame; one of pandas has the row numbers, `repeated`, as index."""
     try:
         library = import_module(container)
     except ImportError as error:
@@ -464,7 +457,8 @@ def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = 
             f'set_output(predict="{container}") needs {container}: pip install {container}'
         ) from error
     if container == "polars":
-        return library.DataFrame({name: _for_polars(values) for name, values in columns.items()})
+        lists = {name: v.tolist() if v.dtype == object else v for name, v in columns.items()}
+        return library.DataFrame(lists)
     if repeated:
         rows = columns.pop(repeated)
         index = rows if index is None else index[rows]
@@ -472,7 +466,3 @@ def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = 
         frame.index.name = frame.index.name or repeated
         return frame
     return library.DataFrame(columns, index=index)
-
-
-def _for_polars(values: np.ndarray) -> Any:
-    return values.tolist() if values.dtype == object else values

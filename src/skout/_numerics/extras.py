@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from .typing import Axes
 
 
 @contextmanager
 def extra(name: str, need: str) -> Iterator[None]:
-    """Let an import that fails in the block say what needs it, and which extra to install.
+    """Make a failing import within the block say what needs it, and which extra to install.
 
     Examples
     --------
@@ -25,10 +26,10 @@ def extra(name: str, need: str) -> Iterator[None]:
         raise ImportError(f"{need}: pip install skout[{name}]") from error
 
 
-def axes(ax: Any, xlabel: str, ylabel: str) -> Any:
+def axes(ax: Axes | None, xlabel: str, ylabel: str) -> Axes:
     """Return the axes to draw on, new ones by default."""
     with extra("plot", "Plots need matplotlib"):
         import matplotlib.pyplot as plt
-    ax = plt.subplots()[1] if ax is None else ax
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    return ax
+    chosen: Axes = plt.subplots()[1] if ax is None else ax
+    chosen.set(xlabel=xlabel, ylabel=ylabel)
+    return chosen

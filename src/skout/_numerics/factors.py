@@ -15,7 +15,7 @@ from .arrays import is_tensor, namespace, times
 from .typing import Array, Tensor
 
 # Columns of a tensor that are factorized at a time: the products are large enough to keep a GPU
-# busy, and the triangles on the diagonal small beside them.
+# busy, and the triangles on the diagonal small beside them. Half and double were not measured.
 _BLOCK = 1024
 
 

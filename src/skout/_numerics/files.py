@@ -28,12 +28,13 @@ except ImportError:  # on Windows
 
 _TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
 # Seconds after its last change in which a temporary file is not removed, whoever wrote it: file
-# systems without locks cannot tell that it is in use.
+# systems without locks cannot tell that it is in use. A convention.
 _YOUNG = 60.0
 # Errors of a full disk, a quota and a limit on the size of files.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of file systems that cannot reserve space.
 _UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+# Bytes of zeros that are written at a time: 1 MB.
 _ZEROS = 2**20
 
 
@@ -44,15 +45,15 @@ class FileError(ValueError):
 
 
 def check_place(path: str | os.PathLike[str], name: str = "path", *, streams: bool = True) -> None:
-    """Raise, before any work, if a file cannot be written there.
+    """Raise, before any work, if no file can be written at a path.
 
     Parameters
     ----------
     path : path
     name : str, default "path"
-        Of the argument, for the message.
+        The name of the argument, for the message.
     streams : bool, default True
-        Whether a pipe or a device, which is written into, will do.
+        Whether a pipe or a device, which is written into, is allowed.
     """
     for target in (os.fspath(path), os.path.realpath(path)):  # where a link points to, too
         folder = os.path.dirname(target)
@@ -174,7 +175,7 @@ def warn_unwritten(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a pipe or device, which is written into, not replaced."""
+    """Return whether a path is a pipe or device, which is written into, not replaced."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # there is nothing, or it says so when it is opened
@@ -188,7 +189,7 @@ def _is_stream(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def _errors_name(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the path into the error of a full disk."""
+    """Add the path to the error of a full disk within the block."""
     try:
         yield
     except OSError as error:
@@ -239,7 +240,7 @@ def _remove_leftover(entry: os.DirEntry[str]) -> None:
 
 
 def _sync(path: Path, flags: int) -> None:
-    """Bring a file, or the names of a folder, to the disk."""
+    """Flush a file, or the names of a folder, to the disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

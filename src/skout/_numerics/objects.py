@@ -14,7 +14,6 @@ from scipy import sparse
 from .arrays import Taken, astype, float_dtype, is_float, n_rows, row_keys, tensor
 from .saving import arrays_of, require, with_attributes
 from .typing import Array, DeviceLike, DType, Index, Ints, Objects, State
-from .typing import Objects as UserObjects
 
 
 class Rows(ABC):
@@ -100,7 +99,9 @@ class Ragged(Rows):
     Parameters
     ----------
     indptr : ndarray of int64, shape (n + 1,)
+        The entries of row i begin at indptr[i].
     columns : arrays of one length
+        The entries of all rows, one row after another.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class Ragged(Rows):
 
 
 class Joint(Rows):
-    """Two encodings of the same objects, rows of equal length, side by side."""
+    """Two encodings of the same objects: a row is a pair of rows, `left` and `right`."""
 
     def __init__(self, left: Objects, right: Objects) -> None:
         self.left: Any = left
@@ -229,12 +230,13 @@ def stack(parts: Sequence[Taken]) -> Taken:
     return cast(Taken, stacked)
 
 
-def as_objects(objects: UserObjects) -> np.ndarray:
+def as_objects(objects: Objects) -> np.ndarray:
     """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
 
     Parameters
     ----------
     objects : list or array of objects
+        A 1-D array is returned as it is.
 
     Examples
     --------
@@ -255,15 +257,15 @@ def as_objects(objects: UserObjects) -> np.ndarray:
 
 
 def column_of(objects: Objects) -> Objects:
-    """Return objects as a 1-D array: of arrow, in the only column of a frame, or texts on disk.
+    """Return a column of objects as a 1-D array: of Arrow, of a frame's only column, of a file.
 
-    What else there is comes back as it was given: numbers in a column are vectors of length 1.
+    Anything else is returned as it is; a column of numbers is vectors of length 1.
     """
     if isinstance(objects, np.ndarray | list | tuple | Rows):
         return objects
     if hasattr(objects, "to_pylist") and not hasattr(objects, "columns"):
         return np.asarray(objects)
-    if _are_texts_on_disk(objects):  # an index of which must increase
+    if _are_texts_on_disk(objects):  # where positions must increase
         return np.asarray(objects[:])
     if len(getattr(objects, "columns", ())) != 1 or len(objects) == 0:
         return objects
@@ -273,14 +275,14 @@ def column_of(objects: Objects) -> Objects:
 
 
 def is_gap(value: object) -> bool:
-    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
+    """Return whether a cell of a column is missing: None, NaN, or NA and NaT of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | Decimal) and bool(value != value)
 
 
 def is_categorical(column: Objects) -> bool:
-    """Whether a column is of categories to its library: pandas, polars or pyarrow."""
+    """Return whether pandas, polars or pyarrow declare a column to be of categories."""
     if isinstance(column, np.ndarray | list):
         return False
     kind = getattr(column, "dtype", None) or getattr(column, "type", None)
@@ -288,7 +290,7 @@ def is_categorical(column: Objects) -> bool:
 
 
 def _are_texts_on_disk(objects: Objects) -> bool:
-    """Whether this is an HDF5 or zarr array that holds no numbers."""
+    """Return whether this is an HDF5 or zarr array that holds no numbers."""
     in_memory = (
         isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
     )

@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """In the state of an object: a part that is not saved, but passed to `skout.load` by name."""
+    """A part of the state of an object that is not saved, but passed to `skout.load` by name."""
 
     item: Any
-    name: str | None = None  # if not its own
+    name: str | None = None  # the name to pass it by, if not that of the attribute
 
 
 def require(fits: object, what: str) -> None:
@@ -45,7 +45,7 @@ def require(fits: object, what: str) -> None:
 
 
 def arrays_of(state: State, *names: str) -> list[np.ndarray]:
-    """Return arrays of a state; lists in their place could become far larger ones."""
+    """Return the named arrays of a state; a list, which may become a far larger one, is refused."""
     are_arrays = all(isinstance(state[name], np.ndarray) for name in names)
     require(are_arrays, f"{' and '.join(names)} that are no arrays")
     return [state[name] for name in names]
@@ -78,7 +78,7 @@ def with_attributes(kind: type[T], *states: State) -> list[T]:
 
 
 def not_attributes(kind: type, names: Iterable[str]) -> list[str]:
-    """Return those names that attributes must not have: of methods, properties and dunders."""
+    """Return the names that a file must not set: those of methods and properties, and dunders."""
     reserved = _reserved(kind)
     return [name for name in names if name in reserved or name.startswith("__")]
 

@@ -57,10 +57,10 @@ def spare_threads() -> int:
 
 @contextmanager
 def held_blas() -> Iterator[None]:
-    """Hold BLAS to one thread. Where calls overlap, only the first one sets and lifts the limit.
+    """Limit BLAS to one thread. Where calls overlap, only the first sets and lifts the limit.
 
-    Code that alternates between its own threads and matrix products should hold it throughout:
-    BLAS threads spin for a while after each product.
+    Code that alternates between its own threads and matrix products should keep the limit
+    throughout: BLAS threads spin for a while after each product.
     """
     threads = n_threads(None)
     if not _BLAS_HOLDER.acquire(blocking=False):
@@ -77,7 +77,7 @@ def held_blas() -> Iterator[None]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Let n_jobs=None mean one thread, within tasks of dask, which use the other cores."""
+    """Make n_jobs=None mean one thread within the block: tasks of dask use the other cores."""
     token = _SINGLE.set(True)
     try:
         with held_blas():
@@ -123,7 +123,7 @@ def map_blocks(
     read : callable, optional
         What a block is replaced by before it is given to `function`.
     ahead : bool, default False
-        Whether a thread of its own calls `read` ahead of those that compute, for blocks on disk.
+        Whether a separate thread calls `read` ahead of those that compute, for blocks on disk.
         Few blocks are held at a time.
     n_jobs : int, optional
     """
@@ -132,8 +132,8 @@ def map_blocks(
     work, items = function, iter(blocks)
     reader: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
     if read is not None and ahead:
-        ahead_of_them = prefetch(map(read, blocks))
-        items, reader = ahead_of_them, contextlib.closing(ahead_of_them)
+        prefetched = prefetch(map(read, blocks))
+        items, reader = prefetched, contextlib.closing(prefetched)
     elif read is not None:
         work = lambda block: function(read(block))  # noqa: E731
     if threads <= 1:
@@ -182,8 +182,8 @@ def _container_limits(
 ) -> list[int]:
     """Return the limits of memory, in bytes, of the control groups that this process is in.
 
-    Lines of `own` are number:controllers:path; in version 2 the controllers are left out. Inside a
-    container the path may be that of the host, and the group is the root of `groups`.
+    Lines of `own_file` are number:controllers:path; in version 2 the controllers are left out.
+    Inside a container the path may be that of the host, and the group is the root of `groups`.
     """
     try:
         lines = [line.split(":", 2) for line in own_file.read_text().splitlines()]

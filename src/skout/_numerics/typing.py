@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import torch
 
 #: Numbers on the host in double precision, and positions.
@@ -135,6 +136,8 @@ Json: TypeAlias = Any
 State: TypeAlias = dict[str, Any]
 #: Columns by name: a table of results, or what an estimator reports of a fit.
 Table: TypeAlias = dict[str, Any]
+#: Axes of matplotlib to draw on.
+Axes: TypeAlias = "matplotlib.axes.Axes"
 #: A device of PyTorch; where it may be None, that is the host.
 TorchDevice: TypeAlias = "torch.device"
 #: A device of PyTorch or its name; a text as a whole, so that it can be read without PyTorch.

@@ -19,11 +19,12 @@ from .extras import extra
 
 #: Ends of the names of compressed files.
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+# Bytes that are unpacked at a time.
 _BLOCK = 2**16
 
 
 def member_of(path: str | Path | IO[bytes]) -> str:
-    """Return the name of the only file in a zip archive, but for those that systems put there."""
+    """Return the name of the only file in a zip archive; hidden files and those of macOS aside."""
     with zipfile.ZipFile(path) as archive:
         files = [name for name in archive.namelist() if not name.endswith("/")]
     names = [name for name in files if not re.match(r"__MACOSX/|(.*/)?\.[^/]*$", name)]
@@ -44,23 +45,7 @@ def _of_zstandard(raw: IO[bytes]) -> Iterator[IO[bytes]]:
     with extra("table", "Files that end in .zst need pyarrow"):
         import pyarrow
     with pyarrow.CompressedInputStream(raw, "zstd") as stream:
-        yield io.BufferedReader(_Readable(stream), _BLOCK)
-
-
-class _Readable(io.RawIOBase):
-    """A stream of pyarrow as one of Python."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
+        yield stream
 
 
 # How files begin, and what opens them.
@@ -75,10 +60,10 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {
 
 @dataclass
 class UnpackLimits:
-    """How much of a file readers take at a time, so that a small one cannot fill the memory.
+    """Limits of what readers take from a file at a time: a small file cannot fill the memory.
 
-    `skout.readers.LIMITS` are those of all readers. Who has larger data, of a source that can be
-    trusted, sets them higher.
+    `skout.readers.LIMITS` are those of all readers. Set them higher for larger data that you trust.
+    The defaults are conventions.
 
     Parameters
     ----------
@@ -110,12 +95,12 @@ class UnpackLimits:
     ratio: int = 100
 
 
-#: Those of all readers.
+#: The limits of all readers.
 LIMITS = UnpackLimits()
 
 
 class LimitError(ValueError):
-    """What a file has is larger than a reader takes: see `UnpackLimits`."""
+    """A file, or a part of it, is larger than readers allow: see `UnpackLimits`."""
 
 
 #: What is raised where a compressed file is damaged, or larger than it may be.
@@ -136,7 +121,7 @@ def opened(path: Path | IO[bytes], limits: UnpackLimits = LIMITS) -> Iterator[An
         raise FileNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as raw:
         start = raw.peek(10)
-        unpack = next((way for mark, way in _OPENERS.items() if re.match(mark, start)), None)
+        unpack = next((opener for mark, opener in _OPENERS.items() if re.match(mark, start)), None)
         if unpack is None:
             yield raw
             return
@@ -167,9 +152,9 @@ class _Bounded(io.RawIOBase):
 
 
 def ending(path: str | Path) -> str:
-    """Return the end of a file's name in lower case, without that of a compression.
+    """Return the suffix of a file's name in lower case, before that of a compression.
 
-    Of a zip archive whose name does not say it, it is that of the file in it.
+    A zip archive without such a suffix has that of the file in it.
 
     Examples
     --------

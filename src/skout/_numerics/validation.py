@@ -42,9 +42,9 @@ class Registry(dict[str, Named]):
 
 
 def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
-    """Look `name` up in `registry`, or say which names there are and which one is nearest.
+    """Return the value of `name` in `registry`, or raise with all names and the nearest one.
 
-    What has an attribute `elsewhere`, names that other libraries have for it, is nearest to these.
+    The attribute `elsewhere` of a value lists its names in other libraries, which count as nearest.
     """
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
@@ -55,8 +55,8 @@ def resolve(name: str, registry: Mapping[str, Named], kind: str) -> Named:
     if spelled in registry:
         return registry[spelled]
     elsewhere = [key for key, value in registry.items() if name in getattr(value, "elsewhere", ())]
-    near = elsewhere or difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    nearest = elsewhere or difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
 
 
@@ -67,8 +67,8 @@ def _available(registry: Mapping[str, object]) -> str:
 def check_choice(value: object, name: str, choices: tuple[object, ...]) -> None:
     """Raise unless `value` is one of `choices`."""
     if value not in choices:
-        near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        nearest = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         listed = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {listed}. Got {value!r} instead.{hint}")
 
@@ -110,7 +110,7 @@ def check_alphas(alpha: object, *, strict: bool = False) -> list[float]:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of skout that led here: the user's, or that of scikit-learn."""
+    """Warn with the line of the first caller outside of skout: the user's, or scikit-learn's."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("skout"):
         frame, level = frame.f_back, level + 1
@@ -126,7 +126,7 @@ def check_size(size: object, n: int, name: str) -> int:
 
 
 def check_rng(random_state: RandomState) -> np.random.Generator:
-    """Turn None, an int, a Generator or a RandomState into a Generator."""
+    """Return a Generator from None, an int, a Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:
@@ -139,14 +139,15 @@ def check_rng(random_state: RandomState) -> np.random.Generator:
 
 
 def spawn_seed(random_state: RandomState) -> int | None:
-    """Return a seed of a stream of its own: what it draws has nothing to do with `random_state`'s.
+    """Return a seed whose draws are independent of those of `random_state`; None for None.
 
-    A Generator or RandomState moves on by one draw; None stays None.
+    A Generator or RandomState moves on by one draw.
     """
     return None if random_state is None else int(check_rng(random_state).integers(2**31))
 
 
-# What the weights of all rows come to, beyond which their products are lost to rounding.
+# Least and largest weights of rows: products of two or three of them stay within float64, which
+# ends at 1e-308 and 1e308. A sum of weights may be larger, by the number of rows.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 
 
@@ -170,7 +171,7 @@ _SCALE = "Scale the features, for instance with scikit-learn's StandardScaler."
 # same tables. The second one spares images, whose border is nearly constant. Columns of two values
 # do not count: those of rare categories vary little.
 _SCALES, _FROM_MEDIAN = 100.0, 10.0
-# Rows by which scales are measured.
+# Rows by which scales are measured: their standard deviations are known to about 2 %.
 _SCALED_ROWS = 2000
 # What `warn_of_scales` has said in this process.
 _WARNED: set[str] = set()

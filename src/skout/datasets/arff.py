@@ -21,7 +21,7 @@ Codes = dict[str, float] | None
 
 
 class ArffTable(NamedTuple):
-    """Names and float64 values, and which columns have codes of words."""
+    """The table of an ARFF file: names, float64 values, and the columns with codes of words."""
 
     names: list[str]
     values: np.ndarray | sparse.csr_matrix
@@ -76,7 +76,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
         return
     with zipfile.ZipFile(path) as archive:
         tables = [name for name in archive.namelist() if name.lower().endswith(".arff")]
-        # macOS adds a file of its own for each, with the same ending
+        # macOS adds a second file for each, with the same ending
         tables = [name for name in tables if not name.startswith("__MACOSX/")]
         if len(tables) != 1:
             raise ValueError(f"{path.name} must hold one ARFF file. It holds {tables} instead.")

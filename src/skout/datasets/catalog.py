@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class File:
-    """A file that is known by its hash; None where nobody has recorded it yet."""
+    """A file of a data set, with its size and SHA-256; None where they are not recorded."""
 
     name: str
     size: int | None = None

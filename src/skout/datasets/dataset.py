@@ -19,26 +19,28 @@ from .parsers import parse
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Inputs and outputs, with what is known about them.
+    """Inputs and outputs of a data set, with its official parts, names, candidates and source.
 
     Parameters
     ----------
     name : str
+        The name of the data set.
     X, Y : arrays, CSR matrices, a dict of columns or other rows
         As many inputs as outputs. Strings are in arrays of objects.
-    split : dict of str to slice or array of int
+    split : dict of str to slice or array of int, default empty
         The rows of each official part, "train", "validation" or "test"; empty where there is no
         official split.
-    files : tuple of paths
+    files : tuple of paths, default empty
         The files that it was read from.
     candidates : objects or CandidateSets, optional
         The pool to choose predictions from, or one set for each row.
-    names : dict of str to array
+    names : dict of str to array, default empty
         Of "features" and "outputs", where they have names; "nominal" are the positions of columns
         of X that are codes of categories, ``category_values_NAME`` what those of a column mean.
-    extra : dict of str to array
+    extra : dict of str to array, default empty
         Further columns, one value a row.
-    description, license, citation : str
+    description, license, citation : str, default ""
+        About the data, their license and whom to cite.
 
     Examples
     --------
@@ -80,7 +82,12 @@ class Dataset:
         return f"Dataset({', '.join([repr(self.name), *sides, *parts])})"
 
     def part(self, name: str) -> tuple[Rows, Rows]:
-        """Return X and Y of an official part: "train", "validation" or "test"."""
+        """Return X and Y of an official part.
+
+        Parameters
+        ----------
+        name : "train", "validation" or "test"
+        """
         if name not in self.split:
             parts = ", ".join(map(repr, self.split)) or "none"
             raise ValueError(
@@ -189,7 +196,7 @@ def load(
 
 
 def _entry(name: str, kind: str | None) -> DatasetEntry:
-    """Return the data set of a name; the error of an unknown one lists those that there are."""
+    """Return the data set of a name, or raise an error that lists all data sets."""
     if kind is not None:
         check_choice(kind, "kind", tuple(dict.fromkeys(group for group, _ in CATALOG)))
     by_name: dict[str, list[DatasetEntry]] = {}

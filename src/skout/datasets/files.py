@@ -30,20 +30,26 @@ SHIPPED = Path(__file__).parent / "data"
 def locate(entry: DatasetEntry) -> list[Path]:
     """Return the packed files of a data set, each checked by its hash.
 
-    One that is nowhere and cannot be downloaded is an error that says where to get it and where to
-    put it. One with a wrong hash is an error too; only from the cache it is removed.
+    A file that is missing and cannot be downloaded is an error that says where to get it and where
+    to put it. A file with a wrong hash is an error too; in the cache it is removed.
     """
     return [_locate(file, entry) for file in entry.files]
 
 
 def packed(entry: DatasetEntry) -> bool:
-    """Return whether all packed files are on this computer, without a look inside."""
+    """Return whether all packed files are on this computer; their hashes are not checked."""
     folders = (*_read_only(), cache_folder())
     return all(any((folder / file.name).is_file() for folder in folders) for file in entry.files)
 
 
 def available(entry: DatasetEntry) -> bool:
-    """Return whether a data set is on this computer, packed or as it was published."""
+    """Return whether a data set is on this computer, packed or as it was published.
+
+    Parameters
+    ----------
+    entry : DatasetEntry
+        A value of `CATALOG`.
+    """
     original = entry.original
     return packed(entry) or bool(
         original and all(_place(file, original).is_file() for file in original.files)
@@ -55,6 +61,13 @@ def fetch(entry: DatasetEntry, *, progress: bool = False) -> list[Path]:
 
     It is an error if there are no public files, a download fails or a file has another hash than it
     should; nothing is kept of it.
+
+    Parameters
+    ----------
+    entry : DatasetEntry
+        A value of `CATALOG`.
+    progress : bool, default False
+        Whether to show progress bars.
     """
     original = entry.original
     if original is None:
@@ -84,7 +97,7 @@ def _read_only() -> list[Path]:
 
 
 def _place(file: File, original: Original) -> Path:
-    """Return where a public file lies: its hash, or the commit, keeps equal names apart."""
+    """Return the path of a public file in the cache, which has its hash or commit in its name."""
     version = (file.sha256 or original.commit)[:12]
     return cache_folder() / "originals" / f"{version}-{Path(file.name).name}"
 
@@ -163,7 +176,7 @@ def _why_not(file: File, entry: DatasetEntry) -> str:
 
 
 def _missing(file: File, entry: DatasetEntry, reason: str) -> str:
-    """Say which file, where it was looked for, where it comes from and where to put it."""
+    """Return a message: which file is missing, where it comes from and where to put it."""
     looked = os.environ.get("SKOUT_DATA") or "not set"
     hashed = f"{file.size:,} bytes, sha256 {file.sha256}" if file.sha256 else "hash not known"
     return (

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import n_rows
+from .._numerics.arrays import dense, n_rows
 from .._numerics.extras import extra
-from .._numerics.objects import stack
+from .._numerics.objects import pointers, ranges, stack
 from .._numerics.typing import Objects, Rows
 from ..decoding import CandidateSets
 from ..kernels.spectra import Spectra
@@ -110,7 +110,7 @@ def multilabel_arff(
     paths: list[Path], entry: DatasetEntry, without: tuple[str, ...] = ()
 ) -> Fields:
     fields = _arff(paths, entry, without)
-    Y = fields["Y"].toarray() if sparse.issparse(fields["Y"]) else fields["Y"]
+    Y = dense(fields["Y"])
     if not np.isin(Y, (0.0, 1.0)).all():
         raise ValueError(f"The last {entry.shape[2]} columns of {entry.name!r} must be 0 or 1.")
     names = {name: fields["names"][name] for name in ("features", "outputs")}
@@ -119,12 +119,11 @@ def multilabel_arff(
 
 def multioutput_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
     fields = _arff(paths, entry)
-    dense = {side: fields[side] for side in ("X", "Y")}
-    return fields | {k: v.toarray() if sparse.issparse(v) else v for k, v in dense.items()}
+    return fields | {side: dense(fields[side]) for side in ("X", "Y")}
 
 
 def mulan_labels_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Public files of label sets, with a list of labels; values are kept in single precision."""
+    """Read public files of label sets, with a list of labels; features in single precision."""
     tables = [path for path in paths if path.suffix == ".arff"]
     fields = multilabel_arff(tables, entry, without=("protein",))
     X = fields["X"].astype(np.float32).astype(np.float64)
@@ -133,7 +132,7 @@ def mulan_labels_arff(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def _arff(paths: list[Path], entry: DatasetEntry, without: tuple[str, ...] = ()) -> Fields:
-    """Stack the rows of ARFF files; the last columns are the outputs."""
+    """Return the rows of ARFF files, one after another; the last columns are the outputs."""
     read = [read_arff(path, without) for path in paths]
     names, d = read[0].names, entry.shape[2]
     for path, table in zip(paths, read, strict=True):
@@ -170,7 +169,7 @@ def regression_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def tied_rankings_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Rankings such as e>f>abcdg, where the last five share a place; text columns get codes."""
+    """Read rankings such as e>f>abcdg, whose last five labels tie; text columns become codes."""
     header, rows = read_csv(paths[0])
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     named = {"features": np.array(header[:-1]), "outputs": np.array(sorted(set(columns[-1][0])))}
@@ -212,14 +211,14 @@ def _split(parts: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def qm9_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Inputs and outputs are the same molecules: from a string to a graph."""
+    """Read SMILES as inputs and outputs alike: from a string to a graph."""
     table = _columns(paths[0])
     extra = {"index": table["Index"].astype(np.int64)}
     return {"X": table["SMILES"], "Y": table["SMILES"], "extra": extra}
 
 
 def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Captions to SMILES of one of the sources; a second file is the pool of candidates."""
+    """Read captions and SMILES of one source; a second file is the pool of candidates."""
     table = _columns(paths[0])
     is_of_entry = table["source"] == entry.name
     table = {name: column[is_of_entry] for name, column in table.items()}
@@ -231,7 +230,7 @@ def pairs_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def label_sets_csv(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """A table as it is written, a dict of columns; in its last column are label sets, "a, b"."""
+    """Read a table of text, a dict of columns, whose last column has label sets, "a, b"."""
     table = _columns(paths[0])
     _, cells = table.popitem()
     sets = [cell.split(", ") for cell in cells]
@@ -267,7 +266,7 @@ def qm9_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def properties_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """SMILES to a CSR matrix of 0 and 1, one column a property."""
+    """Read SMILES, and properties as a CSR matrix of 0 and 1, one column a property."""
     table = _parquet(paths[0])
     lists = table["properties"].combine_chunks()
     coded = lists.flatten().dictionary_encode()
@@ -283,7 +282,7 @@ def properties_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def massbank_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Spectra to SMILES; the candidates of a spectrum are the molecules of its formula."""
+    """Read spectra and SMILES; the candidates of a spectrum are the molecules of its formula."""
     table, pool = _parquet(paths[0]), _parquet(paths[1])
     apart = ("mz", "intensity", "smiles")
     extra = {name: table[name].to_numpy() for name in table.column_names if name not in apart}
@@ -297,7 +296,7 @@ def massbank_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
 
 
 def msms_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """Spectra to SMILES, with what each record says, its license and its laboratory among it."""
+    """Read spectra and SMILES, with the fields of each record, license and laboratory included."""
     table = _parquet(paths[0])
     apart = ("mz", "intensity", "smiles")
     columns = {name: table[name].to_numpy() for name in table.column_names if name not in apart}
@@ -305,13 +304,13 @@ def msms_parquet(paths: list[Path], entry: DatasetEntry) -> Fields:
     return {"X": _spectra(table), "Y": _strings(table["smiles"].to_pylist()), "extra": columns}
 
 
-# Peaks of a spectrum, the smallest m/z, what is above the precursor, and the least intensity: as
-# msms_open.parquet was made.
+# Most peaks of a spectrum, the smallest m/z, the largest m/z above the precursor's, and the least
+# intensity relative to the largest: those by which msms_open.parquet was made.
 _PEAKS, _LOWEST_MZ, _ABOVE, _FAINTEST = 100, 20.0, 1.5, 5e-4
 
 
 def massbank_msp(paths: list[Path], entry: DatasetEntry) -> Fields:
-    """The same from the MSP file of a release of MassBank: the records whose license is known."""
+    """Read spectra and SMILES from the MSP file of a release of MassBank, with licenses."""
     text = lzma.decompress((SHIPPED / "msms_open_records.txt.xz").read_bytes()).decode()
     licenses = dict(line.split("\t") for line in text.splitlines())
     columns: dict[str, list[Any]] = {name: [] for name in (*_MSP_FIELDS, "license", "contributor")}
@@ -333,8 +332,7 @@ def massbank_msp(paths: list[Path], entry: DatasetEntry) -> Fields:
     extra["polarity"] = _strings([text.lower() for text in extra["polarity"]])
     lengths = np.array([len(pairs) for pairs in peaks], dtype=np.int64)
     mz, intensity = np.concatenate([np.empty((0, 2)), *peaks]).T
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    X = Spectra(indptr, mz, intensity, np.repeat(extra["precursor_mz"], lengths))
+    X = Spectra(pointers(lengths), mz, intensity, np.repeat(extra["precursor_mz"], lengths))
     return {"X": X, "Y": _strings(smiles), "extra": extra}
 
 
@@ -382,8 +380,7 @@ def _strong_peaks(pairs: np.ndarray, precursor: float) -> np.ndarray:
 
 
 def _indptr(lists: Any) -> np.ndarray:
-    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return pointers(lists.value_lengths().to_numpy(zero_copy_only=False))
 
 
 def _spectra(table: Any) -> Spectra:
@@ -399,14 +396,12 @@ def _spectra(table: Any) -> Spectra:
 
 
 def same_formula(formulas: np.ndarray, pool_formulas: np.ndarray, pool: Objects) -> CandidateSets:
-    """Return for each of `formulas` the members of the pool that have it; maybe none."""
+    """Return for each of `formulas` the set of the members of the pool that have it."""
     order = np.argsort(pool_formulas, kind="stable")
     names, start, count = np.unique(pool_formulas[order], return_index=True, return_counts=True)
     place = np.minimum(np.searchsorted(names, formulas), len(names) - 1)
     sizes = np.where(names[place] == formulas, count[place], 0)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], sizes)
-    return CandidateSets(pool, indptr, order[np.repeat(start[place], sizes) + within])
+    return CandidateSets(pool, pointers(sizes), order[ranges(start[place], sizes)])
 
 
 # Pictures ----------------------------------------------------------------------------------------

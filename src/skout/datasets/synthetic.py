@@ -34,6 +34,7 @@ def make_robust_regression(
     Parameters
     ----------
     n_train, n_test : int, default 10,000
+        Rows of each part.
     n_features : int, default 10
         At least 5; the others have no influence.
     outlier_scale : float, default 0.25
@@ -101,10 +102,13 @@ def make_low_rank_regression(
     Parameters
     ----------
     n_train : int, default 10,000
+        Rows of the training part.
     n_validation, n_test : int, default 1,000
+        Rows of the other parts.
     n_features : int, default 300
         The dimension d of inputs and outputs.
     random_state : int, Generator, RandomState or None, default 0
+        Seed of the draw.
 
     Returns
     -------
@@ -158,12 +162,15 @@ def make_subspace_regression(
     Parameters
     ----------
     n_train, n_validation, n_test : int, default 50,000, 5,000 and 10,000
+        Rows of each part.
     n_features, n_outputs : int, default 2,000 and 1,000
+        Dimensions of inputs and outputs.
     rank : int, default 50
         Dimension of the subspace, at most n_outputs.
     noise : float, default 0.1
         Standard deviation.
     random_state : int, Generator, RandomState or None, default 0
+        Seed of the draw.
 
     Returns
     -------

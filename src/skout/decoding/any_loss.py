@@ -21,7 +21,7 @@ from ..sketches import as_sketch
 from .candidates import CandidateDecoder
 from .pools import EmbeddedPool, check_one_for_each, single
 
-# Losses that are computed at a time: 8 MB.
+# Losses that are computed at a time: 8 MB, a convention.
 _LOSSES = 2**20
 
 
@@ -63,7 +63,9 @@ class LossDecoder(CandidateDecoder):
     beta : float, default 1.0
         Of "f_beta": above 1 recall counts more, below 1 precision.
     on : "pairs" or "lists", default "pairs"
+        What a callable takes, see `loss`.
     n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
     device : str, optional
         As in `CandidateDecoder`.
 
@@ -71,8 +73,8 @@ class LossDecoder(CandidateDecoder):
     ----------
     basis_, pool_, embedding_
         As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], or that in p
-        numbers, and is there once the training outputs were asked for as candidates: a loss may
-        be slow.
+        numbers. It is computed when training outputs are first used as candidates: a loss may be
+        slow.
 
     Examples
     --------
@@ -86,11 +88,11 @@ class LossDecoder(CandidateDecoder):
     array([[1, 0, 1]])
     """
 
-    #: the loss sees objects, which must be here
+    #: the loss takes objects, which must be in the memory of this process
     takes_rows = False
-    #: what candidates pay is for distances
+    #: penalties of candidates are made for distances
     penalized = None  # type: ignore[assignment]
-    #: it cannot do without the training outputs, even where they are no candidates
+    #: it needs the training outputs, even where they are no candidates
     drop_pool = None  # type: ignore[assignment]
 
     def __init__(
@@ -113,9 +115,9 @@ class LossDecoder(CandidateDecoder):
         Parameters
         ----------
         basis : KernelBasis
-            What the user asked for, not fitted.
+            The basis of the user, not fitted.
         regressor : regressor
-            Not fitted either.
+            Not fitted.
 
         Returns
         -------
@@ -160,20 +162,22 @@ class LossDecoder(CandidateDecoder):
     def _hold(self, rows: Rows, coordinates: np.ndarray | None) -> None:
         """Do nothing: losses may be slow, and are computed once these are candidates."""
 
-    def _own_pool(self) -> EmbeddedPool:
+    def _training_pool(self) -> EmbeddedPool:
         kept = getattr(self, "pool_", None)
         if self._training is None and kept is not None and n_rows(kept) > 0:
             pool = self._embedded(kept, kept, slice(None))
             self.embedding_: Floats = pool.embedding
             self._training = replace(self._indexed(pool), counts=self._counts)
-        return super()._own_pool()
+        return super()._training_pool()
 
     @property
     def _width(self) -> int:
         basis = self.basis_
         return (basis.rank_ if isinstance(basis, OutputWeights) else n_rows(self._known)) + 1
 
-    def _embedding(self, rows: Source, *known: Rows, path: PathLike | None = None) -> np.ndarray:
+    def _embedding(
+        self, rows: Source, objects: Callable[[], Objects], path: PathLike | None = None
+    ) -> np.ndarray:
         size, most = 8 * len(rows) * self._width, limits().coordinates_bytes
         if path is None and size > most:
             raise ValueError(
@@ -183,7 +187,7 @@ class LossDecoder(CandidateDecoder):
                 "embed(candidates, path=...) to keep them in a file. In a fit, give a single alpha "
                 'or scoring="coordinates": else all training outputs are candidates there.'
             )
-        return super()._embedding(rows, *known, path=path)
+        return super()._embedding(rows, objects, path)
 
     def _fill(
         self,
@@ -192,10 +196,10 @@ class LossDecoder(CandidateDecoder):
         objects: Callable[[], Objects],
         coordinates: np.ndarray | None = None,
     ) -> np.ndarray:
-        given, m = objects(), n_rows(self._known)
+        candidates, m = objects(), n_rows(self._known)
         losses = self._losses()
         for block in row_slices(len(out), max(1, _LOSSES // m)):
-            D = losses(take(given, block))
+            D = losses(take(candidates, block))
             _check_losses(D, (block.stop - block.start, m), block.start)
             if isinstance(self.basis_, OutputWeights):  # b = f E: the risk b . D' is f . (E D')
                 D = self.basis_.combine(D.T).T
@@ -283,7 +287,7 @@ def _as_csr(sets: ArrayLike) -> sparse.csr_matrix:
 
 
 def _looked_up(table: ArrayLike, candidates: ArrayLike, known: ArrayLike) -> np.ndarray:
-    """Return entries of a table of losses, of outputs that are numbers of its rows."""
+    """Return losses from a table, for outputs that are the numbers of its rows."""
     D = np.asarray(table, dtype=np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise ValueError(

@@ -31,12 +31,17 @@ from ..rows.encode import numbers_in
 #: `skout.decoding`.
 DECODERS: dict[str, Any] = {}
 # Distinct outputs that are kept as default candidates, at most: on a cluster they are sent to this
-# process.
+# process. A convention.
 _MOST_OUTPUTS = 100_000
 
 
 def as_decoder(spec: DecoderLike) -> Any:
     """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
+
+    Parameters
+    ----------
+    spec : decoder, str or None
+        A name is one of `DECODERS`.
 
     Examples
     --------
@@ -57,13 +62,13 @@ class Decoder(ABC, PartsByName):
     """Base of all decoders: arg max over objects c of 2 <f(x), z(c)> - k(c, c) (4.5, 5.17).
 
     A decoder holds parameters until `fit` gives it the output basis and the training outputs. One
-    that knows how the objects are made (label sets, rankings) needs no candidates. One that wants
+    that knows how the objects are made (label sets, rankings) needs no candidates. One that needs
     other coordinates than those of the user's basis has a method `basis_for(basis, regressor)`.
     """
 
     @abstractmethod
     def fit(self, basis: KernelBasis, Y: Objects, coordinates: np.ndarray | None = None) -> Self:
-        """Prepare to decode coordinates of a basis.
+        """Fit the decoder on a basis and the training outputs.
 
         Parameters
         ----------
@@ -72,7 +77,7 @@ class Decoder(ABC, PartsByName):
         Y : objects, n of them
             The training outputs.
         coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
+            Those of Y, where they are computed already.
         """
 
     @abstractmethod
@@ -133,7 +138,7 @@ DecoderLike: TypeAlias = Decoder | str | None
 
 
 def able(decoder: Estimator, *methods: str, by: str) -> Estimator:
-    """Return a decoder, or raise in the name of `by` where it has not all of these methods.
+    """Return a decoder if it has all of these methods; else raise an error that names `by`.
 
     Methods are tested, not classes, so that decoders of users work as ours do.
     """
@@ -167,7 +172,7 @@ def plain_outputs(Y: Objects | None, name: str = "Y") -> Any:
 
 
 def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
-    """Turn the task matrix of a regressor from columns of the outputs to coordinates.
+    """Set the task matrix of a regressor, between columns of the outputs, to that of coordinates.
 
     The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
     """
@@ -184,13 +189,13 @@ def relate_coordinates(regressor: Estimator, basis: Estimator) -> None:
 
 @dataclass(frozen=True)
 class PendingOutputs:
-    """The distinct training outputs on a cluster, which are read when they are needed."""
+    """The distinct training outputs on a cluster, which are fetched when they are needed."""
 
     source: Source  # all outputs, as the user gave them
     positions: np.ndarray  # those that differ, in the order in which they appear
 
     def objects(self) -> Any:
-        """Return the distinct outputs, here."""
+        """Return the distinct outputs, in the memory of this process."""
         return self.source.take(self.positions)
 
 
@@ -238,11 +243,11 @@ class FittedOutputs:
         return decoder.fit(basis, pending if is_later else pending.objects())
 
     def shortened(self, regressor: Estimator, decoder: Estimator) -> tuple[Any, Any, Any]:
-        """Return a fitted regressor, the basis, and the decoder fitted on it.
+        """Return regressor, basis and decoder, with fewer numbers to predict if they are too many.
 
-        Where weights of outputs are predicted, and these are so many that a square of them is
-        larger than `memory_limits` allows, the regressor predicts fewer numbers, if it has
-        `in_halves`, and the basis knows which weights they stand for.
+        That is where weights of outputs are predicted, of which a square matrix is larger than
+        `memory_limits` allows, and the regressor has `in_halves`. The basis then holds the map from
+        these numbers to weights, and the decoder is fitted on it.
         """
         basis = self.basis
         is_small = 8 * getattr(basis, "rank_", 0) ** 2 <= limits().coordinates_bytes
@@ -268,24 +273,24 @@ class FittedOutputs:
 def fit_outputs(
     basis: Estimator, outputs: Source, *, lazy: bool, sparsely: bool | None = None
 ) -> FittedOutputs:
-    """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
+    """Fit a basis, or a transformer like it, on outputs; return outputs with their coordinates.
 
-    If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not here,
-    are a source, whose blocks are computed when they are asked for; if `sparsely`, indicators of
+    If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not in
+    memory, are a source, whose blocks are computed when they are read; if `sparsely`, indicators of
     outputs are a source of sparse blocks then.
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.load()))
     rows = encoded(basis, as_kernel(basis.kernel), outputs, reset=True)
-    is_here = rows.resident is not None
-    distinct = None if is_here else Distinct(_MOST_OUTPUTS)
+    in_memory = rows.resident is not None
+    distinct = None if in_memory else Distinct(_MOST_OUTPUTS)
     positions = basis.fit_encoded(rows, also=distinct)
     targets: Any
     if isinstance(basis, OutputWeights):
         targets = basis.indicators(rows, sparsely=sparsely)
     elif not lazy:
         targets = np.asarray(basis.training_coordinates(rows))
-    elif not is_here or (  # without a sketch, the basis itself holds as many numbers
+    elif not in_memory or (  # without a sketch, the basis itself holds as many numbers
         basis.sketch is not None and 8 * len(rows) * basis.rank_ > limits().coordinates_bytes
     ):
         empty = np.empty((0, basis.rank_), dtype=rows.precision)
@@ -296,7 +301,7 @@ def fit_outputs(
 
 
 def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
-    """Return a decoder like a fitted one of candidates, with its default pool, in another basis."""
+    """Return a copy of a fitted decoder with the same default pool, fitted on another basis."""
     fresh = clone(decoder)
     if decoder.pending is not None:
         return fresh.fit(basis, decoder.pending)
@@ -306,11 +311,11 @@ def same_candidates(decoder: Estimator, basis: Estimator) -> Any:
     return fresh
 
 
-# Which outputs differ, wherever they lie: found in one pass, by keys that all machines share ------
+# Distinct outputs, in one pass, by keys that are the same on all machines -----------------------
 
 
 class Distinct(Reduction[Any]):
-    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
+    """Reduction to the positions of the distinct rows, as they appear; None beyond `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -336,8 +341,10 @@ class Distinct(Reduction[Any]):
 
 
 def keys_of(rows: KernelRows, numbers: np.ndarray) -> Sequence[Hashable]:
-    """Return a key for each row that is the same on every machine; one that cannot be hashed is
-    a row of its own."""
+    """Return a key for each row, equal for equal rows, that is the same on every machine.
+
+    An object that cannot be hashed equals no other: its key is its row number.
+    """
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
         return row_keys(rows)
     keys: list[Any] = []

@@ -44,7 +44,7 @@ from .pools import (
     truth_in,
     with_copies,
 )
-from .search import Found, count_better, floor_of, slack_of, top_k, within
+from .search import Found, count_better, floor_of, ranks_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
 # Rows whose k(c, c) is computed at a time, of any kernel: enough that calls cost nothing.
@@ -75,7 +75,7 @@ class CandidateDecoder(Decoder):
     basis_ : KernelBasis
     pool_ : objects
         The distinct training outputs, used when no candidates are given. Those on a cluster are
-        looked for when they are first used.
+        fetched when they are first used.
     embedding_ : ndarray of shape (n_candidates, p + 1)
         [z(c), -k(c, c)] of the pool.
 
@@ -132,9 +132,9 @@ class CandidateDecoder(Decoder):
         Y : objects
             The training outputs.
         coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
+            Those of Y, where they are computed already.
         rows : encoded rows, optional
-            Y as the kernel of the basis encodes it, where that is known.
+            Y as the kernel of the basis encodes it, where that is done already.
         """
         if self.index is not None:
             as_index(self.index)
@@ -164,7 +164,7 @@ class CandidateDecoder(Decoder):
             embedding, Memory(rows), lambda: self.pool_, coordinates
         )
         if self.index is not None:
-            self._own_pool()  # builds the index now, not for the first query
+            self._training_pool()  # builds the index now, not for the first query
 
     def _forget_pool(self) -> None:
         for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
@@ -177,13 +177,13 @@ class CandidateDecoder(Decoder):
         objects: Callable[[], Objects],
         coordinates: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
+        """Write the embedding of rows into `out`; `objects()` returns these before encoding."""
         p = self.basis_.rank_
         if coordinates is None:
             self.basis_.coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
-        # k(c, c), unless the basis has norms of its own, as that of TwoWay
+        # k(c, c), unless the basis defines other norms, as that of TwoWay
         norms = getattr(self.basis_, "_norms", lambda part, _: self.basis_.kernel_.diag(part))
         for part in row_slices(len(out), _DIAGONAL):
             out[part, p] = -norms(rows.take(part), out[part, :p])
@@ -191,7 +191,7 @@ class CandidateDecoder(Decoder):
 
     @property
     def made_by(self) -> str:
-        """An identifier of this fit, which its embedded pools have: no other fit can use them."""
+        """The identifier of this fit; an embedded pool has it, and serves this fit alone."""
         check_is_fitted(self)
         return self._name
 
@@ -202,7 +202,13 @@ class CandidateDecoder(Decoder):
         return light
 
     def drop_pool(self, limit: int) -> None:
-        """Keep no default candidates: there are more than `limit` distinct training outputs."""
+        """Keep no default candidates: there are more than `limit` distinct training outputs.
+
+        Parameters
+        ----------
+        limit : int
+            For the message where candidates are missing.
+        """
         self._forget_pool()
         self._dropped = limit
 
@@ -221,8 +227,8 @@ class CandidateDecoder(Decoder):
         self.find_pool()
         return {name: value for name, value in vars(self).items() if name != "_training"}
 
-    def _own_pool(self) -> EmbeddedPool:
-        """Return the training outputs as a pool, or raise if they were not kept."""
+    def _training_pool(self) -> EmbeddedPool:
+        """Return the training outputs as an embedded pool, or raise if they were not kept."""
         if self._outputs is not None:
             self.find_pool()
         embedding: Any = getattr(self, "embedding_", ())
@@ -245,6 +251,7 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+            One pool for all queries, or one set for each.
         path : path, optional
             A .npy file to write the embedding to, which is then a memory map of it.
         """
@@ -252,7 +259,7 @@ class CandidateDecoder(Decoder):
         if path is not None:
             check_place(path, streams=False)
         if candidates is None:
-            return self._own_pool()
+            return self._training_pool()
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
@@ -281,19 +288,19 @@ class CandidateDecoder(Decoder):
         used: Index,
         path: PathLike | None = None,
     ) -> EmbeddedPool:
-        """Embed each distinct one of the used members of a pool once."""
+        """Return the used members of a pool embedded, each distinct one once."""
         rows = self._encoded(pool if isinstance(used, slice) else taken(pool, used))
         first, number = rows.unique()
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
         distinct = rows if len(first) == len(rows) else rows.subset(first)
         position = np.arange(n_rows(pool))[used][first]
-        embedding = self._embedding(distinct, lambda: taken(pool, position), path=path)
+        embedding = self._embedding(distinct, lambda: taken(pool, position), path)
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
     def _encoded(self, objects: Objects, name: str = "candidates") -> Source:
         """Encode objects, which must be of the kind of the training outputs."""
-        if n_rows(objects) == 0:  # none at all are of any kind
+        if n_rows(objects) == 0:  # an empty list has no type to check
             return Memory(take(self.basis_.landmarks_, slice(0)))
         if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
             objects = plain_outputs(objects, name)
@@ -306,13 +313,15 @@ class CandidateDecoder(Decoder):
     def _width(self) -> int:
         return int(self.basis_.rank_) + 1
 
-    def _embedding(self, rows: Source, *known: Any, path: PathLike | None = None) -> np.ndarray:
+    def _embedding(
+        self, rows: Source, objects: Callable[[], Objects], path: PathLike | None = None
+    ) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)
         if path is None:
-            return self._fill(np.empty(shape), rows, *known)
+            return self._fill(np.empty(shape), rows, objects)
         with replacing(path) as part:  # an earlier pool may still read a file of that name
-            self._fill(new_map(part, shape), rows, *known)
+            self._fill(new_map(part, shape), rows, objects)
         return open_memmap(path, "r")
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
@@ -353,11 +362,13 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         Y : objects, n of them
-            The truth.
+            The true objects.
         candidates : optional
+            Default the distinct training outputs.
         ties : "average", "worst" or "best", default "average"
-            What to make of candidates that score as the truth does.
+            Where the truth comes among candidates of the same score: in the middle, last or first.
 
         Returns
         -------
@@ -371,12 +382,12 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             pool = pool.distinct()
             scores = self._set_scores(queries, pool)
-            above, tied = count_better_of_sets(scores, pool.sets.query_of, scores_of_truth, slack)
+            counts = count_better_of_sets(scores, pool.sets.query_of, scores_of_truth, slack)
         else:
-            above, tied = count_better(
+            counts = count_better(
                 queries, pool.embedding, scores_of_truth, slack, n_jobs=self.n_jobs
             )
-        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
+        return ranks_of(truth, counts, share)
 
     def gaps(self, F: np.ndarray, Y: Objects, candidates: Candidates = None) -> np.ndarray:
         """Return by how much the best candidate outscores each true object, at least 0.
@@ -384,8 +395,11 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         Y : objects, n of them
+            The true objects.
         candidates : optional
+            Default the distinct training outputs.
 
         Returns
         -------
@@ -407,9 +421,11 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         gap : float
             At least 0, so that no set is empty.
         candidates : optional
+            Default the distinct training outputs.
 
         Returns
         -------
@@ -427,8 +443,7 @@ class CandidateDecoder(Decoder):
             return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
-        lists = within(queries, pool.embedding, floor, n_jobs=self.n_jobs)
-        return as_sets([index for index, _ in lists], pool)
+        return as_sets(within(queries, pool.embedding, floor, n_jobs=self.n_jobs), pool)
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.
@@ -436,7 +451,9 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
         pool : EmbeddedPool
+            The candidates that are scored.
 
         Returns
         -------
@@ -481,7 +498,9 @@ class CandidateDecoder(Decoder):
         Parameters
         ----------
         Y : objects, n of them
+            The objects to find.
         pool : EmbeddedPool
+            The candidates to find them among.
 
         Returns
         -------

@@ -17,7 +17,7 @@ from .._numerics.arrays import row_slices, unique
 from .._numerics.threads import map_blocks
 from ..rows import block_rows
 from .pools import EmbeddedPool, with_copies
-from .search import Found, count_better, joined, slack_of, top_k
+from .search import Found, count_better, joined, ranks_of, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets
 
 COMBINE = ("mean", "max", "rank")
@@ -39,7 +39,8 @@ class EmbeddedPools:
         The candidates that some member tells apart, in the coordinates of the first.
     embeddings : tuple of ndarrays, each with a row for each of these candidates
     table : ndarray of int, shape (n_distinct, n_members), or None
-        The distinct candidate of each member that they are; None where all members agree.
+        The number of each of them among the distinct candidates of each member; None where all
+        members distinguish the same candidates.
     """
 
     parts: tuple[EmbeddedPool, ...]
@@ -49,7 +50,13 @@ class EmbeddedPools:
 
     @classmethod
     def of(cls, parts: Sequence[EmbeddedPool]) -> EmbeddedPools:
-        """Return the candidates that at least one member distinguishes."""
+        """Return the candidates that at least one member distinguishes.
+
+        Parameters
+        ----------
+        parts : sequence of EmbeddedPool
+            The same candidates as each member embedded them.
+        """
         inverses = [part.inverse for part in parts]
         if all(np.array_equal(inverse, inverses[0]) for inverse in inverses):
             return cls(tuple(parts), parts[0], tuple(part.embedding for part in parts), None)
@@ -65,7 +72,7 @@ class EmbeddedPools:
 
     @property
     def is_per_query(self) -> bool:
-        """Whether each query has a set of its own."""
+        """Whether each query has its set of candidates, and not all share one pool."""
         return self.pool.is_per_query
 
     def __len__(self) -> int:
@@ -116,22 +123,23 @@ class Blend:
         Of the candidates that tie with it, this share comes before it.
         """
         if self.pool.is_per_query:
-            above, tied = self._counts_in_sets(truth)
+            counts = self._counts_in_sets(truth)
         elif self.by_rank:
-            counts = [count for _, count in self._ranked(1, truth)]
-            above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *counts], axis=1)
+            blocks = [count for _, count in self._ranked(1, truth)]
+            above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *blocks], axis=1)
+            counts = above, tied
         else:
-            true_scores, slack = self._own(truth)
-            above, tied = count_better(*self._stacks(), true_scores, slack, n_jobs=self.n_jobs)
-        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
+            true_scores, slack = self._scores_of(truth)
+            counts = count_better(*self._stacks(), true_scores, slack, n_jobs=self.n_jobs)
+        return ranks_of(truth, counts, share)
 
     def _stacks(self) -> tuple[Any, Any]:
         """Return queries and embedding whose product is the combined score."""
         queries = [c * Q for c, Q in zip(self.scales, self.queries, strict=True)]
         return _Stack(queries, self.fold), _Stack(self.embeddings, self.fold)
 
-    def _own(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the score of a candidate of each query, and how far rounding may move it."""
+    def _scores_of(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the score of one candidate of each query, and a bound on its rounding."""
         true_scores, slack = [], []
         for c, Q, E in zip(self.scales, self.queries, self.embeddings, strict=True):
             scores = np.einsum("ij,ij->i", Q, E[truth])
@@ -165,7 +173,7 @@ class Blend:
             true_scores = np.zeros(len(truth))
             true_scores[query_of[hit]] = scores[hit]
         else:
-            true_scores, slack = self._own(truth)
+            true_scores, slack = self._scores_of(truth)
         return count_better_of_sets(scores, query_of, true_scores, slack)
 
     # Ranks -------------------------------------------------------------------------------------
@@ -213,7 +221,7 @@ class Blend:
 
 
 class _Stack:
-    """One array a member, cut and multiplied together as if they were one array."""
+    """One array for each member, sliced and multiplied as if they were one array."""
 
     def __init__(self, parts: Sequence[np.ndarray], fold: np.ufunc) -> None:
         self.parts, self.fold = parts, fold
@@ -233,7 +241,7 @@ class _Stack:
 
 
 def _folded(arrays: Iterator[np.ndarray], fold: np.ufunc) -> np.ndarray:
-    """Return the sum or the maximum, holding two arrays at a time."""
+    """Return the sum or the maximum of arrays, of which two are in memory at a time."""
     out = next(arrays)
     for array in arrays:
         fold(out, array, out=out)
@@ -241,7 +249,7 @@ def _folded(arrays: Iterator[np.ndarray], fold: np.ufunc) -> np.ndarray:
 
 
 def _average_ranks(scores: np.ndarray, slack: float) -> np.ndarray:
-    """Return the rank of each score; those nearer than `slack` get the mean of their ranks."""
+    """Return the rank of each score; scores that differ by at most `slack` share the mean rank."""
     order = np.argsort(-scores)
     fresh = np.diff(scores[order]) < -slack
     group = np.concatenate([[0], np.cumsum(fresh)])

@@ -12,26 +12,29 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse.csgraph import connected_components
 
-# How often pieces without connection may be forbidden, and nodes of one search, at most.
+# Limits of time and memory, by convention, as predicted counts have no bounds: rounds in which
+# unconnected pieces are forbidden, and nodes of the search of one integer program;
 _ROUNDS, _NODES = 20, 500
-# Edges of a path, copies of one edge in a program and of all edges, and of all where pieces are
-# forbidden, at most. Whoever predicts counts without bounds would wait and fill the memory.
+# edges of a path; copies of one edge in a program; copies of all edges; and copies of all edges in
+# a program that forbids pieces;
 _EDGES, _REPEATED, _COPIES, _CUT = 100_000, 300, 10_000, 1000
-# Edge copies of one program, at most: those of least cost. One of so many takes a few seconds.
+# edge copies that one program considers, those of least cost: so many take a few seconds;
 _CONSIDERED = 20_000
-# Beginnings that are tried to find the best of Euler paths, and edges of one, at most.
+# partial paths that are tried to find the best of several Euler paths, and edges of such a path.
 _TRIED, _LONGEST = 2000, 200
-# How far from whole numbers a solution may be.
+# Distance from whole numbers at which a solution of the linear program counts as whole: SciPy's
+# solvers keep to constraints within 1e-7.
 _TOLERANCE = 1e-6
-# What an edge costs that is taken again where only presence counts: little, but not nothing.
+# Cost of taking an edge again where only presence counts: small beside the costs of edges, about 1,
+# and above 0, so that edges are not repeated without need.
 _AGAIN = 1e-4
 
 
 class Graph(NamedTuple):
-    """Edges from `tail` to `head`, and how readily a path starts and ends in each node.
+    """Edges from `tail` to `head`, and weights of the nodes that a path may start and end in.
 
-    0 is never. With `presence`, edges count once however often they are taken. `turns` are pairs of
-    edges that follow each other readily.
+    A weight of 0 forbids it. With `presence`, edges count once however often they are taken.
+    `turns` are the pairs of edges that are preferred to follow each other.
     """
 
     tail: np.ndarray
@@ -45,9 +48,9 @@ class Graph(NamedTuple):
 def nearest_trail(graph: Graph, g: np.ndarray, floor: float = -np.inf) -> list[int] | None:
     """Return edges along a path, of counts c with the greatest 2 g . c - c . c.
 
-    With presence, c is 1 for any edge taken. Only what is worth more than `floor` is looked for:
-    where nothing is, the result is None or any other path. Paths that are very long, or take an
-    edge very often, are not looked for.
+    With presence, c is 1 for any edge taken. Only counts worth more than `floor` are sought: where
+    there are none, the result is None or any other path. Paths that are very long, or take an edge
+    very often, are not sought.
     """
     rounded = np.maximum(np.floor(g + 0.5), 0.0)
     if graph.presence:
@@ -66,14 +69,15 @@ def nearest_trail(graph: Graph, g: np.ndarray, floor: float = -np.inf) -> list[i
 
 
 def _worth(g: np.ndarray, counts: np.ndarray) -> float:
+    """Return 2 g . c - c . c."""
     return float(np.sum(2.0 * g * counts - counts**2))
 
 
-def _least(cost: np.ndarray, may: np.ndarray) -> np.ndarray:
-    """Return `may`, without the copies of greatest cost where there are too many."""
-    number = np.flatnonzero(may)
+def _least(cost: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Return the allowed copies, without those of greatest cost where there are too many."""
+    number = np.flatnonzero(allowed)
     if len(number) <= _CONSIDERED:
-        return may
+        return allowed
     warnings.warn(
         f"There are {len(number)} n-grams to build a string from, of which only the {_CONSIDERED} "
         "of greatest expected counts are used: the string may not be the nearest. A smaller n has "
@@ -81,7 +85,7 @@ def _least(cost: np.ndarray, may: np.ndarray) -> np.ndarray:
         UserWarning,
         stacklevel=5,
     )
-    least = np.zeros_like(may)
+    least = np.zeros_like(allowed)
     least[number[np.argsort(cost[number], kind="stable")[:_CONSIDERED]]] = True
     return least
 
@@ -89,9 +93,8 @@ def _least(cost: np.ndarray, may: np.ndarray) -> np.ndarray:
 def euler_path(graph: Graph, counts: np.ndarray) -> list[int] | None:
     """Return a path that takes each edge as often as `counts` says, if there is one.
 
-    A circle is cut at the node that is best to start and end in; ties go to the lowest number. Of
-    the paths from there, it has the fewest turns that are not in `turns`, as far as a short search
-    tells.
+    A circle is cut at the node of greatest weight to start and end in; ties go to the lowest
+    number. Of the paths from there, a short search chooses one with few turns outside of `turns`.
     """
     used = np.flatnonzero(counts)
     excess = np.zeros(len(graph.starts), dtype=np.intp)
@@ -113,7 +116,7 @@ def euler_path(graph: Graph, counts: np.ndarray) -> list[int] | None:
 
 
 def _hierholzer(graph: Graph, used: np.ndarray, counts: np.ndarray, start: int) -> list[int]:
-    """Return the edges of a path from `start`, without those that it cannot reach."""
+    """Return the edges of a path from `start` (Hierholzer's), without those it cannot reach."""
     leaving: dict[int, list[int]] = {}
     for edge in used[::-1]:  # so that the lowest is taken first
         leaving.setdefault(int(graph.tail[edge]), []).extend([int(edge)] * int(counts[edge]))
@@ -131,9 +134,9 @@ def _hierholzer(graph: Graph, used: np.ndarray, counts: np.ndarray, start: int) 
 
 
 def _turned(graph: Graph, trail: list[int]) -> list[int]:
-    """Return a path with the edges and the start of `trail` that has the fewest odd turns.
+    """Return a path with the edges and the start of `trail` and the fewest turns not in `turns`.
 
-    It is searched depth first, and no further where a beginning has as many odd turns as the best
+    The search is depth first, and leaves a beginning that has as many of these, `odd`, as the best
     path so far.
     """
     left = Counter(trail)
@@ -177,11 +180,11 @@ class _Program:
         if graph.presence:
             cost[copy > 1] = _AGAIN
         # to take a copy that rounding leaves, or to leave one that it takes, costs |cost|: more
-        # than `slack` makes the whole worth less than what is known already
-        wanted = copy <= rounded[edge]
-        must = wanted & (-cost > slack)
-        may = _least(cost, wanted | (cost <= slack))
-        self.edge, self.cost, self.must = edge[may], cost[may], must[may]
+        # than `slack` makes the path worth less than `floor`
+        rounded_takes = copy <= rounded[edge]
+        required = rounded_takes & (-cost > slack)
+        allowed = _least(cost, rounded_takes | (cost <= slack))
+        self.edge, self.cost, self.required = edge[allowed], cost[allowed], required[allowed]
         self.tail, self.head = graph.tail[self.edge], graph.head[self.edge]
         # nodes of these copies, numbered
         self.nodes, ends = np.unique(np.concatenate([self.tail, self.head]), return_inverse=True)
@@ -202,7 +205,7 @@ class _Program:
                 return trail
             if len(self.edge) > _CUT:  # the time grows with their square
                 break
-            # where nothing was taken, something must be
+            # where no copy was taken, at least one must be
             row = sparse.csc_array([[1.0] * len(self.edge) + [0.0] * 2 * len(self.nodes)])
             at_least_one = LinearConstraint(row, 1.0, np.inf)
             constraints += [self._connection(piece) for piece in pieces] or [at_least_one]
@@ -217,11 +220,11 @@ class _Program:
     def _minimum(self, constraints: list[LinearConstraint], whole: bool) -> np.ndarray | None:
         """Return the copies that the program takes.
 
-        Flows are whole numbers by themselves, and then the program is linear; with cuts they must
-        be asked for, `whole`.
+        A flow has a solution in whole numbers, so that a linear program finds it; with cuts, whole
+        numbers must be a constraint, `whole`.
         """
         m, v = len(self.edge), len(self.nodes)
-        lower = np.concatenate([self.must, np.zeros(2 * v)])
+        lower = np.concatenate([self.required, np.zeros(2 * v)])
         starts, ends = self.graph.starts[self.nodes] > 0, self.graph.ends[self.nodes] > 0
         upper = np.concatenate([np.ones(m), starts, ends])
         cost = np.concatenate([self.cost, np.zeros(2 * v)])
@@ -247,7 +250,7 @@ class _Program:
         return np.flatnonzero(x > 0.5)
 
     def _balance(self) -> list[LinearConstraint]:
-        """Say that the copies are a path, and circles."""
+        """Return the constraint that the copies taken are a path, and perhaps circles."""
         m, v = len(self.edge), len(self.nodes)
         copies, starts = np.arange(m), m + np.arange(v)
         ends, ones = starts + v, np.ones(v)
@@ -267,7 +270,7 @@ class _Program:
         return [LinearConstraint(matrix, right, right)]
 
     def _pieces(self, taken: np.ndarray) -> list[np.ndarray]:
-        """Return the copies taken, as connected pieces."""
+        """Return the copies taken, one array for each connected piece."""
         v = len(self.nodes)
         links = (np.ones(len(taken)), (self.tail[taken], self.head[taken]))
         _, piece = connected_components(sparse.coo_matrix(links, shape=(v, v)), directed=False)
@@ -275,14 +278,14 @@ class _Program:
         return [taken[piece == number] for number in np.unique(piece)]
 
     def _connection(self, piece: np.ndarray) -> LinearConstraint:
-        """Say that whoever takes a copy of this piece starts inside, or enters it."""
+        """Return the constraint that a path with a copy of the piece starts in it or enters it."""
         m, v = len(self.edge), len(self.nodes)
         inside = np.zeros(v, dtype=bool)
         inside[self.tail[piece]] = inside[self.head[piece]] = True
         row = np.zeros((1, m + 2 * v))
-        row[0, :m] = inside[self.head] & ~inside[self.tail]  # ways in
+        row[0, :m] = inside[self.head] & ~inside[self.tail]  # edges that enter
         row[0, m : m + v] = inside
-        # one inequality for each copy of the piece: ways in + starts inside >= copy
+        # one inequality for each copy of the piece: edges that enter + starts inside >= copy
         block = sparse.kron(np.ones((len(piece), 1)), sparse.csr_array(row), format="csr")
         places = np.arange(len(piece), dtype=np.int32), piece.astype(np.int32)
         copies = sparse.coo_array((np.ones(len(piece)), places), shape=block.shape)

@@ -37,9 +37,9 @@ class GradientDecoder(Decoder):
     n_starts : int, default 3
         Candidates of each query to climb from.
     max_iter : int, default 100
-        Of one climb.
+        Most iterations of L-BFGS from one start.
     reach : float, default 0.5
-        How far, in each column, answers may lie outside the range of the training outputs, in parts
+        How far, in each column, results may lie outside the range of the training outputs, in parts
         of that range.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
@@ -47,9 +47,9 @@ class GradientDecoder(Decoder):
     Attributes
     ----------
     start_ : CandidateDecoder
-        Where climbs start.
+        Ranks the candidates to start from.
     low_, high_ : ndarrays of shape (d,)
-        Where answers lie.
+        Bounds of the results.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class GradientDecoder(Decoder):
         return np.array(list(minima)).reshape(len(F), len(self.low_))
 
     def _best(self, b: Floats, starts: Floats) -> Floats:
-        """Return the best of the starts and of what is reached from them."""
+        """Return the vector of best score among the starts and the maxima reached from them."""
         score = score_of(self.start_.basis_, b)
         bounds = list(zip(self.low_, self.high_, strict=True))
         options = {"maxiter": self.max_iter, "ftol": _FTOL, "gtol": _GTOL}
@@ -137,7 +137,7 @@ class GradientDecoder(Decoder):
 
 
 def score_of(basis: KernelBasis, b: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Return y -> the score of a vector and its gradient, where landmark j counts b_j."""
+    """Return the function y -> (score, gradient) of weights b_j of the landmarks."""
     # 2 sum_j b_j k(l_j, y) - k(y, y)
     kernel, landmarks = basis.kernel_, np.asarray(basis.landmarks_, dtype=np.float64)
     block, slope = kernel.against(landmarks), kernel.gradients(landmarks, b[:, None])

@@ -32,7 +32,7 @@ class FaissIndex(PartsByName):
         As faiss.index_factory takes it. "Flat" compares with every candidate; others, such as
         "IVF1024,Flat" or "HNSW32", visit a part of the pool: see `index_recall`.
     n_probe : int, optional
-        Cells that an IVF index visits for each query; default its own, 1.
+        Cells that an IVF index visits for each query; default 1, that of faiss.
     n_more : int, default 32
         Candidates beyond k that are scored again.
 
@@ -55,7 +55,13 @@ class FaissIndex(PartsByName):
         self.n_more = n_more
 
     def build(self, embedding: np.ndarray) -> Self:
-        """Index the rows of `embedding`, shape (c, p)."""
+        """Index the embedded candidates.
+
+        Parameters
+        ----------
+        embedding : ndarray of shape (c, p)
+            A row for each candidate.
+        """
         faiss = _faiss()
         check_number(self.n_more, "n_more", integer=True)
         p = embedding.shape[1]
@@ -85,6 +91,13 @@ class FaissIndex(PartsByName):
         """Return positions and inner products of the k best candidates, shape (n, k).
 
         Where fewer are found, positions are -1 and inner products -inf.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (n, p)
+            A row for each query.
+        k : int
+            Candidates to return for each query.
         """
         n, (c, p) = len(queries), self.embedding_.shape
         n_found = min(c, k + self.n_more)
@@ -96,15 +109,12 @@ class FaissIndex(PartsByName):
     def _search_block(self, queries: np.ndarray, k: int, n_found: int) -> Found:
         """Score the candidates of faiss again in float64; gathers an array (b, n_found, p)."""
         _, positions = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
-        positions = np.sort(
-            positions, axis=1
-        )  # so that ties go to the lower position; -1: nothing found
+        positions = np.sort(positions, axis=1)  # ties go to the lower one; -1 is none
         scores = np.einsum("ij,ikj->ik", queries, self.embedding_[positions])
         scores[positions < 0] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(positions, order, axis=1), np.take_along_axis(
-            scores, order, axis=1
-        )
+        positions = np.take_along_axis(positions, order, axis=1)
+        return positions, np.take_along_axis(scores, order, axis=1)
 
     def __skout_state__(self) -> State:
         # without the index itself: faiss would have to read bytes that it cannot check
@@ -159,9 +169,11 @@ def index_recall(
     index : FaissIndex, or any object with `build` and `search`
         Built on `embedding` already, or not.
     embedding : ndarray of shape (c, p)
+        A row for each candidate.
     queries : ndarray of shape (n, p)
         A sample: each is compared with every candidate.
     k : int, default 10
+        Candidates of each query that are compared.
 
     Returns
     -------

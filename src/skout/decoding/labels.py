@@ -25,7 +25,8 @@ from ..rows import block_rows
 from ..rows.encode import numbers_in
 from .base import Decoder
 
-# Relative to the mean square of a coordinate: keeps the least squares of a read-out stable.
+# Relative to the mean square of a coordinate: keeps the least squares of a read-out stable, and
+# changes expectations by about as little. A convention.
 _READ_OUT_PENALTY = 1e-9
 
 
@@ -93,7 +94,7 @@ class LabelSetDecoder(Decoder):
     def _f1_maps(
         self, labels: sparse.csr_matrix, read_out: Callable[[Array], Array], largest: int
     ) -> None:
-        """Find the maps from f to the w of every size, and to P(Y is empty | x).
+        """Set the maps from f to the w of every size, and to P(Y is empty | x).
 
         w_j = E[2 Y_j / (s + |Y|)] = sum_t 2 / (s + t) E[Y_j, |Y| = t]: one read-out for each t.
         The matrix 2 / (s + t) = B C has a small rank r whatever its size, so r maps do for all s:
@@ -110,7 +111,13 @@ class LabelSetDecoder(Decoder):
         self._empty_map = read_out((sizes == 0).astype(float)[:, None])
 
     def label_scores(self, F: Floats) -> Floats:
-        """Return the expected labels E[Y | x], shape (n, L)."""
+        """Return the expected labels E[Y | x], shape (n, L).
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        """
         check_is_fitted(self)
         return F @ self.label_map_
 
@@ -129,7 +136,7 @@ class LabelSetDecoder(Decoder):
         return np.concatenate([*chosen, np.empty((0, n_labels), dtype=bool)]).astype(self._dtype)
 
     def _best_f1(self, F: np.ndarray) -> np.ndarray:
-        """Compare the best set of each size, and the empty one; ties go to the smaller set."""
+        """Return the best label set of each row, of all sizes; ties go to the smaller set."""
         best = (F @ self._empty_map)[:, 0]  # F1 of two empty sets is 1
         chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
         parts = np.array([F @ part for part in self._maps]).reshape(len(self._maps), *chosen.shape)
@@ -141,7 +148,7 @@ class LabelSetDecoder(Decoder):
 def take_better(
     w: np.ndarray, size: int, best: np.ndarray, chosen: np.ndarray, labels: np.ndarray | None = None
 ) -> None:
-    """Choose the sets of this size of greatest w where their sum is greater than the best so far.
+    """Replace chosen sets, in place, by those of this size where their sum of w is greater.
 
     The columns of w are all labels, or for each row those of `labels`.
     """
@@ -184,7 +191,7 @@ def _sizes(labels: sparse.csr_matrix) -> np.ndarray:
 
 
 def _least_squares(T: np.ndarray) -> Any:
-    """Return the function g -> B of least sum_i ||z(y_i) B - g(y_i)||^2, with a tiny penalty."""
+    """Return the map g -> B that minimizes sum_i ||z(y_i) B - g(y_i)||^2, with a tiny penalty."""
     gram = T.T @ T
     gram[np.diag_indices_from(gram)] += _READ_OUT_PENALTY * np.trace(gram) / len(gram)
     solve = positive_solver(gram)

@@ -50,14 +50,14 @@ class EmbeddedPool:
     first : ndarray of int
         The first position in the pool of each distinct candidate.
     inverse : ndarray of int
-        The distinct candidate at each position of the pool; -1 where no query asks for it.
+        The number of the distinct candidate at each position of the pool; -1 where no set has it.
     embedding : ndarray of shape (n_distinct, p + 1), or p + 2 with hubness penalties
         [z(c), -k(c, c)], or [z(c), penalty(c), -k(c, c)].
     made_by : str
         Identifier of the fitted decoder whose coordinates these are: no other can use them.
-    index : object or None
+    index : object or None, default None
         Of the decoder's `index`, built on the embedding.
-    counts : ndarray of int, or None
+    counts : ndarray of int, or None, default None
         How often each distinct candidate was among the training outputs, if it is one of them.
     """
 
@@ -71,7 +71,7 @@ class EmbeddedPool:
 
     @property
     def is_per_query(self) -> bool:
-        """Whether each query has a set of its own."""
+        """Whether each query has its set of candidates, and not all share one pool."""
         return isinstance(self.objects, CandidateSets)
 
     @property
@@ -96,7 +96,13 @@ class EmbeddedPool:
         return int(self.sets.sizes.max(initial=0)) if self.is_per_query else len(self)
 
     def width(self, k: int) -> int:
-        """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
+        """Return the columns of a ranking of k candidates: at most all of a shared pool.
+
+        Parameters
+        ----------
+        k : int
+            Candidates of each query.
+        """
         check_number(k, "k", low=1, integer=True)
         return k if self.is_per_query else min(k, len(self))
 
@@ -115,7 +121,12 @@ class EmbeddedPool:
     def of_numbers(self, numbers: np.ndarray, objects: Objects) -> EmbeddedPool:
         """Return the distinct candidates of these numbers as a pool.
 
-        `objects` are these candidates, or others that the kernel cannot distinguish from them.
+        Parameters
+        ----------
+        numbers : ndarray of int
+            Rows of the embedding.
+        objects : objects, as many
+            These candidates, or others that the kernel cannot distinguish from them.
         """
         everything = np.arange(len(numbers))
         return EmbeddedPool(objects, everything, everything, self.embedding[numbers], self.made_by)
@@ -152,7 +163,7 @@ def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
 
 
 def taken(objects: Objects, index: Index) -> Objects:
-    """Return the objects at an index, which may be on disk."""
+    """Return the objects at an index, in memory; those of a pool on disk are read."""
     chosen: Objects = source(objects).take(index)
     return chosen
 
@@ -212,7 +223,7 @@ def check_found(index: np.ndarray) -> None:
 
 
 def check_made_by(pool: EmbeddedPool, name: str) -> None:
-    """Raise where a pool has the coordinates of another model, even if as many."""
+    """Raise where a pool was embedded by another model."""
     if pool.made_by != name:
         raise ValueError(
             "candidates were embedded by another model, or before this one was fitted again, "
@@ -247,7 +258,7 @@ def _more(queries: np.ndarray) -> str:
 
 
 def are_lists(candidates: Candidates, known: KernelRows) -> bool:
-    """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
+    """Return whether candidates are one list or matrix a query, not one pool like `known`."""
     if not isinstance(candidates, list | tuple):
         candidates = _column_of_lists(candidates, known)
     if len(candidates) == 0:
@@ -267,14 +278,12 @@ def _column_of_lists(candidates: Any, known: KernelRows) -> list[Any]:
 
 
 def _is_matrix(item: Objects) -> bool:
-    """Whether this holds vectors: a matrix or data frame, or a list of lists or arrays."""
+    """Return whether this holds vectors: a matrix or data frame, or a list of lists or arrays."""
     if hasattr(item, "shape"):
         return len(item.shape) == 2
-    return isinstance(item, list | tuple) and any(_is_vector(part) for part in item)
-
-
-def _is_vector(item: Objects) -> bool:
-    return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
+    return isinstance(item, list | tuple) and any(
+        isinstance(row, list | tuple) or getattr(row, "ndim", 0) > 0 for row in item
+    )
 
 
 def _list_depth(item: Any) -> int:
@@ -331,10 +340,10 @@ def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
     if A.ndim == 1 or (type(A) is type(B) and isinstance(A, Rows)):
         return A, B
-    # packed bits with a matrix: there are counts, or few ones
+    # packed bits and a matrix, one of which has counts, or was too sparse to be packed
     A, B = (np.asarray(rows) if isinstance(rows, Rows) else rows for rows in (A, B))
     if sparse.issparse(A) or sparse.issparse(B):
-        # whose copies, unlike those of csr_array, have the smallest indices that will do
+        # copies of csr_matrix, unlike those of csr_array, have indices of the smallest type
         A, B = sparse.csr_matrix(A), sparse.csr_matrix(B)
     dtype = np.float32 if np.float32 in (A.dtype, B.dtype) else np.float64
     return A.astype(dtype, copy=False), B.astype(dtype, copy=False)

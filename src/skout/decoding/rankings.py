@@ -21,6 +21,8 @@ from ..rows.encode import numbers_in
 from .base import Decoder
 
 # Rows that the search over all orders takes at a time: more leave the cache, fewer cost calls.
+# 4,000 rankings of 6, 8 and 10 items: half takes 1.35, 1.15 and 0.95 times as long, double 1.04,
+# 0.78 and 0.97.
 _SEARCH_ROWS = 512
 # Gains below this, relative to the weights, are rounding.
 _ROUNDING = 1e-12
@@ -33,7 +35,7 @@ class RankingDecoder(Decoder):
     basis functions as vectors, and the ranking sought is arg max of 2 g . phi(c) - k(c, c):
 
     - `Kendall`: the order with the largest sum of g_ij over i before j, as in `kemeny`; exact up
-      to `max_exact` items or where g has no cycle, else by local search, of which a warning tells.
+      to `max_exact` items or where g has no cycle, else by local search, with a warning.
     - `RankHamming`: the best assignment of items to ranks, exact.
     - `Lehmer`: the nearest code, digit by digit, exact.
 
@@ -131,6 +133,7 @@ def kemeny(P: Array, max_exact: int = 10, *, n_jobs: int | None = None) -> np.nd
     P : array of shape (d, d) or (n, d, d)
         Weights for i before j; the diagonal does not count.
     max_exact : int, default 10
+        Most items for which the search is exact. Time and memory are d 2^d a ranking.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
 
@@ -211,8 +214,7 @@ def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
 def _best_order(W: Floats, max_exact: int, searched: list[int]) -> Ints:
     """Return ranks with the largest sum of W[i, j] over i before j.
 
-    The number of those that a local search found, and that do not have every pair right, is added
-    to `searched`.
+    The number of rankings by local search that miss a pair is appended to `searched`.
     """
     d = W.shape[1]
     ranks: Ints = d - 1 - np.count_nonzero(W > 0, axis=2)
@@ -289,7 +291,7 @@ def _worth(W: Floats, ranks: Ints) -> Floats:
 
 
 def _rounding(W: Floats) -> Floats:
-    """Return what gains must exceed to be more than rounding."""
+    """Return the size of gains below which they may be rounding."""
     sizes: Floats = np.abs(W).sum(axis=(1, 2))
     return _ROUNDING * sizes
 

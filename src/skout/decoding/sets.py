@@ -11,15 +11,17 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import has_rows, n_rows, row_slices, take, unique
-from .._numerics.objects import Rows, as_objects, column_of, stack
+from .._numerics.objects import Rows, as_objects, column_of, pointers, stack
 from .._numerics.saving import arrays_of
 from .._numerics.threads import map_blocks
 from .._numerics.typing import ArrayLike, Ints, Objects, State
 from .search import Found
 
-# Candidates whose coordinates are gathered at a time.
+# Candidates whose coordinates are gathered at a time: they stay in cache. 300 sets of 2,000, of 200
+# numbers: a quarter takes 1.2 times as long, half and double as long.
 _GATHERED = 512
-# Numbers to multiply from which on it is worth to compile a loop.
+# Numbers to multiply from which on a loop is compiled: that takes 0.4 s, and the loop 0.15 s in
+# place of 0.34 for so many.
 _MANY = 2**27
 
 
@@ -52,6 +54,7 @@ class CandidateSets(PerQuery):
     Parameters
     ----------
     pool : objects
+        All candidates: a list, an array, a CSR matrix or a data frame.
     indptr : array of int, shape (n + 1,)
         From 0 to len(indices), increasing.
     indices : array of int
@@ -97,6 +100,7 @@ class CandidateSets(PerQuery):
         Parameters
         ----------
         lists : sequence of n lists or series of objects, or of n matrices with a row a candidate
+            The candidates of each query.
         """
         columns: list[Any] = [column_of(objects) for objects in lists]
         for objects in columns:
@@ -118,7 +122,13 @@ class CandidateSets(PerQuery):
         return take(self.pool, self.positions(i))
 
     def of_queries(self, numbers: Iterable[int]) -> CandidateSets:
-        """Return the sets of some queries, in their order."""
+        """Return the sets of the queries of these numbers, in their order.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Counted from 0.
+        """
         parts = [self.positions(j) for j in numbers]
         indptr = np.cumsum([0, *map(len, parts)])
         return CandidateSets(
@@ -132,15 +142,26 @@ class CandidateSets(PerQuery):
         return f"<CandidateSets: {len(self)} sets, {n_rows(self.pool)} objects in the pool>"
 
     def positions(self, i: int) -> np.ndarray:
-        """Return the positions in the pool of the candidates of query i."""
+        """Return the positions in the pool of the candidates of query i.
+
+        Parameters
+        ----------
+        i : int
+            Counted from the end where negative.
+        """
         i = range(len(self))[i]  # from the end where negative, and not beyond it
         return self.indices[self.indptr[i] : self.indptr[i + 1]]
 
     def select(self, entries: np.ndarray) -> CandidateSets:
-        """Return the sets of some entries of `indices`, those of one query after another's."""
+        """Return the sets with these candidates alone.
+
+        Parameters
+        ----------
+        entries : ndarray of int
+            Positions in `indices`, those of one query after those of another.
+        """
         sizes = np.bincount(self.query_of[entries], minlength=len(self))
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return CandidateSets(self.pool, indptr, self.indices[entries])
+        return CandidateSets(self.pool, pointers(sizes), self.indices[entries])
 
 
 def _integers(values: ArrayLike, name: str) -> Ints:

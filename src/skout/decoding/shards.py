@@ -35,25 +35,25 @@ def rank(decoder: Estimator, F: Array, candidates: Candidates, k: int) -> tuple[
     Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
     """
     if not (is_lazy(F) or is_lazy(candidates)):
-        here: Found = decoder.rank(F, candidates, k=k)
-        return here
+        ranking: Found = decoder.rank(F, candidates, k=k)
+        return ranking
     check_number(k, "k", low=1, integer=True)
     shards = _shards(candidates)
     if shards is not None:
         k = min(k, len(shards))
         ranked = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
-        there, pool, objects = _sent(decoder, candidates)
+        sent, pool, objects = _sent(decoder, candidates)
         if objects is not None:
             k = min(k, n_rows(objects))
-        ranked = _lazily(_rank_block, F, (k,), _RANKED, there, pool, k)
+        ranked = _lazily(_rank_block, F, (k,), _RANKED, sent, pool, k)
     return ranked["indices"], ranked["scores"]
 
 
 def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Any:
     """Return the best candidate of each row: a lazy dask array if F is one.
 
-    Objects that are no arrays become a 1-D array of objects there.
+    In a lazy array, objects that are no array are a 1-D array of objects.
     """
     if not (is_lazy(F) or is_lazy(candidates)):
         return decoder.decode(F, candidates)
@@ -61,11 +61,11 @@ def decode(decoder: Estimator, F: Array, candidates: Candidates) -> Any:
     if shards is not None:
         like = shards.like
         return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
-    there, pool, objects = _sent(decoder, candidates)
+    sent, pool, objects = _sent(decoder, candidates)
     if objects is None:
         objects = decoder.decode(np.zeros((1, F.shape[1])), candidates)
     like = _as_array(objects)
-    return _lazily(_decode_block, F, like.shape[1:], like.dtype, there, pool)
+    return _lazily(_decode_block, F, like.shape[1:], like.dtype, sent, pool)
 
 
 def _shards(candidates: Candidates) -> Dask | None:
@@ -78,16 +78,16 @@ def _as_array(objects: Objects) -> np.ndarray:
 
 
 def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
-    """Return the decoder and the pool as they travel, and objects like those of the pool.
+    """Return the decoder and the pool as nodes of a graph, and objects like those of the pool.
 
     Objects are smaller in a graph than their coordinates: one worker embeds them for all. A decoder
     without `embed` is sent with its pool, and objects are None.
     """
     if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
         _refuse_sets(isinstance(candidates, CandidateSets))
-        given: Any = candidates
-        here = None if given is None else source(given).load()
-        return broadcast(decoder), broadcast(here), None
+        chosen: Any = candidates
+        loaded = None if chosen is None else source(chosen).load()
+        return broadcast(decoder), broadcast(loaded), None
     light = broadcast(decoder.without_pool())
     if isinstance(candidates, EmbeddedPool):
         pool = decoder.embed(candidates)
@@ -95,7 +95,7 @@ def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
         pool = replace(pool, objects=source(pool.objects).load())
         return light, broadcast(pool), pool.objects
     pending = getattr(decoder, "pending", None)
-    if candidates is None and pending is not None:  # found where they lie, when it is computed
+    if candidates is None and pending is not None:  # still on the cluster
         later = pending.source.take_task(pending.positions)
         like = np.empty((len(pending.positions), *pending.source.tail), pending.source.dtype)
         return light, task(_embed, later, light), like
@@ -105,7 +105,7 @@ def _sent(decoder: Estimator, candidates: Candidates) -> tuple[Any, Any, Any]:
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
     objects: Any = candidates
     objects = source(objects).load()  # files need not be where the workers are
-    decoder.embed(take(objects, slice(0, 1)))  # what is wrong with them is found now
+    decoder.embed(take(objects, slice(0, 1)))  # raises now for what cannot be embedded
     return light, task(_embed, broadcast(objects), light), objects
 
 
@@ -151,7 +151,7 @@ def _embed(objects: Objects, decoder: Estimator) -> Any:
 
 @dataclass(frozen=True)
 class _Shard:
-    """Embedded candidates, the number of the first, and a number for each that its copies share."""
+    """Embedded candidates, the number of the first, and a key of each, equal for copies."""
 
     pool: EmbeddedPool
     start: int
@@ -238,7 +238,7 @@ def _merged(parts: Sequence[_ShardBest], k: int) -> _ShardBest:
 
 
 def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:
-    """Give copies the score of the first: each shard rounds on its own, and ties must stay ties."""
+    """Set the scores of copies to that of the first: shards round differently, and ties stay."""
     order = np.argsort(keys, axis=1, kind="stable")
     sorted_keys = np.take_along_axis(keys, order, axis=1)
     shared = np.take_along_axis(scores, order, axis=1)

@@ -25,9 +25,10 @@ from .base import Decoder
 from .candidates import CandidateDecoder
 from .euler import Graph, nearest_trail
 
-# A built string must be better than a known one by more than rounding, relative to k(c, c).
+# A built string must score more than a training output by more than rounding, relative to k(c, c).
 _ROUNDING = 1e-9
-# Norms that a string is looked for at, where the kernel is normalized.
+# Norms of strings that are tried, where the kernel is normalized: the time grows with them. A
+# convention.
 _SCALES = 16
 
 
@@ -43,7 +44,7 @@ class StringDecoder(Decoder):
       forbid pieces without connection. No n-gram is taken more than once more than its rounded
       count.
 
-    Counts of n-grams do not tell "abcdbec" from "abecdbc". Of several Euler paths one that is a
+    "abcdbec" and "abecdbc" have the same counts of n-grams. Of several Euler paths one that is a
     training output is taken, else one that has few (n + 1)-grams which no training output has, then
     the lowest; a circle is cut where training outputs often start and end. So results repeat.
 
@@ -127,7 +128,7 @@ class StringDecoder(Decoder):
         return self
 
     def without_pool(self) -> Self:
-        """Raise: where no string is found, the answer is a training output."""
+        """Raise: where no string can be built, a training output is returned."""
         raise ValueError(
             "StringDecoder cannot work without its training outputs: save with candidates=True."
         )
@@ -140,6 +141,7 @@ class StringDecoder(Decoder):
         Parameters
         ----------
         F : ndarray of shape (n, p)
+            Predicted coordinates.
 
         Returns
         -------
@@ -171,10 +173,10 @@ class StringDecoder(Decoder):
     def _at_scale(
         self, G: np.ndarray, best: np.ndarray, scale: float | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return counts to come near to, and what 2 g . c - c . c must exceed.
+        """Return target counts g, and the value of 2 g . c - c . c that a built string must exceed.
 
-        A normalized kernel asks for the largest g . c / ||c||: among strings of norm t that is
-        the one nearest to t g / ||g||, and it is worth t^2 (2 cos - 1).
+        With a normalized kernel the best string has the largest g . c / ||c||: among strings of
+        norm t it is the one nearest to t g / ||g||, and has the value t^2 (2 cos - 1).
         """
         if scale is None:
             single = len(_ngram(self.basis_.kernel_).lengths) == 1
@@ -194,7 +196,7 @@ class StringDecoder(Decoder):
     def _keep_better(
         self, F: np.ndarray, built: list[Any], strings: list[Any], best: np.ndarray
     ) -> None:
-        """Put the built strings that score better than those found so far in their place."""
+        """Replace strings and their scores, in place, by built strings that score better."""
         rows = np.array([i for i, string in enumerate(built) if string is not None], dtype=np.intp)
         if len(rows) == 0:
             return
@@ -242,7 +244,7 @@ def _ends_seen(strings: list[Any], number: dict[Any, int]) -> tuple[list[int], l
 
 
 def _turns_seen(strings: list[Any], number: dict[Any, int]) -> frozenset[tuple[int, int]]:
-    """Return the n-grams that follow each other in strings."""
+    """Return the pairs of n-grams, by number, that follow each other in strings."""
     n = len(next(iter(number)))
     _, codes = NGram(n + 1).vocabulary(strings)
     longer = [string_of(row, type(next(iter(number)))) for row in codes]

@@ -26,10 +26,11 @@ _DENSE_LIMIT = 2**25
 # Numbers of a Gram block, or of its dense features, that are made at a time: 8 MB. A quarter takes
 # 1.17 times as long, more gains nothing.
 _PRODUCT = 2**20
-# Rows are sorted as a table if that has at most so many times more cells than there are values.
+# Rows are sorted as a table if that has at most so many times more cells than there are values. For
+# 20,000 rows of 8 values the table takes 0.1 times as long as one sort at 4, and as long at 9.
 _PADDING = 4
-# The constants of splitmix64, see `mix`.
-_ODD = 0x9E3779B97F4A7C15
+# The constants of splitmix64 (Steele, Lea and Flood, 2014), see `mix`.
+ODD = 0x9E3779B97F4A7C15
 _BITS = 2**64 - 1
 
 
@@ -43,7 +44,7 @@ def mix(numbers: np.ndarray, salt: int = 0) -> np.ndarray:
     >>> mix(np.array([1, 2], dtype=np.uint64)).tolist()
     [10451216379200822465, 10905525725756348110]
     """
-    x = numbers + np.uint64((salt + 1) * _ODD & _BITS)
+    x = numbers + np.uint64((salt + 1) * ODD & _BITS)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)
@@ -55,7 +56,7 @@ def mix(numbers: np.ndarray, salt: int = 0) -> np.ndarray:
 class Bags(Ragged):
     """Bags of features (uint64): in a row they increase, and their counts are not zero.
 
-    `maker` says what made them: bags of different makers do not compare.
+    `maker` identifies the kernel that made them: bags of different makers cannot be compared.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Bags(Ragged):
 
 
 def work_slices(work: np.ndarray, most: int) -> Iterator[slice]:
-    """Yield slices, at least one, of items that together take about `most` work."""
+    """Yield slices of items of about `most` work each; of no items, one empty slice."""
     number = np.cumsum(work) // max(1, most)
     ends = np.flatnonzero(np.diff(number)) + 1
     for start, stop in zip([0, *ends], [*ends, len(work)], strict=True):

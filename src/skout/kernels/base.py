@@ -59,6 +59,11 @@ _OF_SCIKIT_LEARN = ("additive_chi2", "chi2", "sigmoid")
 def as_kernel(spec: KernelLike) -> Kernel:
     """Return a fresh kernel from a kernel, a name, a Gaussian-process kernel or a callable.
 
+    Parameters
+    ----------
+    spec : Kernel, str or callable (A, B) -> matrix
+        A name is one of `KERNELS`.
+
     Examples
     --------
     >>> from skout.kernels import as_kernel
@@ -82,7 +87,7 @@ def as_kernel(spec: KernelLike) -> Kernel:
 
 
 def _refuse_elsewhere(name: str) -> None:
-    """Raise for names that the command line or scikit-learn has, and say what there is here."""
+    """Raise for names of the command line or of scikit-learn, with what stands for them here."""
     kind, _, width = name.partition(":")
     if width and kind in KERNELS:
         made = KERNELS[kind].__name__
@@ -113,7 +118,7 @@ def _check_pair(function: Callable[..., Array]) -> None:
 
 
 def _refuse_noise(function: Callable[..., Array]) -> None:
-    """Raise where a Gaussian-process kernel has a part for noise."""
+    """Raise where a Gaussian-process kernel has a part for noise, a WhiteKernel."""
     from sklearn.gaussian_process.kernels import WhiteKernel  # slow to import
 
     parts = function.get_params().values() if hasattr(function, "get_params") else ()
@@ -142,7 +147,7 @@ class Kernel(ABC, PartsByName, Generic[R]):
     #: What it compares: the name of a kind of output in `skout.kinds.KINDS`, by whose metric
     #: predictions are scored; or "vectors", "curves" or "objects".
     compares: str = "objects"
-    #: It learns from outputs before it is used, see `LearnedMetric`.
+    #: It must learn from outputs before its values can be computed, see `LearnedMetric`.
     learns: bool = False
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
@@ -153,7 +158,13 @@ class Kernel(ABC, PartsByName, Generic[R]):
 
     @abstractmethod
     def encode(self, objects: Objects) -> R:
-        """Turn user objects into rows. Stateless, idempotent, validating."""
+        """Return the objects of a user as encoded rows, checked; rows are returned as they are.
+
+        Parameters
+        ----------
+        objects : what the kernel compares, n of them
+            Each is encoded by itself: nothing is learned from data.
+        """
 
     @abstractmethod
     def against(self, B: R) -> Block:
@@ -161,29 +172,60 @@ class Kernel(ABC, PartsByName, Generic[R]):
 
         What depends on B alone is computed here, once; `out` is an optional (b, m) buffer to
         fill and return. A function that has no use for it returns a new array.
+
+        Parameters
+        ----------
+        B : encoded rows, m of them
         """
 
     @abstractmethod
     def diag(self, A: R) -> Array:
-        """Return k(a, a) for each row of A."""
+        """Return k(a, a) for each row of A, shape (n,).
+
+        Parameters
+        ----------
+        A : encoded rows, n of them
+        """
 
     def resolve(self, rows: R, rng: Rng, weights: np.ndarray | None = None) -> Kernel:
-        """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
+        """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers.
+
+        Parameters
+        ----------
+        rows : encoded rows
+        rng : numpy Generator
+            For parameters that are computed from a sample of the rows.
+        weights : array of shape (n,), optional
+            Weights of the rows.
+        """
         survey = Survey(Memory.of(rows))
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        """Request from a pass over the rows what the parameters depend on.
+        """Request what data-dependent parameters need; return a function that makes the copy.
 
-        Returns a function that makes the copy of `resolve`, once the survey has run. To override
-        is for kernels whose parameters may be words, such as gamma="scale".
+        Kernels whose parameters may be words, such as gamma="scale", override it.
+
+        Parameters
+        ----------
+        survey : Survey
+            The pass over the rows; the function may be called once it has run.
+        rng : numpy Generator
+        weights : array or source of shape (n,), optional
         """
         if not self.parts:
             return lambda: clone(self)
-        parts = {name: self._part(name).surveyed(survey, rng, weights) for name in self.parts}
+        parts = {
+            name: self._part(name).surveyed(self._survey_of(name, survey), rng, weights)
+            for name in self.parts
+        }
         return lambda: clone(self).set_params(**{name: make() for name, make in parts.items()})
+
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        """Return the survey of the rows that a part of the kernel compares."""
+        return survey
 
     def _part(self, name: str) -> Kernel:
         """Return a kernel that this one is made of."""
@@ -230,7 +272,12 @@ class Kernel(ABC, PartsByName, Generic[R]):
             )
 
     def paired(self, A: Objects, B: Objects) -> np.ndarray:
-        """Return k(a_i, b_i) for two data sets of equal length."""
+        """Return k(a_i, b_i) for two data sets of equal length, shape (n,).
+
+        Parameters
+        ----------
+        A, B : objects or encoded rows, n of each
+        """
         left, right = self.encode(A), self.encode(B)
         n, m = n_rows(left), n_rows(right)
         if n != m:
@@ -262,7 +309,7 @@ Resolved: TypeAlias = Callable[[], Kernel]
 
 
 class _Combination(Kernel):
-    """Two kernels of the same objects, whose rows are joint where the two encode differently."""
+    """Base of `Sum` and `Product`; rows are `Joint` where the two kernels encode differently."""
 
     parts: tuple[str, ...] = ("left", "right")
 
@@ -295,11 +342,8 @@ class _Combination(Kernel):
         others = right.encode(objects)
         return rows if others is rows else Joint(rows, others)
 
-    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        parts = {
-            name: self._part(name).surveyed(survey.part(name), rng, weights) for name in self.parts
-        }
-        return lambda: clone(self).set_params(**{name: make() for name, make in parts.items()})
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        return survey.part(name)
 
     def against(self, B: Rows) -> Block:
         left_B, right_B = _sides(B)
@@ -322,7 +366,7 @@ class _Combination(Kernel):
     @staticmethod
     @abstractmethod
     def _combine(K: Array, other: Array) -> None:
-        """Bring the values of the right kernel into those of the left one."""
+        """Add the values of the right kernel to those of the left one, K, or multiply them."""
 
 
 def _sides(rows: Rows) -> tuple[Rows, Rows]:
@@ -331,12 +375,12 @@ def _sides(rows: Rows) -> tuple[Rows, Rows]:
 
 
 class Sum(_Combination):
-    """k(a, b) = left(a, b) + right(a, b).
+    """Sum of two kernels, k(a, b) = left(a, b) + right(a, b).
 
     Parameters
     ----------
     left, right : kernel, str or callable
-        Kernels of the same objects; each may encode them in its own way.
+        Kernels of the same objects; each may encode them differently.
 
     Examples
     --------
@@ -352,7 +396,7 @@ class Sum(_Combination):
 
 
 class Product(_Combination):
-    """k(a, b) = left(a, b) * right(a, b).
+    """Product of two kernels, k(a, b) = left(a, b) * right(a, b).
 
     Parameters
     ----------
@@ -376,26 +420,19 @@ class Product(_Combination):
         K *= other
 
 
+def _of_kernel(name: str) -> Any:
+    """Return a property: an attribute of the kernel that is wrapped."""
+    return property(lambda self: getattr(self._part("kernel"), name))
+
+
 class Wrapper(Kernel):
     """A kernel made from one other kernel, on the same rows."""
 
     parts: tuple[str, ...] = ("kernel",)
-
-    @property
-    def takes_vectors(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").takes_vectors
-
-    @property
-    def compares(self) -> str:  # type: ignore[override]
-        return self._part("kernel").compares
-
-    @property
-    def runs_on_device(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").runs_on_device
-
-    @property
-    def normalized(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").normalized
+    takes_vectors = _of_kernel("takes_vectors")
+    compares = _of_kernel("compares")
+    runs_on_device = _of_kernel("runs_on_device")
+    normalized = _of_kernel("normalized")
 
     def encode(self, objects: Objects) -> Rows:
         rows: Rows = self._part("kernel").encode(objects)
@@ -403,12 +440,14 @@ class Wrapper(Kernel):
 
 
 class Scaled(Wrapper):
-    """k(a, b) = factor * kernel(a, b).
+    """Kernel times a number, k(a, b) = factor * kernel(a, b).
 
     Parameters
     ----------
     factor : float > 0
+        What the values are multiplied by.
     kernel : kernel, str or callable
+        The kernel that is scaled.
 
     Examples
     --------
@@ -464,7 +503,7 @@ class PairwiseFunction(Kernel):
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
-        """Gaussian-process kernels say whether they need vectors; other callables need not."""
+        """Whether a Gaussian-process kernel requires vectors; False for other callables."""
         return bool(getattr(self.function, "requires_vector_input", False))
 
     @property
@@ -497,7 +536,7 @@ class PairwiseFunction(Kernel):
 
 
 def _checked_gram(K: Array, A: Rows, B: Rows) -> Array:
-    """Return what a user's function made of A and B, in the precision of A, if it is a Gram block.
+    """Return the result of a user's function in the precision of A; raise if it is no Gram block.
 
     NaN would spread through a whole fit before anybody sees it, so each block is checked.
     """

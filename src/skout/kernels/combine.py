@@ -33,10 +33,15 @@ _ROUNDING = 1e-7
 
 
 class Normalized(Wrapper):
-    """k(a, b) / sqrt(k(a, a) k(b, b)).
+    """Normalized kernel k(a, b) / sqrt(k(a, a) k(b, b)).
 
     An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
     k(y, y) = 1 holds for every y.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable
+        The kernel that is normalized.
 
     Examples
     --------
@@ -81,7 +86,7 @@ def _inverse_norms(diagonal: Array) -> tuple[Array, Array]:
 
 
 class Images(ObjectRows):
-    """What a function made of the objects, encoded: the function is not to be called again."""
+    """The encoded rows of `Mapped`, to whose objects the function has been applied already."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -112,7 +117,7 @@ class Images(ObjectRows):
 
 
 class Mapped(Wrapper):
-    """k(a, b) = kernel(function(a), function(b)): objects stay objects, the kernel sees features.
+    """Kernel of what a function makes of objects, kernel(function(a), function(b)).
 
     Parameters
     ----------
@@ -120,6 +125,7 @@ class Mapped(Wrapper):
         Takes a list or array of objects and returns what the kernel encodes, one for each. It must
         look at each object by itself. Use a function of a module, not a lambda, to pickle models.
     kernel : kernel, str or callable
+        Of what the function returns.
 
     Examples
     --------
@@ -140,7 +146,7 @@ class Mapped(Wrapper):
         self.kernel = kernel
 
     def encode(self, objects: Objects) -> Images:
-        """Call the function, and encode what it returns."""
+        """Apply the function to the objects, and encode the result."""
         if isinstance(objects, Images):
             return objects
         rows = self._part("kernel").encode(self.function(objects))
@@ -172,7 +178,7 @@ def align(
     n_samples: int = 2000,
     random_state: RandomState = None,
 ) -> Kernel:
-    """Combine kernels so that objects are alike when their outputs are (ALIGNF).
+    """Return a weighted sum of kernels that is aligned with the output kernel (ALIGNF).
 
     The weights mu >= 0, ||mu|| = 1, maximize the alignment of the centered kernel matrix of sum_k
     mu_k kernel_k on X with that of the output kernel on Y, i.e. the cosine of the angle between
@@ -183,12 +189,16 @@ def align(
     kernels : sequence of kernels or names
         On X. A parameter that depends on data, such as gamma="scale", is resolved on the sample.
     X : objects that all the kernels encode
+        Inputs, n of them.
     Y : objects that the output kernel encodes, one for each of X
+        Outputs.
     output_kernel : kernel, name or callable, default "linear"
+        On Y.
     n_samples : int, default 2000
         If there are more rows, as many are drawn, without replacement. Time and memory are of the
         order of n_samples^2 for each kernel.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the sample.
 
     Returns
     -------

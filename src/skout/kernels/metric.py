@@ -1,4 +1,4 @@
-"""Kernels of vectors after a map: in a metric, given or learned; of columns; of curves; Fourier."""
+"""Kernels of transformed vectors: in a given or learned metric, on columns, curves, Fourier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .combine import align
 
 
 class _OfVectors(Wrapper):
-    """A wrapper of a kernel on vectors."""
+    """Base of the kernels that change the metric of a kernel on vectors."""
 
     def encode(self, objects: Objects) -> Rows:
         kernel = self._part("kernel")
@@ -34,14 +34,14 @@ class _OfVectors(Wrapper):
 
 
 class Transformed(Wrapper):
-    """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
+    """Base of the kernels of transformed rows. Its authors write `transform`."""
 
     @abstractmethod
     def transform(self, A: Rows) -> Any:
         """Return what the kernel sees of rows of shape (n, d), an array of shape (n, p)."""
 
-    def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
-        return super().surveyed(survey.then(self.transform), rng, weights)
+    def _survey_of(self, name: str, survey: Survey) -> Survey:
+        return survey.then(self.transform)
 
     def against(self, B: Rows) -> Block:
         base = self._part("kernel").against(self.transform(B))
@@ -52,7 +52,7 @@ class Transformed(Wrapper):
 
 
 class Mahalanobis(_OfVectors, Transformed):
-    """k(x, x') = kernel(W x, W x'): distances are those of the metric M = W'W.
+    """Kernel in the Mahalanobis metric M = W'W, k(x, x') = kernel(W x, W x').
 
     Parameters
     ----------
@@ -110,7 +110,13 @@ class Mahalanobis(_OfVectors, Transformed):
     def gradients(self, B: Rows, coef: Array) -> RowFunction:
         """Return A -> gradients of f(x) = sum_j coef_j k(x, b_j) with respect to W x.
 
-        Those with respect to x are these times W; see `Gaussian.gradients`.
+        Those with respect to x are these times W. Parameters and result are as those of
+        `Gaussian.gradients`.
+
+        Parameters
+        ----------
+        B : rows of shape (m, d)
+        coef : array of shape (m, q)
         """
         kernel: Any = self._part("kernel")
         base = kernel.gradients(self.transform(B), coef)
@@ -118,7 +124,7 @@ class Mahalanobis(_OfVectors, Transformed):
 
 
 class LearnedMetric(_OfVectors):
-    """A kernel whose metric is learned at fit: directions along which outputs change count more.
+    """Kernel in a metric learned at fit: directions along which outputs change count more.
 
     Recursive feature machines (Radhakrishnan et al., Science 2024) with landmarks. A round fits
     sketched ridge f in the metric M so far, starting with the identity; the next M is the average
@@ -201,7 +207,13 @@ class LearnedMetric(_OfVectors):
         check_choice(self.diagonal, "diagonal", (None, True, False))
 
     def in_metric(self, scale: ArrayLike | None) -> Mahalanobis:
-        """Return the kernel in the metric W'W, the identity for None."""
+        """Return the kernel in the metric W'W.
+
+        Parameters
+        ----------
+        scale : array of shape (d,) or (p, d), or None
+            W, as in `Mahalanobis`; None is the identity.
+        """
         return Mahalanobis(self._part("kernel"), scale, self.width)
 
     def surveyed(self, survey: Survey, rng: Rng, weights: Weights = None) -> Resolved:
@@ -222,14 +234,16 @@ _UNLEARNED = (
 
 
 class OnColumns(Transformed):
-    """k(x, x') = kernel(x[start:stop], x'[start:stop]): a kernel on some columns of vectors.
+    """Kernel on some columns of vectors, k(x, x') = kernel(x[start:stop], x'[start:stop]).
 
     Parameters
     ----------
-    kernel : kernel of vectors, or its name
+    kernel : kernel of vectors, or its name, default "gaussian"
         Words such as gamma="median" are resolved on these columns.
-    start, stop : int
-        The first column, and the one after the last; None is the end.
+    start : int, default 0
+        The first column.
+    stop : int, optional
+        The column after the last; default all from `start` on.
 
     Examples
     --------
@@ -268,7 +282,7 @@ def align_columns(
     n_samples: int = 500,
     random_state: RandomState = None,
 ) -> Kernel:
-    """Return the sum over groups of columns, and over all of them, with weights by ALIGNF.
+    """Return a kernel on all columns plus one on each group of columns, with weights by ALIGNF.
 
     k(x, x') = mu_0 kernel(x, x') + sum_g mu_g kernel(x_g, x'_g): the first term knows how columns
     work together, the others let single columns count more. See `align`.
@@ -280,9 +294,13 @@ def align_columns(
     groups : sequence of (int, int)
         The first column of each group, and the one after the last.
     X : matrix of shape (n, d)
+        Inputs.
     Y : array of shape (n, p)
+        Outputs, which are compared by the linear kernel.
     n_samples : int, default 500
-    random_state : None, int or Generator
+        Most rows that the weights are computed from, see `align`.
+    random_state : None, int or Generator, default None
+        Seed of the sample.
 
     Examples
     --------
@@ -299,7 +317,7 @@ def align_columns(
 
 
 class Curves(Transformed):
-    """k(f, g) of two functions by their L2 distance, for functional outputs (p. 26).
+    """Kernel of functions by their L2 distance, for functional outputs (p. 26).
 
     Functions are known on a grid, and integrals are sums by the trapezoidal rule:
     <f, g> = sum_j w_j f(t_j) g(t_j). The kernel is `kernel` of the vectors sqrt(w_j) f(t_j): the
@@ -309,14 +327,15 @@ class Curves(Transformed):
     Parameters
     ----------
     kernel : kernel on vectors or str, default "linear"
+        Of the vectors sqrt(w_j) f(t_j).
     points : array of shape (q,), optional
         The grid t_1 < t_2 < ..., at least two points; default equally spaced in [0, 1].
 
     Notes
     -----
     Objects are an array of shape (n, q), the values on the grid, or a list of pairs (points,
-    values), each function at points of its own, which are read on the grid by lines between them
-    and as constants outside. Predictions that are built are values on the grid. `score` is R2 of
+    values), each function at other points, which is interpolated on the grid by lines between them
+    and by constants outside. Predictions that are built are values on the grid. `score` is R2 of
     the integrated squared error, see `skout.metrics.integrated_squared_error`.
 
     Examples
@@ -359,7 +378,7 @@ class Curves(Transformed):
         return rows
 
     def _on_grid(self, pairs: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
-        """Return the values on the grid of functions at points of their own."""
+        """Return the values on the grid of functions given at other points, by interpolation."""
         if self.points is None:
             raise ValueError("points must be given where functions have points of their own.")
         rows = []
@@ -408,7 +427,7 @@ def _checked(points: ArrayLike, name: str) -> np.ndarray:
 
 
 def _are_pairs(objects: Any) -> TypeGuard[Sequence[tuple[ArrayLike, ArrayLike]]]:
-    """Whether these are (points, values) pairs, not rows of values."""
+    """Return whether these are (points, values) pairs, not rows of values."""
     if getattr(objects, "ndim", 1) == 2 or len(objects) == 0:
         return False
     first = objects[0]
@@ -416,7 +435,7 @@ def _are_pairs(objects: Any) -> TypeGuard[Sequence[tuple[ArrayLike, ArrayLike]]]
 
 
 class Fourier(Wrapper):
-    """k(x, x') = (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2: random Fourier features (2.55).
+    """Kernel of random Fourier features, (2 / m) sum_i cos(w_i . (x - x')), i = 1..m/2 (2.55).
 
     The waves w_i are drawn from the spectral measure of another kernel, of which this one is an
     unbiased estimate. It has m features, which do not depend on the data, so any sketch of more

@@ -24,7 +24,8 @@ Fingerprints: TypeAlias = PackedBits | sparse.csr_matrix
 
 # Invalid SMILES that a message shows.
 _SHOWN = 5
-# Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint.
+# Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint. A
+# convention.
 _AT_ONCE = 4096
 # RDKit takes numbers of 32 bits.
 _MOST = 2**31 - 1
@@ -73,7 +74,7 @@ def refuse(invalid: list[int], items: list[Any], on_error: str = "raise") -> Non
 
 
 def parse_smiles(smiles: Iterable[str], *, on_error: str = "raise") -> list[Molecule]:
-    """Turn SMILES into RDKit molecules, and say which ones cannot be.
+    """Return the RDKit molecules of SMILES; invalid ones raise an error, or are left out.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def fingerprints(
     Parameters
     ----------
     smiles : list or array of str
-        RDKit molecules will do as well.
+        Or RDKit molecules.
     kind : "morgan", "counts", "pairs", "rdkit" or "maccs", or a list of them, default "morgan"
         Circular neighborhoods of atoms (ECFP), the same up to one bond more with bits for how
         often they occur (1, 2, 4 and 8 times), pairs of atoms with the distance between them, paths
@@ -178,7 +179,7 @@ def fingerprints(
             parsed = _parse(items[part])
             invalid += [part.start + i for i, mol in enumerate(parsed) if mol is None]
             valid = [mol for mol in parsed if mol is not None]
-            # an error needs no rows; the rest is parsed to tell of all that are invalid
+            # an error needs no rows; the rest is parsed for a message with all that are invalid
             if valid and (on_error == "skip" or not invalid):
                 parts.append(_side_by_side([make(valid) for make in makers]))
             bar.update(len(parsed))

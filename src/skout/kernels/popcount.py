@@ -15,11 +15,13 @@ from .._numerics.threads import map_blocks, spare_threads
 # (|a and b|, |a|, |b|) -> numerator and denominator of a kernel, of numbers and of arrays alike.
 Parts = Callable[[Any, Any, Any], tuple[Any, Any]]
 
-# Compiling takes a second or two: so many words are compared without it first, in about as long.
+# Compiling takes a second or two: so many words are compared without it first, in about as long (60
+# to 200 million words a second on one thread).
 _FEW_WORDS = 2**27
-# Words to compare from which a call is shared by threads.
+# Words to compare from which a call is shared by threads: below, it takes less than a millisecond.
 _SHARED_WORDS = 2**20
-# Columns that stay in cache while the rows visit them; an even number.
+# Columns that stay in cache while the rows visit them; an even number. For 3,000 rows of 2,048 bits
+# half and double are within noise, four times as many take up to 4 times as long.
 _TILE = 64
 
 _compiled: dict[Parts, Callable[..., None]] = {}
@@ -37,9 +39,9 @@ def _has_numba() -> bool:
 
 
 def is_worthwhile(parts: Parts, n_words: int) -> bool:
-    """Whether to compare `n_words` words by the compiled loop: it is there, or it would pay.
+    """Return whether to use the compiled loop: it is compiled, or compiling it pays off by now.
 
-    Blocks may be small, so their words are added up.
+    `n_words` are the words of this call; they are added to those of earlier calls.
     """
     global _compared
     if parts in _compiled:
@@ -80,7 +82,7 @@ def _compile(parts: Parts) -> Callable[..., None]:
     popcount, ratio = _popcount(), cast(Any, numba.njit(parts))
 
     @numba.njit
-    def value(common: Any, a: Any, b: Any) -> Any:
+    def value(common: float, a: float, b: float) -> Any:
         top, bottom = ratio(float(common), a, b)
         if bottom > 0.0:
             return top / bottom

@@ -41,7 +41,7 @@ class RankingKernel(VectorKernel):
         return rows - low if low.any() else rows
 
     def _hint(self) -> str:
-        """Return what else the user may try with rows that are no rankings."""
+        """Return what an error suggests for rows that are no rankings."""
         return ""
 
     def features(self, rows: Array) -> np.ndarray:
@@ -63,14 +63,14 @@ class RankingKernel(VectorKernel):
 
 
 class Kendall(RankingKernel):
-    """k(a, b) = Kendall's tau, the share of pairs of items in the same order minus the others.
+    """Kendall's tau as a kernel: the share of pairs of items in the same order minus the others.
 
     A feature a pair i < j: sign(rank_j - rank_i) / sqrt(d(d-1)/2), that is +1 where i comes first.
 
     Parameters
     ----------
     ties : bool, default False
-        Whether ranks may be equal. Array are then any finite numbers, of which only the order
+        Whether ranks may be equal. Rows are then any finite numbers, of which only the order
         counts; a pair that is tied has the feature 0, and k(y, y) is the share of the others.
         Normalized(Kendall(ties=True)) is the statisticians' tau-b.
 
@@ -122,7 +122,7 @@ def _dense_ranks(rows: np.ndarray) -> np.ndarray:
 
 
 class RankHamming(RankingKernel):
-    """k(a, b) = the share of the items that have the same rank in a and b.
+    """Hamming kernel of rankings: the share of the items that have the same rank in both.
 
     A feature an item j and a rank r, in the order j d + r: 1[rank_j = r] / sqrt(d).
 
@@ -143,7 +143,7 @@ class RankHamming(RankingKernel):
 
 
 class Lehmer(RankingKernel):
-    """k(a, b) = (c(a) - m) . (c(b) - m) / v, c the Lehmer code, c_j = #{i < j : rank_i > rank_j}.
+    """Kernel of Lehmer codes c_j = #{i < j : rank_i > rank_j}, (c(a) - m) . (c(b) - m) / v.
 
     The code has d digits, c_j in 0..j, and every code is that of one ranking. Its mean over all
     rankings, m_j = j/2, is subtracted: distances stay the same, and a penalty draws predictions to
@@ -165,7 +165,7 @@ class Lehmer(RankingKernel):
         return ((lehmer_codes(rows) - mean) / deviation).astype(float_dtype(rows), copy=False)
 
     def codes(self, features: np.ndarray) -> np.ndarray:
-        """Return the codes, not rounded, of vectors in the space of the features, shape (n, d)."""
+        """Return the codes, not rounded, of vectors in the space of the features, both (n, d)."""
         mean, deviation = _code_moments(features.shape[1])
         return features * deviation + mean
 

@@ -82,7 +82,7 @@ def read_spectra(objects: Objects) -> Spectra:
     return rows
 
 
-def _read(item: Any, i: int) -> tuple[np.ndarray, np.ndarray, float]:
+def _read(item: object, i: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return m/z, intensities and the precursor (NaN: not known) of one spectrum."""
     mz, intensity, precursor = _fields(item, i)
     mz, intensity = _numbers(mz, "m/z", i), _numbers(intensity, "intensities", i)
@@ -103,7 +103,7 @@ def _read(item: Any, i: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def _fields(item: Any, i: int) -> tuple[Any, Any, Any]:
-    """Return m/z, intensities and precursor, in whatever form they come."""
+    """Return m/z, intensities and precursor of a spectrum in any of the accepted forms."""
     if isinstance(item, Mapping):
         names = {"mz", "intensity"} - set(item)
         if names:
@@ -177,7 +177,7 @@ def _refuse(
 
 @dataclass(frozen=True)
 class _Peaks:
-    """Peaks as a kernel sees them; in a row, masses do not decrease."""
+    """Peaks of spectra as a kernel compares them; in a row, masses do not decrease."""
 
     indptr: np.ndarray  # (n + 1,)
     mass: np.ndarray
@@ -190,7 +190,7 @@ class _Peaks:
 
 @dataclass(frozen=True)
 class _Match:
-    """What a pair of peaks adds, and how far apart in mass they may be to add anything."""
+    """The value of a pair of peaks, and the largest difference in mass at which it counts."""
 
     width: float
     pair_value: PairValue
@@ -243,7 +243,7 @@ class _RightPeaks:
 
 
 def _expand(low: np.ndarray, high: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
-    """List the pairs (partner in low[l] : high[l], peak start + l)."""
+    """Return the pairs of each peak start + l with those from low[l] to high[l], as two arrays."""
     counts = high - low
     return ranges(low, counts), start + np.repeat(np.arange(len(counts)), counts)
 
@@ -306,7 +306,7 @@ class _PeakKernel(Kernel):
 
     @abstractmethod
     def _match(self) -> _Match:
-        """Return what pairs of peaks add; checks the parameters."""
+        """Return the value of pairs of peaks; raise if a parameter is not valid."""
 
     @abstractmethod
     def _peaks(self, rows: Spectra) -> _Peaks:
@@ -463,7 +463,9 @@ class PeakCosine(_PeakKernel):
     tolerance : float, default 0.02
         The difference in m/z, in Da, from which on two peaks have nothing in common.
     intensity_power : float, default 0.5
+        Below 1, weak peaks count more.
     mz_power : float, default 0.0
+        Above 0, heavy peaks count more.
 
     Examples
     --------

@@ -16,12 +16,13 @@ from .bags import BagKernel, Bags, mix, work_slices
 # Bits of a code point, and of what is packed: the first of the 64 bits marks hashes.
 _CODE_BITS, _PACKED_BITS = 21, 63
 _HASHED = np.uint64(1 << 63)
-# Characters that are made into bags at a time: arrays of 16 MB.
+# Characters that are made into bags at a time: arrays of 16 MB. For 20,000 strings of 400 half and
+# double take about as long, four times as many 2.5 times and more.
 _BLOCK = 2**21
 
 
 class NGram(BagKernel):
-    """k(a, b) = sum over n-grams u of count_u(a) count_u(b), the spectrum kernel (2.1).
+    """Spectrum kernel of strings: sum over n-grams u of count_u(a) count_u(b) (2.1).
 
     An n-gram is n characters in a row. Objects are str or bytes; the characters of a str are its
     code points, those of bytes are numbers up to 255.
@@ -94,6 +95,7 @@ class NGram(BagKernel):
         Parameters
         ----------
         objects : list or array of str or bytes
+            The strings.
 
         Returns
         -------

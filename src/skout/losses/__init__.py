@@ -49,11 +49,12 @@ LossLike: TypeAlias = Loss | str
 
 
 def as_loss(loss: LossLike) -> Loss:
-    """Return a loss, given one or its name, with its parameters checked.
+    """Return a copy of a loss, or the loss of a name, with its parameters checked.
 
     Parameters
     ----------
     loss : Loss or str
+        A name is one of `LOSSES`.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Curvature(NamedTuple):
 
 
 class Ramp(NamedTuple):
-    """A kink of h: its slope rises from low to high there. Low and high bound the conjugate."""
+    """A kink of h, where its slope rises from low to high: the limits of the conjugate there."""
 
     kink: float
     low: float | Array  # a number, or one for each output
@@ -51,7 +51,10 @@ class Ramp(NamedTuple):
 class Loss(PartsByName, ABC):
     """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
 
-    Where it has kinks the gradient is a subgradient, and there is no curvature.
+    In its methods F are predictions and Y targets, arrays or tensors of shape (n, d); s has the
+    shape (n,) or (n, d), and `slope` and `bend` are derivatives of h of that shape; G are slopes in
+    F, shape (n, d). Where a loss has kinks the gradient is a subgradient, and there is no
+    curvature.
     """
 
     smooth: bool = False
@@ -96,7 +99,7 @@ class Loss(PartsByName, ABC):
 
     @property
     def limit(self) -> tuple[Loss, float] | None:
-        """A loss l and a factor a such that this loss nears a l far from the target; None if none.
+        """A loss l and a factor a where this loss approaches a l far from the target, or None.
 
         A solver starts from the minimizer of l.
         """

@@ -13,7 +13,7 @@ from .base import Curvature, Loss, Ramp, inside
 
 
 class RadialLoss(Loss):
-    """h(||f - y||): one number a row, whatever the number of outputs."""
+    """Base of the losses h(||f - y||) of the length of the residual, over all outputs."""
 
     def variable(self, F: Array, Y: Array) -> Array:
         return _norm(F - Y)
@@ -66,7 +66,7 @@ def _excess(r: Array, epsilon: float) -> Array:
 
 
 class Squared(RadialLoss):
-    """1/2 ||f - y||^2.
+    """Squared loss 1/2 ||f - y||^2.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Squared(RadialLoss):
 
 
 class Huber(RadialLoss):
-    """1/2 r^2 up to kappa, then kappa (r - kappa/2), with r = ||f - y|| (2.127).
+    """Huber loss: 1/2 r^2 up to kappa, then kappa (r - kappa/2), with r = ||f - y|| (2.127).
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Huber(RadialLoss):
 
 
 class EpsilonInsensitive(RadialLoss):
-    """max(||f - y|| - epsilon, 0), that of support vector regression (392).
+    """Epsilon-insensitive loss max(||f - y|| - epsilon, 0) of support vector regression (392).
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class EpsilonInsensitive(RadialLoss):
 
 
 class SquaredEpsilonInsensitive(RadialLoss):
-    """max(||f - y|| - epsilon, 0)^2 (394): with epsilon = 0 twice `Squared`.
+    """Squared epsilon-insensitive loss max(||f - y|| - epsilon, 0)^2 (394); at 0 twice `Squared`.
 
     Parameters
     ----------

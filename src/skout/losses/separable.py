@@ -13,14 +13,14 @@ from .base import Curvature, Loss, Ramp, inside
 
 
 class _Separable(Loss):
-    """A sum over outputs, whose second derivatives are a diagonal."""
+    """Base of the losses that are sums over outputs, with diagonal second derivatives."""
 
     def lift_curvature(self, slope: Array, bend: Array, F: Array, Y: Array) -> Curvature:
         return Curvature(bend)
 
 
 class MarginLoss(_Separable):
-    """Sum over outputs of h(y f), y = -1 or 1: several outputs are one class against the rest."""
+    """Base of the losses of margins, sums over outputs of h(y f), y = -1 or 1 for each class."""
 
     def variable(self, F: Array, Y: Array) -> Array:
         return Y * F
@@ -44,7 +44,7 @@ class MarginLoss(_Separable):
 
 
 class Hinge(MarginLoss):
-    """max(1 - y f, 0), that of support vector machines.
+    """Hinge loss max(1 - y f, 0) of support vector machines.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Hinge(MarginLoss):
 
 
 class SquaredHinge(MarginLoss):
-    """max(1 - y f, 0)^2.
+    """Squared hinge loss max(1 - y f, 0)^2.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class SquaredHinge(MarginLoss):
 
 
 class Logistic(MarginLoss):
-    """log(1 + exp(-y f)).
+    """Logistic loss log(1 + exp(-y f)).
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Logistic(MarginLoss):
 
 
 class Pinball(_Separable):
-    """Sum over outputs of tau (y - f) where y > f, (1 - tau) (f - y) elsewhere (2.128).
+    """Pinball loss: sum over outputs of tau (y - f) where y > f, else (1 - tau) (f - y) (2.128).
 
     Its minimizer is the quantile of level tau. (The thesis's 2.128 has tau and 1 - tau swapped,
     which gives the level 1 - tau; here as everywhere else, tau = 0.9 is a high quantile.)

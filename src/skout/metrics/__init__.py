@@ -1,4 +1,4 @@
-"""How good is a prediction: an object, a label set, a ranking, a retrieved candidate, numbers?"""
+"""Metrics of predicted objects, label sets, rankings, retrieved candidates and numbers."""
 
 from __future__ import annotations
 

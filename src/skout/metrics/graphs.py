@@ -26,14 +26,15 @@ from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
 from ..kernels.graph_rows import Graph, Graphs, read_graphs
 
-# Pairs that a worker takes at a time, at most: a progress bar still moves.
+# Pairs that a worker takes at a time, at most, so that a progress bar moves. A convention.
 _CHUNK = 32
-_NO_BOUND = 2**40  # more than any distance, and no sum of them overflows
+# More than any distance; sums of a million of them do not overflow.
+_NO_BOUND = 2**40
 
 
 def graph_edit_distance(
-    a: Graph,
-    b: Graph,
+    a: object,
+    b: object,
     *,
     edge_labels: bool = True,
     time_limit: float | None = 10.0,
@@ -109,7 +110,7 @@ def graph_edit_distance(
 
 
 def _read(a: Graph, b: Graph) -> tuple[Graphs, bool]:
-    """Return the graphs of a and then of b, and whether they are one each."""
+    """Return the graphs of a and then of b, and whether each is a single graph."""
     single = [_is_graph(graphs) for graphs in (a, b)]
     first, second = ([g] if _is_graph(g) else list(as_objects(g)) for g in (a, b))
     if single[0] != single[1] or len(first) != len(second):
@@ -135,7 +136,7 @@ def _is_graph(item: object) -> bool:
 
 
 def _blame(name: str, graphs: list[Graph]) -> None:
-    """Raise the error of one argument alone, in which graphs are numbered from 0."""
+    """Raise the error of reading one argument alone, which numbers its graphs from 0."""
     try:
         read_graphs(graphs)
     except (TypeError, ValueError) as error:
@@ -195,7 +196,7 @@ def _matrices(pair: Graphs, edge_labels: bool) -> list[tuple[np.ndarray, np.ndar
 
 
 class _State(NamedTuple):
-    """A search that can be stopped and resumed. Costs are doubled, so that half edges are integers.
+    """A search that can be stopped and resumed. Costs are doubled: half edges become integers.
 
     Arrays by depth k describe the partial map of the first k rows that the search is at.
     """
@@ -270,7 +271,7 @@ def _row_order(A: np.ndarray) -> np.ndarray:
 
 
 def _search(state: _State, n_steps: int) -> bool:
-    """Visit up to n_steps partial maps; return whether there is none left."""
+    """Visit up to n_steps partial maps; return whether none is left to visit."""
     n, m = state.order.shape[0] - 1, state.order.shape[1]
     k = state.depth[0]
     if k < 0:

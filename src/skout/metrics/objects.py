@@ -1,8 +1,8 @@
 """Predicted objects: label sets, rankings, and objects of any kind by a kernel.
 
 Each row of a 0/1 matrix marks the labels of one object. scikit-learn has these metrics too, with
-the same values; its own take memory and minutes for millions of labels, of which each row has a
-few, and one label only is not a set to them.
+the same values; there they take memory and minutes for millions of labels, of which each row has a
+few, and a matrix of a single column is no label set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ._checks import as_real, check_numbers, check_rows_given, check_same_shape, weighted_mean
 
-# Numbers of two rankings that are compared at a time: 2 MB each.
+# Numbers of two rankings that are compared at a time: 2 MB each. For 20,000 rankings of 10 items
+# the time from a quarter to four times this differs by less than a third, in no order.
 _BLOCK_NUMBERS = 2**18
 
 
@@ -35,6 +36,7 @@ def example_f1(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None =
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 
@@ -54,6 +56,7 @@ def hamming_loss(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 
@@ -75,6 +78,7 @@ def subset_accuracy(
     Parameters
     ----------
     Y_true, Y_pred : 0/1 matrices of shape (n, L), dense or sparse
+        Label sets, true and predicted, one a row.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the share, at least 0; default equal.
 
@@ -199,6 +203,7 @@ def kernel_loss(kernel: KernelLike, Y_true: Objects, Y_pred: Objects) -> float:
     kernel : kernel, str or callable
         With numeric parameters.
     Y_true, Y_pred : objects, n of each
+        True and predicted objects.
 
     Examples
     --------
@@ -220,6 +225,7 @@ def kernel_similarity(
     kernel : kernel, str or callable
         With numeric parameters.
     Y_true, Y_pred : objects, n of each
+        True and predicted objects.
     sample_weight : array of shape (n,), optional
         Weights of the rows in the mean, at least 0; default equal.
 

@@ -251,12 +251,12 @@ def _objects(groups: Groups, rows: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _is_label(entry: object) -> bool:
-    """Tell a label from the labels of a query, a list or an array."""
+    """Return whether this is a single label, not the labels of a query in a list or array."""
     return isinstance(entry, Hashable) and getattr(entry, "ndim", 0) == 0
 
 
 def _codes(labels: list[Hashable]) -> np.ndarray:
-    """Number the distinct labels."""
+    """Return the number of each label among the distinct ones."""
     try:
         number = {label: code for code, label in enumerate(dict.fromkeys(labels))}
         missing = any(label is None or bool(label != label) for label in number)

@@ -1,4 +1,4 @@
-"""What predicted objects are scored by: metrics with a name."""
+"""Metrics of predicted objects, by name in `METRICS`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
-from .._numerics.arrays import row_keys
+from .._numerics.arrays import dense, row_keys
 from .._numerics.typing import Matrix, Objects
 from ..kernels import Kernel, as_kernel
 from ..kernels.base import KernelLike
@@ -21,7 +20,7 @@ from .objects import kernel_similarity, subset_accuracy
 def exact_matches(
     kernel: KernelLike, Y_true: Objects, Y_pred: Objects, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the share of predictions that are the truth: a kernel encodes both as equal rows."""
+    """Return the share of predictions that a kernel encodes as the same row as the truth."""
     matches = row_matches(as_kernel(kernel), Y_true, Y_pred)
     if not len(matches):
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
@@ -46,7 +45,7 @@ def r_squared(Y_true: Matrix, Y_pred: Matrix, sample_weight: ArrayLike | None = 
         pred = check_matrix(Y_pred)
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
     weights = check_weights(sample_weight, true.shape[0])
-    true, pred = (Y.toarray() if sparse.issparse(Y) else Y for Y in (true, pred))
+    true, pred = dense(true), dense(pred)
     mean = np.average(true, axis=0, weights=weights)
     error, spread = (np.average((true - f) ** 2, 0, weights).sum() for f in (pred, mean))
     return float(1.0 - error / spread if spread > 0.0 else error == 0.0)

@@ -196,6 +196,7 @@ def mse(Y_true: ArrayLike, Y_pred: ArrayLike, sample_weight: ArrayLike | None = 
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
         NaN in `Y_true` is missing, and left out.
     sample_weight : array of shape (n,), optional
+        Weights of the rows in the mean, at least 0; default equal.
 
     Examples
     --------
@@ -214,6 +215,7 @@ def r2(Y_true: ArrayLike, Y_pred: ArrayLike, sample_weight: ArrayLike | None = N
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
         NaN in `Y_true` is missing, and left out.
     sample_weight : array of shape (n,), optional
+        Weights of the rows in the means, at least 0; default equal.
 
     Examples
     --------

@@ -202,7 +202,7 @@ class KernelMachineBase(PartsByName):
             )
         if rows.is_array and isinstance(kernel, DistanceKernel):
             warn_of_scales(np.asarray(rows.load()), getattr(self, "feature_names_in_", None))
-        return rows, y, encoded_weights(sample_weight, rows, here=True)
+        return rows, y, encoded_weights(sample_weight, rows, compute=True)
 
     def _sample(
         self, X: Inputs, y: Objects | None, sample_weight: Weights, *, missing: bool = False

@@ -1,4 +1,4 @@
-"""Blocks of rows in place of arrays: checked, counted and sampled in a first pass."""
+"""`Blocks`: blocks of rows in place of arrays, checked, counted and sampled in a first pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .source import Source, limits
 from .stream import Block, Column, Reservoir, Stream, join
 
 # Rows that are sampled for landmarks and widths where the number of rows is unknown: enough for
-# sketches of some thousand, and 160 MB at 1,000 features.
+# sketches of some thousand, and 160 MB at 1,000 features. A convention.
 _POOL_ROWS = 20_000
 
 
@@ -101,7 +101,13 @@ class Blocks:
                 yield block
 
     def merged(self, rows: int) -> Iterator[Block]:
-        """Yield blocks of at least so many rows, but for the last."""
+        """Yield the blocks, joined to blocks of at least so many rows, but for the last.
+
+        Parameters
+        ----------
+        rows : int
+            Least number of rows of a block.
+        """
         parts: list[Block] = []
         for block in self:
             parts.append(block)
@@ -125,10 +131,10 @@ class Blocks:
 
         Parameters
         ----------
-        seed : None, int or Generator
+        seed : None, int or Generator, default None
             Of the sample that a first pass takes where the number of rows is not known.
-        size : int
-            Least rows of the sample: what sketches need.
+        size : int, default 0
+            Least number of rows of the sample: what sketches need.
         visit : callable, optional
             Called with the y of each block in a first pass.
         """
@@ -267,18 +273,17 @@ def _check_finite(block: Block, number: int, start: int) -> None:
             )
 
 
-def _as_column(given: Objects) -> Objects:
-    """Return an array, a CSR matrix, or a list of objects: a copy."""
-    column: Any = given.tocsr(copy=True) if sparse.issparse(given) else column_of(given)
-    if sparse.issparse(column):
-        kept: Objects = column
-        return kept
+def _as_column(objects: Objects) -> Objects:
+    """Return a copy of a column of a block: an array, a CSR matrix, or a list of objects."""
+    if sparse.issparse(objects):
+        matrix: Objects = objects.tocsr(copy=True)
+        return matrix
+    column: Any = column_of(objects)
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):
         is_plain = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
-        copied: Objects = np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
-        return copied
+        return np.array(column) if is_plain else take(column, np.arange(n_rows(column)))
     column = list(column)
     first = column[0] if column else 0.0
     while isinstance(first, list | tuple | np.ndarray) and len(first):

@@ -4,7 +4,7 @@ A pass over the rows is a map over blocks and a tree sum on the workers. Tasks a
 their inputs and models travel inside the graph, once: so dask can compute again whatever a dead
 worker held. Data that `scatter` puts on workers is gone with its last holder.
 
-This is the one module that imports dask; plain collections work with every scheduler.
+Plain collections work with every scheduler.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .source import Beside, Progress, Reduction, Request, RowMap, Source, Term, 
 from .stream import join
 from .tasks import Delayed, alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 
-# Landmarks that may be sent to this process: at 1,000 float64 features, 1.6 GB.
+# Most landmarks that are sent to this process: at 1,000 float64 features 1.6 GB, a convention.
 _MOST_ROWS = 200_000
 # Blocks whose sizes a message shows.
 _SHOWN = 6
 
 
 def is_dask(objects: object) -> TypeGuard[Any]:
-    """Whether these are blocks that dask computes; dask need not be installed to ask."""
+    """Return whether these are blocks that dask computes, or their source; needs no dask."""
     return isinstance(objects, Dask) or has_graph(objects)
 
 
 class Dask(Source):
-    """Rows in blocks, which dask computes where they lie; what is not given, when it is needed."""
+    """Rows in blocks that dask computes on its workers; sizes and dtype too, if they are needed."""
 
     is_remote = True
 
@@ -299,7 +299,7 @@ class Dask(Source):
 
 @dataclass(frozen=True)
 class _BlockRows:
-    """Which rows a block has, and how they are encoded."""
+    """The function that encodes a block, and the rows that it names in errors."""
 
     where: str
     encode: Callable[[Any], Any] | None
@@ -371,7 +371,7 @@ def _finished(parts: list[Any], finish: Callable[[list[Any]], Any]) -> Any:
 
 
 class _First(Generic[Term]):
-    """The sum of one part only, which `combine` may turn into something else than the part."""
+    """The first total of a sum, which `combine` makes of one part."""
 
     def __init__(self, reduction: Reduction[Term]) -> None:
         self.reduction = reduction
@@ -381,7 +381,7 @@ class _First(Generic[Term]):
 
 
 def _delayed_parts(objects: Any) -> list[Delayed]:
-    """Return the blocks of a list of them, of one, or of a bag."""
+    """Return the delayed blocks of a list, of a bag, or a single one as a list."""
     if hasattr(type(objects), "to_dask_array"):
         raise TypeError(
             "A dask data frame is given, whose columns may be of any kind: give "

@@ -34,13 +34,14 @@ from .source import Beside, Place, Progress, Reduction, RowMap, Source, Term, li
 if TYPE_CHECKING:
     import torch
 
-# Most rows of a block: beyond, matrix products get no faster.
+# Most rows of a block: beyond, matrix products get no faster. Half and double were not measured.
 _BLOCK_ROWS = 2**17
 # Blocks that are read and copied to the device while it computes on another: one on its way, and
 # one that waits.
 _AHEAD = 2
 # Coordinates of all rows may take this share of the free memory of a device, beside three blocks of
-# the largest size: a pass holds the features of a block, their copy and a product.
+# the largest size: a pass holds the features of a block, their copy and a product. A fifth is left
+# free, by convention.
 _HELD_SHARE, _HELD_BLOCKS = 0.8, 3
 
 
@@ -215,8 +216,7 @@ class Device(Source):
         return on_device.finish(total)
 
     def _on_host(self) -> Local:
-        rows: Local = Memory(self.load(), self.name) if self.is_tensor else self.base
-        return rows
+        return Memory(self.load(), self.name) if self.is_tensor else self.base
 
     def _blocks(self, width: int, *beside: Beside) -> Iterator[tuple[slice, list[Any]]]:
         """Yield slices, and these rows of X and of `beside` in tensors on the device.
@@ -238,7 +238,7 @@ class Device(Source):
             yield part, [copied if column is None else column[part] for column, copied in both]
 
     def _has(self, column: Beside) -> bool:
-        """Whether a column is a tensor on this kind of device."""
+        """Return whether a column is a tensor on this kind of device."""
         return is_tensor(column) and bool(column.device.type == self.device.type)
 
     def _read(self, part: slice, columns: Sequence[Beside]) -> list[Any]:
@@ -247,7 +247,8 @@ class Device(Source):
         tensors = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
             return tensors
-        return [None if t is None else moved(t, _pinned) for t in tensors]
+        # copies from pinned memory to a GPU run beside its work
+        return [None if t is None else moved(t, lambda part: part.pin_memory()) for t in tensors]
 
     def _streamed(
         self, slices: list[slice], columns: Sequence[Beside]
@@ -297,11 +298,6 @@ class _MappedDevice(Device):
         for part, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
             yield part, [self.mapped(rows), *columns]
         self.mapped.finish()
-
-
-def _pinned(tensor: Tensor) -> Tensor:
-    """Return a tensor in pinned memory, from which copies to a GPU run beside its work."""
-    return tensor.pin_memory()
 
 
 def _empty(shape: Shape, dtype: DType, device: DeviceLike) -> Any:

@@ -76,12 +76,12 @@ def beside(y: Objects, name: str = "y", rows: Source | None = None) -> Source:
 
 
 def is_lazy(X: object) -> bool:
-    """Whether dask will compute X, and results for X, later."""
+    """Return whether dask computes X, and results for X, later."""
     return X is not None and type(X) is not np.ndarray and is_dask(X)
 
 
 def reads_once(X: object) -> bool:
-    """Whether X are blocks of a generator."""
+    """Return whether X are blocks of a generator, which can be read only once."""
     return isinstance(X, Blocks) and X.is_once
 
 
@@ -165,6 +165,7 @@ def encoded(
 def _encoded_later(
     estimator: Estimator, kernel: Encoder, X: Inputs, rows: Source, *, reset: bool
 ) -> Source:
+    """Return rows outside of memory as a source that is checked and encoded when it is read."""
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
         return rows
@@ -186,11 +187,11 @@ def _encoded_later(
 
 
 class Encoder(Protocol):
-    """What is asked of a kernel here: rows of the objects that it compares."""
+    """What this module uses of a kernel: it encodes objects as rows."""
 
     takes_vectors: bool
 
-    def encode(self, objects: Any) -> Rows: ...
+    def encode(self, objects: Objects) -> Rows: ...
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class _Encode:
 
 
 def are_fingerprints(X: Objects) -> bool:
-    """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
+    """Return whether these are fingerprints: packed bits, bit vectors or hex strings."""
     if isinstance(X, ObjectRows):
         return True
     is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
@@ -235,7 +236,7 @@ def _check_tensor(estimator: Estimator, kernel: Encoder, X: Any, *, reset: bool)
 def encoded_targets(y: Objects | None, rows: Source, *, missing: bool = False) -> Source:
     """Return float targets of shape (n,) or (n, d), checked when they are read.
 
-    They are finite, but if some may be `missing`, those are NaN.
+    They are finite; with `missing`, NaN marks missing targets.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
@@ -277,19 +278,19 @@ def targets_with_missing(y: Objects) -> np.ndarray:
 
 
 def encoded_weights(
-    sample_weight: Weights, rows: Source, *, here: bool = False, alone: bool = True
+    sample_weight: Weights, rows: Source, *, compute: bool = False, alone: bool = True
 ) -> Any:
     """Return non-negative float64 weights, one per row, or None.
 
-    They are an array; on a cluster a source, unless they are wanted `here`. `alone` is whether
-    weights of no other rows will be compared with them.
+    They are an array; on a cluster a source, which `compute` makes an array. `alone` says that
+    they are not compared with weights of other rows, so that all may be multiplied by a number.
     """
     if sample_weight is None:
         return None
     weights = beside(sample_weight, "sample_weight", rows)
     if isinstance(weights, Dask):
         weights = weights.then(_finite_weights, np.empty(0))
-        if not here:
+        if not compute:
             return weights
         if not np.asarray(weights.load()).any():
             check_total_weight(0.0)
@@ -357,8 +358,8 @@ def check_weights(
 ) -> np.ndarray | None:
     """Return non-negative float64 weights with a positive sum, or None.
 
-    Their products must be numbers that can be told from zero. Where they are not, all weights are
-    multiplied by a power of four, since only ratios count; if they are not `alone`, refused.
+    Where their products would underflow or overflow, all weights are multiplied by a power of four,
+    since only ratios count; if they are not `alone`, they are refused.
     """
     if sample_weight is None:
         return None
@@ -377,9 +378,9 @@ def check_weights(
 
 @contextmanager
 def numbers_in(objects: object, name: str) -> Iterator[None]:
-    """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
+    """Refuse data that NumPy would misread as numbers; name them in errors within the block.
 
-    Dates become counts of days, and masked entries what lies under the mask.
+    NumPy reads dates as counts of days, and masked entries as what is under the mask.
     """
     is_plain = type(objects) is np.ndarray and objects.dtype.kind in "biuf"
     if not is_plain:
@@ -403,7 +404,7 @@ def numbers_in(objects: object, name: str) -> Iterator[None]:
 
 
 def _refuse_names(objects: Any, name: str) -> None:
-    """Raise where sets of labels are given by name, not as 0/1 rows."""
+    """Raise where label sets are collections of names, not rows of 0 and 1."""
     if getattr(objects, "ndim", 2) == 1 and getattr(objects, "dtype", np.dtype(int)).kind == "O":
         objects = list(objects)  # a column of lists
     if not isinstance(objects, list | tuple) or len(objects) == 0:
@@ -417,7 +418,7 @@ def _refuse_names(objects: Any, name: str) -> None:
 
 
 def _are_lists_of_words(objects: Sequence[Any], name: str) -> bool:
-    """Whether these are lists of words: of different lengths, or not numbers in outputs."""
+    """Return whether these are lists of words: of different lengths, or, in outputs, no numbers."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
     first = next((item[0] for item in objects if len(item) > 0), None)
@@ -479,7 +480,7 @@ def _kind(objects: Any) -> str:
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Within the block, errors say `name` for what is called X or objects further down."""
+    """Rename X or objects to `name` in the errors of the block."""
     try:
         yield
     except NotFittedError:

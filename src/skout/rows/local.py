@@ -117,7 +117,7 @@ class Local(Source):
         return unique_keys(keys)
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
-        """Return the positions in the data that the user gave of the rows at an index."""
+        """Return the positions, in the data of the user, of the rows at an index."""
         return index
 
 
@@ -159,7 +159,7 @@ class Memory(Local):
         return None if isinstance(self.rows, np.memmap) else _Subset(self, order)
 
 
-class _Over(Local):
+class _Derived(Local):
     """Rows that are computed from those of another source."""
 
     in_order: bool
@@ -175,7 +175,7 @@ class _Over(Local):
         return self.base.stamp()
 
 
-class Encoded(_Over):
+class Encoded(_Derived):
     """function(rows) of another source, computed block by block when they are read.
 
     Errors of the function are raised with the numbers of the rows in the block.
@@ -224,7 +224,7 @@ class Encoded(_Over):
         return f"{where}, where row {numbers[bad[0]]}{more} is not finite"
 
 
-class _Subset(_Over):
+class _Subset(_Derived):
     """Rows of another source at given positions, in any order."""
 
     def __init__(self, base: Local, index: np.ndarray) -> None:

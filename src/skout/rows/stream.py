@@ -38,9 +38,9 @@ class Reservoir:
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.size = size
-        self.n: int = 0  # rows seen
+        self.n: int = 0  # rows so far
         self._rng = rng
-        self._mark = np.inf  # no row with a larger key can stay
+        self._largest_key = np.inf  # no row with a larger key can stay
         self._keys = np.empty(0)
         self._parts: list[Block] = []
 
@@ -48,7 +48,7 @@ class Reservoir:
         """Sample from one more block, a tuple of columns of equal length."""
         b = n_rows(block[0])
         keys = self._rng.random(b)
-        chosen = np.flatnonzero(keys < self._mark)
+        chosen = np.flatnonzero(keys < self._largest_key)
         self.n += b
         if len(chosen):
             self._parts.append(tuple(take(column, chosen) for column in block))
@@ -66,7 +66,7 @@ class Reservoir:
         if len(self._keys) > self.size:
             kept = np.sort(np.argpartition(self._keys, self.size)[: self.size])
             self._keys = self._keys[kept]
-            self._mark = self._keys.max()
+            self._largest_key = self._keys.max()
             whole = tuple(take(column, kept) for column in whole)
         self._parts = [whole]
 

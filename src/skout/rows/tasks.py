@@ -1,4 +1,4 @@
-"""Graphs of dask: what the workers shall do.
+"""Graphs of dask: the tasks of workers.
 
 Tasks are pure functions of their inputs, and models travel inside the graph, once. This module and
 `rows.dask` are the only ones that import dask.
@@ -20,7 +20,8 @@ from .._numerics.typing import Array, Shape
 from .source import Reduction, Term
 
 Result = TypeVar("Result")
-# Parts that are summed in one task.
+# Parts that are summed in one task: a worker holds so many terms at a time, and the tree of 4,096
+# parts has 4 levels. A convention.
 _FAN_IN = 8
 
 
@@ -36,14 +37,14 @@ class Delayed(Protocol):
 
 
 def has_graph(objects: object) -> TypeGuard[Any]:
-    """Whether these are blocks that dask computes; dask need not be installed to ask."""
+    """Return whether these are blocks that dask computes; dask need not be installed."""
     if isinstance(objects, list | tuple):
         return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
     return hasattr(type(objects), "__dask_graph__")
 
 
 def alone(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Let a task use one thread: other tasks use the other cores."""
+    """Decorate a function to use one thread in a task: other tasks use the other cores."""
 
     @functools.wraps(function)
     def run(*args: object, **keywords: object) -> Result:
@@ -109,9 +110,9 @@ def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
 
 
 def by_blocks(function: Callable[..., Array], *args: object) -> Any:
-    """Return the matrix function(*args), block by block of the arguments that lie on a cluster.
+    """Return the matrix function(*args), lazily, a block of rows at a time.
 
-    The blocks of these must be those of the first; others are given to each call.
+    Lazy arguments must be cut into the same blocks; the others are passed to each call.
     """
     lazy = [arg for arg in args if has_graph(arg)]
     if not lazy:

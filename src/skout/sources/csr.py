@@ -1,4 +1,4 @@
-"""Sparse matrices on disk, of which rows are read."""
+"""Sparse matrices on disk, whose rows are read when they are indexed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rows.encode import numbers_in
 
 
 class DiskCSR:
-    """A sparse matrix on disk, of which rows are read: see `open_csr`."""
+    """A sparse matrix on disk whose rows are read when they are indexed, see `open_csr`."""
 
     takes_positions = True
 
@@ -33,7 +33,7 @@ class DiskCSR:
         return self.shape[0]
 
     def __getitem__(self, index: Index) -> sparse.csr_matrix:
-        """Read a slice, or increasing positions."""
+        """Return a slice of rows, or those at increasing positions, in memory."""
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
             indptr = np.asarray(self.indptr[start : max(start, stop) + 1])
@@ -59,6 +59,7 @@ def save_csr(folder: str | os.PathLike[str], X: Matrix) -> None:
     folder : path
         It is made if need be.
     X : sparse matrix of shape (n, d)
+        The matrix to write.
 
     Examples
     --------

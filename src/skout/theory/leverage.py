@@ -1,4 +1,4 @@
-"""Which objects are unlike the others, and how many directions count? Ridge leverage scores."""
+"""Ridge leverage scores: how unlike the others each object is; their sum, effective dimension."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from numpy.typing import DTypeLike
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
-from .._numerics.typing import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Axes, Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
 from ..kernels.base import KernelLike
 from ..sketches import SubSample, sketch_size
-from .spectra import Axes, encoded
+from .spectra import encoded
 
-_ROWS = 2**12  # whose coordinates, or kernel values with the sample, are held at a time
+# Rows whose coordinates, or kernel values with the sample, are held at a time: 64 MB at 2,000. A
+# convention.
+_ROWS = 2**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,14 @@ class LeverageScores:
         return float(self.scores.sum())
 
     def plot(self, ax: Axes | None = None, *, k: int = 400) -> Axes:
-        """Draw the k highest scores, largest first (figure 5.2, left)."""
+        """Draw the k highest scores, largest first (figure 5.2, left).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Default new ones.
+        k : int, default 400
+        """
         ax = axes(ax, "rank", "leverage score")
         highest = np.sort(self.scores)[::-1][:k]
         ax.plot(np.arange(1, len(highest) + 1), highest)
@@ -84,13 +93,18 @@ def leverage_scores(
     Parameters
     ----------
     kernel : kernel, str or callable
+        Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects to score.
     alpha : float > 0, default 1e-4
+        The ridge penalty, as in `KernelRidge`: smaller ones count more directions.
     n_pilot : int, optional
         Size of the sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
         below they add up to at most n_pilot.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the pilot sample.
     method : "uniform" or "recursive", default "uniform"
+        How the pilot sample is drawn; "recursive" where some kinds of objects are rare.
 
     Examples
     --------
@@ -150,10 +164,10 @@ def _recursive(kernel: Kernel, rows: Rows, shift: float, m: int, rng: Rng) -> np
 
 
 def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
-    """Return min(1, c l_i), with c such that m rows are drawn in the mean, if so many count."""
+    """Return min(1, c l_i) with c such that m rows are drawn on average, if m are positive."""
     ordered = np.sort(scores)[::-1]
     rest = np.cumsum(ordered[::-1])[::-1]  # sum of the scores from each one on
-    left = m - np.arange(len(ordered))  # rows to draw if the first ones are drawn for sure
+    left = m - np.arange(len(ordered))  # rows to draw if the first ones are certain
     first = int(np.argmax(left * ordered <= rest))
     c = left[first] / max(rest[first], np.finfo(float).tiny)
     inclusion: np.ndarray = np.clip(c * scores, np.finfo(float).tiny, 1.0)

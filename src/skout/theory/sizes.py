@@ -1,4 +1,4 @@
-"""How large must a sketch be? A tolerance, a perfect surrogate, or a time budget says.
+"""Sketch sizes from a tolerance, from a perfect surrogate, or from a time budget.
 
 Every result has `plot(ax=None)`, which returns the axes and needs matplotlib, skout[plot].
 """
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.extras import axes
 from .._numerics.objects import stack
-from .._numerics.typing import Objects, RandomState, Rng, Rows
+from .._numerics.typing import Axes, Objects, RandomState, Rng, Rows
 from .._numerics.validation import check_level, check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
@@ -30,7 +30,7 @@ from ..metrics import mean_reciprocal_rank
 from ..sketches import PivotedCholesky, Sketch, SketchLike, as_sketch
 from ..solvers.folds import CV, deal
 from .leverage import coordinates
-from .spectra import Axes, encoded
+from .spectra import encoded
 
 _MAX_SIZE = 2000  # of `choose_sketch_size` by default, as that of sketches
 
@@ -79,11 +79,15 @@ def choose_sketch_size(
     Parameters
     ----------
     kernel : kernel, str or callable
+        Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects to sketch: inputs, or outputs.
     tolerance : float in (0, 1), default 0.01
+        Largest relative error; a smaller one needs a larger sketch.
     max_size : int, optional
         Default 2000. A warning says when it is not enough.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the pivots.
 
     Examples
     --------
@@ -100,7 +104,8 @@ def choose_sketch_size(
     n = n_rows(rows)
     most = min(_MAX_SIZE, n) if max_size is None else check_size(max_size, n, "max_size")
     trace = KernelMatrix(kernel, rows).diag().sum()
-    # of many rows the sketch samples max_rows, and what is enough for them may not be for all
+    # of many rows the sketch samples max_rows, and landmarks that are enough for these may not be
+    # for all: then a lower tolerance on the sample is tried
     for share in (1.0, 0.7, 0.4):
         sketch = PivotedCholesky(most, tol=share * tolerance)
         basis = KernelBasis(kernel, sketch, random_state=rng).fit(rows)
@@ -119,7 +124,7 @@ def choose_sketch_size(
 
 @dataclass(frozen=True, eq=False)
 class PerfectHCurve:
-    """What the projection on the sketched basis reaches, for each sketch size.
+    """Errors and scores of the projection on the sketched basis, for each sketch size.
 
     Attributes
     ----------
@@ -136,11 +141,16 @@ class PerfectHCurve:
 
     @property
     def criterion(self) -> str:
-        """What the best size is chosen by: "score" or "similarity" if decoded, else "mse"."""
+        """The criterion of the best size: "score" or "similarity" if decoded, else "mse"."""
         return next(name for name in ("score", "similarity", "mse") if f"mean_{name}" in self.table)
 
     def best_size(self, tolerance: float = 0.01) -> int:
-        """Return the smallest size within tolerance of the best score, or mse / mean_norm."""
+        """Return the smallest size within tolerance of the best score, or mse / mean_norm.
+
+        Parameters
+        ----------
+        tolerance : float, default 0.01
+        """
         check_number(tolerance, "tolerance")
         scale = 1.0 / (self.mean_norm or 1.0) if self.criterion == "mse" else -1.0
         loss = scale * self.table[f"mean_{self.criterion}"]
@@ -180,9 +190,11 @@ def perfect_h_curve(
     Parameters
     ----------
     kernel : kernel, str or callable
+        The output kernel.
     Y : objects
         Training outputs, which the sketches are drawn from.
     sizes : sequence of int
+        The sketch sizes to compare.
     Y_val : objects, optional
         Validation outputs; default a random fifth of Y, which is then held out.
     candidates : objects, optional
@@ -198,8 +210,10 @@ def perfect_h_curve(
         Its size is set to each of `sizes`.
     n_draws : int, default 3
         Sketches drawn for each size.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
+        Seed of the held-out part and of the draws.
     verbose : bool, default False
+        Whether to show a progress bar.
 
     Examples
     --------
@@ -333,7 +347,7 @@ def sketch_size_search(
     random_state: RandomState = None,
     verbose: bool = False,
 ) -> SketchSizeSearch:
-    """Raise the sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
+    """Try growing sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
 
     Sizes are tried from small to large, each on the same held-out rows. Once a model takes longer
     than a budget allows, sizes that are as large on every side are not tried.
@@ -343,7 +357,9 @@ def sketch_size_search(
     model : estimator with sketches
         E.g. `sisokr(...)` or a KernelRidge with a sketch. It is cloned, not changed.
     X : what the model takes, n rows
+        Inputs.
     Y : targets or objects, n of them
+        Outputs.
     sizes : sequence of int or of tuples
         An int sets every sketch of the model, a pair (m_x, m_y) the input and the output sketch.
     budget_seconds : float, optional
@@ -355,9 +371,10 @@ def sketch_size_search(
         fifth of the rows is held out.
     scoring : None, str or callable (model, X, Y) -> float, default None
         As in scikit-learn; None is the model's own `score`. Higher is better.
-    random_state : None, int or Generator
+    random_state : None, int or Generator, default None
         Seed of the held-out part. The sketches follow the model's own.
     verbose : bool, default False
+        Whether to show a progress bar.
 
     Examples
     --------

@@ -27,11 +27,11 @@ from ..kernels.base import KernelLike
 from ..rows.encode import named
 from ..sketches import Draw
 
-#: A matplotlib axes: an optional library. Eigenvalues of K / n, K itself, or a pair (kernel, Z).
-Axes: TypeAlias = Any
-Spectrum: TypeAlias = Any
+#: Eigenvalues of K / n, K itself, or a pair (kernel, Z).
+Spectrum: TypeAlias = ArrayLike | tuple[KernelLike, Objects]
 
-# Scales t at which the exponents are fitted; their slopes are medians over 4,950 pairs of scales.
+# Scales t at which the exponents are fitted, so that slopes are medians over 4,950 pairs of scales.
+# A convention.
 _SCALES = 100
 
 
@@ -48,6 +48,7 @@ def spectrum(kernel: KernelLike, Z: Objects) -> np.ndarray:
     kernel : kernel, str or callable
         Widths such as gamma="scale" are resolved on Z.
     Z : array, CSR matrix or objects that the kernel encodes, n of them
+        The objects that K compares.
 
     Examples
     --------
@@ -74,14 +75,14 @@ def _kernel_gram(kernel: KernelLike, Z: Objects) -> np.ndarray:
     return KernelMatrix(*encoded(kernel, Z, np.random.default_rng(0))).full()
 
 
-def _is_pair(source: Spectrum) -> bool:
-    """Whether this is (kernel, Z)."""
+def _is_pair(source: object) -> bool:
+    """Return whether this is a pair (kernel, Z)."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
     return isinstance(source[0], Kernel | str) or callable(source[0])
 
 
-def _gram(source: Spectrum) -> np.ndarray:
+def _gram(source: Any) -> np.ndarray:
     """Return K from K or (kernel, Z)."""
     if _is_pair(source):
         return _kernel_gram(*source)
@@ -93,7 +94,12 @@ def _gram(source: Spectrum) -> np.ndarray:
     return K
 
 
-def _eigenvalues(source: Spectrum) -> np.ndarray:
+def _are_eigenvalues(source: Any) -> bool:
+    """Return whether these are eigenvalues, neither (kernel, Z) nor a matrix."""
+    return not _is_pair(source) and np.ndim(source) != 2
+
+
+def _eigenvalues(source: Any) -> np.ndarray:
     """Return the eigenvalues of K / n, largest first, from themselves, K or (kernel, Z)."""
     if _is_pair(source):
         return spectrum(*source)
@@ -177,12 +183,18 @@ class KSatisfiability:
     dimension: int
 
     def satisfied(self, c: float) -> bool:
-        """Whether the sketch is K-satisfiable for c: isometry <= 1/2 and tail <= c."""
+        """Return whether the sketch is K-satisfiable for c: isometry <= 1/2 and tail <= c.
+
+        Parameters
+        ----------
+        c : float
+            The constant of (3.4), e.g. `satisfiability_constant()`.
+        """
         return self.isometry <= 0.5 and self.tail <= c
 
 
 def k_satisfiability(K: Spectrum, draw: Draw | ArrayLike) -> KSatisfiability:
-    """Measure how well a drawn sketch keeps a kernel matrix (Definition 3.4).
+    """Return the two norms of (3.4), by which a drawn sketch preserves a kernel matrix or not.
 
     K / n = U D U'. The sketch R must be nearly an isometry on the first d_n eigenvectors U_1 and
     small on the others, U_2: ||(R U_1)' R U_1 - I|| <= 1/2 and ||R U_2 D_2^(1/2)|| <= c delta_n.
@@ -190,6 +202,7 @@ def k_satisfiability(K: Spectrum, draw: Draw | ArrayLike) -> KSatisfiability:
     Parameters
     ----------
     K : Gram matrix of shape (n, n) or pair (kernel, Z)
+        The kernel matrix, or what it is computed from.
     draw : Draw or array of shape (m, n)
         E.g. ``GaussianSketch(50).draw(n, rng)``. It is used with its scale, E[R'R] = I.
 
@@ -259,6 +272,7 @@ def satisfiability_constant(p: float = 0.7) -> float:
     Parameters
     ----------
     p : float in (0, 1], default 0.7
+        Share of the entries of the sketch that are not 0.
 
     Examples
     --------
@@ -301,7 +315,7 @@ def reconstruction_error(basis: KernelBasis, Z: Objects) -> float:
 
 @dataclass(frozen=True)
 class EigenDecay:
-    """Exponents of Assumptions 4.5 and 4.6, as far as the data show them.
+    """Estimated exponents of Assumptions 4.5 and 4.6.
 
     Attributes
     ----------
@@ -342,7 +356,7 @@ def eigen_decay(eigenvalues: Spectrum) -> EigenDecay:
     >>> round(eigen_decay(np.arange(1.0, 501.0) ** -2).gamma, 3)
     0.5
     """
-    if not _is_pair(eigenvalues) and np.ndim(eigenvalues) != 2:
+    if _are_eigenvalues(eigenvalues):
         return EigenDecay(_capacity(_eigenvalues(eigenvalues)), None)
     K = _gram(eigenvalues)
     values, vectors = symmetric_eigen(K / len(K))
