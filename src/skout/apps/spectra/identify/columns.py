@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from skout.dev import Spectra, map_blocks, row_slices
 from skout.molecules import parse_smiles
 
 from .annotation import Annotation, annotate, is_negative
+from .candidates import CandidateFacts, ReadFingerprints
 from .fragmentation import FormulaPeaks, FragmentModel, Pieces, peak_weights
 from .fragments import bonds_of
 from .search import Pairs, pair_scores
@@ -34,7 +34,7 @@ class Ions(NamedTuple):
     spectra: Spectra
     adducts: np.ndarray
 
-    def take(self, rows: Any) -> Ions:
+    def take(self, rows: np.ndarray) -> Ions:
         """Return the spectra and adducts of these rows."""
         return Ions(self.spectra[rows], self.adducts[rows])
 
@@ -72,8 +72,8 @@ def candidate_columns(
     models: CandidateModels,
     ions: Ions,
     pairs: Pairs,
-    candidates: Any,
-    fingerprints: Callable[[np.ndarray], Any] | None = None,
+    candidates: CandidateFacts,
+    fingerprints: ReadFingerprints | None = None,
 ) -> np.ndarray:
     """Return all columns of the candidates of spectra, shape (d, pairs): `WAYS`, then `PEAKS`.
 
@@ -103,7 +103,7 @@ def _best(pairs: Pairs, score: np.ndarray) -> list[np.ndarray]:
 
 
 def way_columns(
-    ways: BothWays, spectra: Spectra, pairs: Pairs, fingerprints: Callable[[np.ndarray], Any]
+    ways: BothWays, spectra: Spectra, pairs: Pairs, fingerprints: ReadFingerprints
 ) -> np.ndarray:
     """Return the scores of all pairs by both ways, shape (4, pairs), see `WAYS`."""
     F = ways.spectra(spectra) if len(spectra) else np.empty((0, 0))
@@ -115,7 +115,11 @@ def way_columns(
 
 
 def fragment_columns(
-    model: FragmentModel, ions: Ions, query: np.ndarray, index: np.ndarray, candidates: Any
+    model: FragmentModel,
+    ions: Ions,
+    query: np.ndarray,
+    index: np.ndarray,
+    candidates: CandidateFacts,
 ) -> np.ndarray:
     """Return how well candidates explain spectra, shape (2, pairs), see `PEAKS`.
 

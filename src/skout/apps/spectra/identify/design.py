@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
-from skout.kernels import Normalized, PeakCosine, ProbabilityProduct, align
+from skout.dev import Spectra
+from skout.kernels import Normalized, PackedBits, PeakCosine, ProbabilityProduct, align
 from skout.sketches import SubSample
 
 from .side_by_side import SideBySide
@@ -51,7 +52,7 @@ class Design:
     seed: int  # of the landmarks
     n_jobs: int | None = None
 
-    def ways(self, X: Any, Y: Any, molecule: np.ndarray) -> BothWays:
+    def ways(self, X: Spectra, Y: PackedBits, molecule: np.ndarray) -> BothWays:
         """Return both ways between spectra and molecules."""
         return BothWays.of(self.two_ways(molecule).fit(X, Y))
 
@@ -90,7 +91,11 @@ def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample:
 
 
 def combined_kernel(
-    X: Any, Y: Any, molecule: np.ndarray, widths: tuple[int, ...], rng: np.random.Generator
+    X: Spectra,
+    Y: PackedBits,
+    molecule: np.ndarray,
+    widths: tuple[int, ...],
+    rng: np.random.Generator,
 ) -> Any:
     """Return the kernel on spectra whose weights follow the likeness of molecules (ALIGNF).
 

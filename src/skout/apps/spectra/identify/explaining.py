@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from .annotation import MOST_PARTS, Annotation, annotate, is_negative
 from .fragmentation import LOST, SHIFTS
 from .fragments import Fragments, bonds_of, fragments_of, in_fragment
 from .results import Explanation, Fragment
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
 
 # What a hydrogen more or less costs, in kJ/mol.
 _HYDROGEN = 175.0
@@ -49,7 +52,7 @@ def explain_peaks(
     return Explanation(smiles, mz, height / height.max(), tuple(formulas), errors, fragments)
 
 
-def _fragments(molecule: Any, annotation: Annotation, n: int) -> tuple[Fragment | None, ...]:
+def _fragments(molecule: Mol, annotation: Annotation, n: int) -> tuple[Fragment | None, ...]:
     """Return the cheapest fragment of each of n peaks."""
     parts: list[Fragment | None] = [None] * n
     bonds = bonds_of(molecule)

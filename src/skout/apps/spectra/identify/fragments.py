@@ -8,11 +8,15 @@ worked on together: a fragment of two cuts is what two fragments of one cut shar
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..readers.formulas import CODES
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
 
 # Mean bond energies in kJ/mol, rounded: single, double, triple, aromatic. Those that textbooks do
 # not list, such as aromatic bonds with heteroatoms, are estimates between single and double.
@@ -59,7 +63,7 @@ class Bonds(NamedTuple):
     hydrogens: np.ndarray  # (n,)
 
 
-def bonds_of(molecule: Any) -> Bonds:
+def bonds_of(molecule: Mol) -> Bonds:
     """Return bonds and atoms of an RDKit molecule."""
     bonds, atoms = list(molecule.GetBonds()), list(molecule.GetAtoms())
     ends = np.array([(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in bonds], dtype=np.int64)
@@ -162,7 +166,7 @@ def _distinct(masks: np.ndarray) -> np.ndarray:
     return np.unique(masks, axis=0)
 
 
-def _grown(start: np.ndarray, neighbors: Any, n: int) -> np.ndarray:
+def _grown(start: np.ndarray, neighbors: Callable[[int], np.ndarray], n: int) -> np.ndarray:
     """Return the atoms connected to `start`; `neighbors(i)` are neighbors of atom i in each row."""
     reached = start
     while True:
@@ -277,7 +281,12 @@ def _compiled() -> Any:
 
 
 def _break_down(
-    ends: Any, cost: Any, codes: Any, hydrogens: Any, most_sides: Any, most: Any
+    ends: np.ndarray,
+    cost: np.ndarray,
+    codes: np.ndarray,
+    hydrogens: np.ndarray,
+    most_sides: int,
+    most: int,
 ) -> Any:
     n = len(codes)
     neighbors, bit = np.zeros((n, 2), dtype=np.uint64), np.zeros((n, 2), dtype=np.uint64)
@@ -301,7 +310,9 @@ def _break_down(
     return _described(masks[:count], whole, n_sides, bit, ends, cost, codes, hydrogens)
 
 
-def _reach(neighbors: Any, lo: Any, hi: Any, in_lo: Any, in_hi: Any) -> Any:
+def _reach(
+    neighbors: np.ndarray, lo: np.uint64, hi: np.uint64, in_lo: np.uint64, in_hi: np.uint64
+) -> Any:
     """Return all atoms among (in_lo, in_hi) that can be reached from (lo, hi)."""
     todo_lo, todo_hi = lo, hi
     while todo_lo != _ZERO or todo_hi != _ZERO:
@@ -322,7 +333,7 @@ def _reach(neighbors: Any, lo: Any, hi: Any, in_lo: Any, in_hi: Any) -> Any:
     return lo, hi
 
 
-def _is_new(table: Any, masks: Any, lo: Any, hi: Any, number: Any) -> Any:
+def _is_new(table: np.ndarray, masks: np.ndarray, lo: np.uint64, hi: np.uint64, number: int) -> Any:
     """Add a mask to the hash table under a number; return False where the table has it."""
     last = np.uint64(len(table) - 1)
     h = (lo ^ (hi * _MIX)) * _MIX_AGAIN
@@ -336,7 +347,7 @@ def _is_new(table: Any, masks: Any, lo: Any, hi: Any, number: Any) -> Any:
     return True
 
 
-def _toggle(neighbors: Any, bit: Any, bond: Any) -> Any:
+def _toggle(neighbors: np.ndarray, bit: np.ndarray, bond: np.ndarray) -> Any:
     """Remove a bond from the tables of neighbors, or put it back."""
     a, b = bond[0], bond[1]
     for w in range(2):
@@ -345,7 +356,14 @@ def _toggle(neighbors: Any, bit: Any, bond: Any) -> Any:
 
 
 def _add_sides(
-    neighbors: Any, bit: Any, every: Any, bond: Any, table: Any, masks: Any, count: Any, most: Any
+    neighbors: np.ndarray,
+    bit: np.ndarray,
+    every: np.ndarray,
+    bond: np.ndarray,
+    table: np.ndarray,
+    masks: np.ndarray,
+    count: int,
+    most: int,
 ) -> Any:
     """Add both sides of a cut; return the number of masks, and whether the bond was a cut."""
     a, b = bond[0], bond[1]
@@ -360,7 +378,13 @@ def _add_sides(
 
 
 def _one_cut(
-    neighbors: Any, bit: Any, every: Any, ends: Any, table: Any, masks: Any, most: Any
+    neighbors: np.ndarray,
+    bit: np.ndarray,
+    every: np.ndarray,
+    ends: np.ndarray,
+    table: np.ndarray,
+    masks: np.ndarray,
+    most: int,
 ) -> Any:
     """Add the sides of all cuts, by a bond or two of a ring; return how many masks there are."""
     in_ring = np.empty(len(ends), dtype=np.int64)
@@ -383,7 +407,7 @@ def _one_cut(
     return count
 
 
-def _costs(masks: Any, bit: Any, ends: Any, cost: Any) -> Any:
+def _costs(masks: np.ndarray, bit: np.ndarray, ends: np.ndarray, cost: np.ndarray) -> Any:
     """Return for each mask the sum of the costs of the bonds that lead out of it."""
     total = np.zeros(len(masks))
     for i in range(len(masks)):
@@ -397,7 +421,13 @@ def _costs(masks: Any, bit: Any, ends: Any, cost: Any) -> Any:
 
 
 def _two_cuts(
-    neighbors: Any, order: Any, table: Any, masks: Any, whole: Any, count: Any, most: Any
+    neighbors: np.ndarray,
+    order: np.ndarray,
+    table: np.ndarray,
+    masks: np.ndarray,
+    whole: np.ndarray,
+    count: int,
+    most: int,
 ) -> Any:
     """Add what two sides share, and mark what is in pieces; return how many masks there are."""
     for i in range(len(order)):
@@ -419,7 +449,14 @@ def _two_cuts(
 
 
 def _described(
-    masks: Any, whole: Any, n_sides: Any, bit: Any, ends: Any, cost: Any, codes: Any, hydrogens: Any
+    masks: np.ndarray,
+    whole: np.ndarray,
+    n_sides: int,
+    bit: np.ndarray,
+    ends: np.ndarray,
+    cost: np.ndarray,
+    codes: np.ndarray,
+    hydrogens: np.ndarray,
 ) -> Any:
     """Return the columns of fragments of at least two atoms."""
     count = len(masks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +17,16 @@ from skout.typing import Labels, RandomState
 
 from ..pools.building import SETTINGS
 from ..pools.priors import check_prior, prior_column
-from ..readers import spectra_table
+from ..readers import SpectraLike, spectra_table
 from .calibration import Cuts
+from .candidates import CandidatePool
 from .columns import CandidateModels, candidate_columns
 from .design import Design, combined_kernel, few_a_group
 from .explaining import explain_peaks
 from .fragmentation import FragmentModel
-from .inputs import SpectraLike, formula_of, read_library
+from .inputs import formula_of, read_library
 from .learning import learned_models
-from .queries import CandidatePool, batches, read_queries
+from .queries import batches, read_queries
 from .ranking import (
     CandidateRanking,
     HeldOut,
@@ -238,7 +239,7 @@ class SpectrumIdentifier(PartsByName):
         }
         return self
 
-    def _check(self, ppm: Any) -> None:
+    def _check(self, ppm: float) -> None:
         check_number(ppm, "ppm", strict=True)
         for name in ("most_spectra", "n_validation"):
             check_number(getattr(self, name), name, low=1, integer=True)
@@ -260,8 +261,8 @@ class SpectrumIdentifier(PartsByName):
         by: str = "mass",
         adduct: str | None = None,
         prior: Mapping[str, float] | None = None,
-        merge: Sequence[Any] | None = None,
-        progress: Callable[[int, int], Any] | None = None,
+        merge: Sequence[Hashable] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> list[Identification]:
         """Rank the molecules of a pool that could have made each spectrum.
 
@@ -339,7 +340,7 @@ class SpectrumIdentifier(PartsByName):
         columns: np.ndarray,
         pairs: Pairs,
         ranking: CandidateRanking,
-        pool: Any,
+        pool: CandidatePool,
         top: int,
         prior: Mapping[str, float] | None,
     ) -> list[dict[str, Any]]:

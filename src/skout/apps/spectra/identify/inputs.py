@@ -5,18 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skout.dev import Spectra, check_choice
+from skout.dev import check_choice
+from skout.typing import Labels
 
 from ..pools.standard import entries
-from ..readers import SpectraTable, neutral_mass, precursor_mz, spectra_table
+from ..readers import SpectraLike, SpectraTable, neutral_mass, precursor_mz, spectra_table
 from .columns import Ions
 
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
 #: Spectra as users give them: as `skout.readers` returns them, or a list as kernels take it.
-SpectraLike: TypeAlias = SpectraTable | Spectra | Sequence[Any]
 
 _SHOWN = 5
 
@@ -98,7 +101,12 @@ class Library:
 
 
 def read_library(
-    spectra: Any, smiles: Any = None, groups: Any = None, *, cv: int = 2, on_error: str = "raise"
+    spectra: SpectraLike,
+    smiles: Sequence[str] | np.ndarray | None = None,
+    groups: Labels = None,
+    *,
+    cv: int = 2,
+    on_error: str = "raise",
 ) -> Library:
     """Return the spectra of a library whose molecule and precursor are known.
 
@@ -152,7 +160,7 @@ def _adducts(table: SpectraTable) -> np.ndarray:
     return np.where(table["adduct"] == "", usual, table["adduct"])
 
 
-def formula_of(molecule: Any) -> str:
+def formula_of(molecule: Mol) -> str:
     """Return the formula of an RDKit molecule."""
     from rdkit.Chem.rdMolDescriptors import CalcMolFormula
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from skout.kernels import PackedBits
 from skout.molecules import parse_smiles
 
 from .columns import CandidateModels
@@ -20,7 +19,7 @@ _MOLECULES, _SPECTRA, _FRAGMENTS = 1000, 3, 6000
 
 
 def learned_models(
-    library: Library, rows: np.ndarray, design: Design, bits: Any, fragments: bool
+    library: Library, rows: np.ndarray, design: Design, bits: PackedBits, fragments: bool
 ) -> CandidateModels:
     """Return both ways and, with `fragments`, what they are like, from rows of a library.
 

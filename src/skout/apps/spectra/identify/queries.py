@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..readers import fill_adducts, spectra_table
+from ..readers import SpectraLike, fill_adducts, spectra_table
 from ..readers.formulas import formula_mass
+from .candidates import CandidatePool
 from .columns import Ions
 from .inputs import NO_PRECURSOR, names_of, neutral_masses, with_precursors
 from .results import Identification
@@ -18,19 +19,6 @@ from .search import Pairs
 
 # Pairs of a spectrum and a candidate, and spectra, that are held at a time.
 _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
-
-
-class CandidatePool(Protocol):
-    """What is used of a `MoleculePool`: rows by mass or formula, and what they are."""
-
-    def by_mass(self, mass: float, ppm: float) -> np.ndarray: ...
-    def by_formula(self, formula: str) -> np.ndarray: ...
-    def smiles(self, indices: np.ndarray) -> np.ndarray: ...
-    def names(self, indices: np.ndarray) -> np.ndarray: ...
-    def keys(self, indices: np.ndarray) -> np.ndarray: ...
-    def masses(self, indices: np.ndarray) -> np.ndarray: ...
-    def formulas(self, indices: np.ndarray) -> np.ndarray: ...
-    def fingerprints(self, indices: np.ndarray) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -55,11 +43,11 @@ class Queries:
 
 
 def read_queries(
-    spectra: Any,
+    spectra: SpectraLike,
     adduct: str | None,
     by: str,
     polarities: tuple[str, ...] = (),
-    merge: Sequence[Any] | None = None,
+    merge: Sequence[Hashable] | None = None,
 ) -> Queries:
     """Return spectra with their masses, by precursor and adduct, or by their formulas.
 
@@ -174,6 +162,6 @@ def _batch(queries: Queries, compounds: list[int], lists: list[np.ndarray]) -> B
     return Batch(compounds, np.concatenate(spectra), places, Pairs.of(lists))
 
 
-def _candidates_of(pool: CandidatePool, key: Any, ppm: float, by: str) -> np.ndarray:
-    indices = pool.by_formula(key) if by == "formula" else pool.by_mass(key, ppm)
+def _candidates_of(pool: CandidatePool, key: str | float, ppm: float, by: str) -> np.ndarray:
+    indices = pool.by_formula(str(key)) if by == "formula" else pool.by_mass(float(key), ppm)
     return np.asarray(indices, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from skout.decoding import CandidateSets
 from skout.dev import PerQuery, row_slices
 
 from .calibration import Confidence, Cuts
+from .candidates import CandidatePool, ReadFingerprints
 from .results import Hit
 
 # Candidates that are embedded at a time.
@@ -43,7 +44,7 @@ Scorer = Callable[[np.ndarray, CandidateSets], np.ndarray]
 
 
 def pair_scores(
-    pairs: Pairs, fingerprints: Callable[[np.ndarray], Any], score: Scorer, n_ways: int
+    pairs: Pairs, fingerprints: ReadFingerprints, score: Scorer, n_ways: int
 ) -> np.ndarray:
     """Return the scores of all pairs, shape (ways, pairs)."""
     distinct, number = np.unique(pairs.indices, return_inverse=True)
@@ -88,12 +89,12 @@ def ranked(
     return Best(*best, len(scores), int(inside.sum()))
 
 
-def described(ranked_lists: list[Best], pool: Any) -> list[dict[str, Any]]:
+def described(ranked_lists: list[Best], pool: CandidatePool) -> list[dict[str, Any]]:
     """Return the fields of an `Identification` for each list; the pool is read once for all."""
     index = np.concatenate([np.empty(0, dtype=np.int64), *(best.rows for best in ranked_lists)])
     distinct, place = np.unique(index, return_inverse=True)
     columns = (pool.smiles, pool.names, pool.formulas, pool.masses)
-    facts = [column(distinct) for column in columns] if len(distinct) else [[]] * 4
+    facts = [column(distinct) for column in columns] if len(distinct) else [distinct] * 4
     places = np.split(place, np.cumsum([len(best.rows) for best in ranked_lists])[:-1])
     return [
         {
@@ -105,7 +106,7 @@ def described(ranked_lists: list[Best], pool: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _hits(best: Best, place: np.ndarray, facts: list[Any]) -> Iterator[Hit]:
+def _hits(best: Best, place: np.ndarray, facts: Sequence[np.ndarray]) -> Iterator[Hit]:
     smiles, names, formulas, masses = facts
     for row, j in enumerate(place):
         yield Hit(

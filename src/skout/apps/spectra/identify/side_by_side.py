@@ -10,6 +10,10 @@ import numpy as np
 
 from skout.kernels import Kernel, PackedBits, Tanimoto
 from skout.molecules import fingerprints
+from skout.typing import KernelRows
+from skout.typing import Rows as Objects
+
+from .candidates import CandidateFacts, ReadFingerprints
 
 
 def widths_of(settings: Mapping[str, Any]) -> tuple[int, ...]:
@@ -23,12 +27,11 @@ def _kinds(settings: Mapping[str, Any]) -> list[str]:
     return [kind] if isinstance(kind, str) else list(kind)
 
 
-def fingerprint_reader(pool: Any, settings: Mapping[str, Any]) -> Callable[[np.ndarray], Any]:
+def fingerprint_reader(pool: CandidateFacts, settings: Mapping[str, Any]) -> ReadFingerprints:
     """Return what reads fingerprints of these settings from a pool, which may have more kinds."""
     has = dict(getattr(pool, "fingerprint_settings", settings))
     if has == settings:
-        read: Callable[[np.ndarray], Any] = pool.fingerprints
-        return read
+        return pool.fingerprints
     kinds = _kinds(has)
     if has | {"kind": None} != {**settings, "kind": None} or set(_kinds(settings)) - set(kinds):
         raise ValueError(
@@ -40,7 +43,7 @@ def fingerprint_reader(pool: Any, settings: Mapping[str, Any]) -> Callable[[np.n
         [np.arange(*ends[i : i + 2]) for i in map(kinds.index, _kinds(settings))]
     )
 
-    def some_kinds(indices: np.ndarray) -> Any:
+    def some_kinds(indices: np.ndarray) -> KernelRows:
         return Tanimoto().encode(pool.fingerprints(indices).unpack(bool)[:, columns])
 
     return some_kinds
@@ -65,14 +68,14 @@ class SideBySide(Kernel):
         self.gamma = gamma
         self.widths = widths
 
-    def encode(self, objects: Any) -> Any:
+    def encode(self, objects: Objects) -> KernelRows:
         """Return packed bits."""
         rows = Tanimoto().encode(objects)
         if sum(self.widths) != rows.shape[1]:
             raise ValueError(f"widths must sum to {rows.shape[1]}. Got {self.widths}.")
         return rows
 
-    def _split(self, rows: PackedBits) -> list[Any]:
+    def _split(self, rows: PackedBits) -> list[PackedBits]:
         if len(self.widths) == 1:
             return [rows]
         ends = np.cumsum([0, *self.widths])
@@ -83,10 +86,10 @@ class SideBySide(Kernel):
         kernel: Any = Tanimoto()
         return [kernel.encode(bits[:, a:b]) for a, b in pairwise(ends)]
 
-    def against(self, B: Any) -> Callable[..., Any]:
+    def against(self, B: PackedBits) -> Callable[..., Any]:
         blocks = [Tanimoto().against(part) for part in self._split(B)]
 
-        def block(A: Any, out: Any = None) -> Any:
+        def block(A: PackedBits, out: np.ndarray | None = None) -> np.ndarray:
             parts = self._split(A)
             K = blocks[0](parts[0], out)
             for part, tanimoto in zip(parts[1:], blocks[1:], strict=True):
@@ -97,5 +100,5 @@ class SideBySide(Kernel):
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: PackedBits) -> np.ndarray:
         return np.ones(len(A))

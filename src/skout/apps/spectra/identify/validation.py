@@ -95,7 +95,7 @@ class Candidates:
     def keys(self, indices: np.ndarray) -> np.ndarray:
         return np.concatenate(self._parts(indices, "keys", self.measured.keys))
 
-    def _parts(self, indices: np.ndarray, name: str, library_column: Any) -> list[Any]:
+    def _parts(self, indices: np.ndarray, name: str, library_column: np.ndarray) -> list[Any]:
         """Return a column of candidates, in increasing order: of the pool, then of the library."""
         split = int(np.searchsorted(indices, self.size))
         parts = [getattr(self.pool, name)(indices[:split])] if split else []
@@ -112,7 +112,7 @@ def held_out(
     cv: int,
     n_validation: int,
     rng: np.random.Generator,
-    progress: Callable[[], Any] = lambda: None,
+    progress: Callable[[], object] = lambda: None,
 ) -> tuple[np.ndarray, Pairs, HeldOut]:
     """Return held-out spectra, their candidates, and the columns of these.
 

@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator
 
 from skout import TwoWay
 from skout.decoding import CandidateSets
+from skout.kernels import Kernel
+from skout.typing import KernelRows
 
 
 class KernelMap(BaseEstimator):
@@ -22,7 +24,7 @@ class KernelMap(BaseEstimator):
     matrix : ndarray of float16, shape (m, d)
     """
 
-    def __init__(self, kernel: Any, landmarks: Any, matrix: np.ndarray) -> None:
+    def __init__(self, kernel: Kernel, landmarks: KernelRows, matrix: np.ndarray) -> None:
         self.kernel = kernel
         self.landmarks = landmarks
         self.matrix = matrix
@@ -57,9 +59,9 @@ class BothWays(BaseEstimator):
         to_molecules = back.basis_.components_.T @ back.coef_
         predicted = forward.basis_.components_.T @ forward.coef_
         return cls(
-            _map(inputs, np.hstack([to_molecules, whiten])),
-            _map(outputs, outputs.components_.T),
-            _map(forward, predicted),
+            _half(inputs.kernel_, inputs.landmarks_, np.hstack([to_molecules, whiten])),
+            _half(outputs.kernel_, outputs.landmarks_, outputs.components_.T),
+            _half(forward.kernel_, forward.landmarks_, predicted),
         )
 
     def columns(self, F: np.ndarray, sets: CandidateSets) -> np.ndarray:
@@ -81,7 +83,7 @@ class BothWays(BaseEstimator):
         return np.stack([back + cosine, back, products - squares[sets.indices], cosine])
 
 
-def _map(part: Any, matrix: np.ndarray) -> KernelMap:
+def _half(kernel: Kernel, landmarks: KernelRows, matrix: np.ndarray) -> KernelMap:
     # products are computed in double precision; scores of candidates of a spectrum differ by 0.3 %
     # of their spread from those of matrices in single precision, which take twice the bytes
-    return KernelMap(part.kernel_, part.landmarks_, matrix.astype(np.float16))
+    return KernelMap(kernel, landmarks, matrix.astype(np.float16))

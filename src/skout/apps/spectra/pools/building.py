@@ -16,13 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from tqdm import tqdm
 
 from skout.dev import check_choice, check_number, chemistry, only_one
 from skout.molecules import fingerprints
+from skout.typing import PathLike
 
 from ..readers.molecules import is_molecule_file, stream_molecules
 from .parts import SHOWN, is_whole, make_part, merge, part_counts
@@ -39,6 +41,8 @@ SETTINGS: dict[str, Any] = {
 _AHEAD = 8
 # SMILES, a name or "", and how well known it is, or 0.
 Molecule = tuple[str, str, float]
+#: A file of molecules, or files, SMILES and pairs (SMILES, name).
+MoleculeSource: TypeAlias = PathLike | Iterable[PathLike | tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Work:
 
 
 def build_folder(
-    source: Any, path: Path, settings: Mapping[str, Any] | None, work: Work
+    source: MoleculeSource, path: Path, settings: Mapping[str, Any] | None, work: Work
 ) -> Manifest:
     """Make the folder of a pool: see `skout.molecules.MoleculePool.build`."""
     known, n_bits = _checked(settings)
@@ -81,7 +85,7 @@ def build_folder(
     return manifest
 
 
-def add_segment(source: Any, path: Path, work: Work) -> Manifest:
+def add_segment(source: MoleculeSource, path: Path, work: Work) -> Manifest:
     """Add a segment to a pool: see `skout.molecules.MoleculePool.append`."""
     with _place(path) as place:
         manifest = Manifest.read(path)
@@ -147,11 +151,11 @@ def _moved(segment: dict[str, Any], place: Path, pool: Path, number: int) -> dic
 
 
 def _merged(
-    source: Any,
+    source: MoleculeSource,
     place: Path,
     settings: Mapping[str, Any],
     work: Work,
-    known: Sequence[Any] = (),
+    known: Sequence[np.ndarray] = (),
 ) -> dict[str, Any] | None:
     """Write the segment of a source, and return its record; None where nothing is new."""
     paths = _parts(_molecules(source, work), place, settings, work)
@@ -162,7 +166,7 @@ def _merged(
     return merge(paths, place / "segment", known)
 
 
-def _molecules(source: Any, work: Work) -> Iterator[Molecule]:
+def _molecules(source: MoleculeSource, work: Work) -> Iterator[Molecule]:
     """Yield SMILES, names and priors, one at a time."""
     if isinstance(source, str) and not is_molecule_file(source):
         raise ValueError(
@@ -189,9 +193,10 @@ def _prior(fields: Mapping[str, str]) -> float:
         return 0.0
 
 
-def _molecule(item: Any, position: int) -> Molecule:
-    is_pair = isinstance(item, tuple | list) and len(item) == 2
-    text, name = item if is_pair else (item, "")
+def _molecule(item: object, position: int) -> Molecule:
+    text, name = item, ""
+    if isinstance(item, tuple | list) and len(item) == 2:
+        text, name = item
     if not isinstance(text, str) or not isinstance(name, str | None):
         raise TypeError(
             "source must have SMILES or pairs (SMILES, name), all of them str. "

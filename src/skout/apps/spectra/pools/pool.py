@@ -12,9 +12,10 @@ import numpy as np
 
 from skout.dev import FileError, check_number
 from skout.kernels import PackedBits
+from skout.typing import ArrayLike
 
 from ..readers.formulas import hill
-from .building import Work, add_segment, build_folder
+from .building import MoleculeSource, Work, add_segment, build_folder
 from .segments import Manifest, Segment
 
 
@@ -87,7 +88,7 @@ class MoleculePool:
     @classmethod
     def build(
         cls,
-        source: Any,
+        source: MoleculeSource,
         path: str | os.PathLike[str],
         *,
         fingerprints: Mapping[str, Any] | None = None,
@@ -171,7 +172,7 @@ class MoleculePool:
 
     def append(
         self,
-        source: Any,
+        source: MoleculeSource,
         *,
         n_jobs: int | None = None,
         batch: int = 5000,
@@ -301,15 +302,15 @@ class MoleculePool:
 
     # Read ---------------------------------------------------------------------------------------
 
-    def smiles(self, indices: Any) -> np.ndarray:
+    def smiles(self, indices: ArrayLike) -> np.ndarray:
         """Return the canonical SMILES of molecules, an array of str."""
         return self._read(indices, lambda segment, rows: segment.smiles.take(rows))
 
-    def names(self, indices: Any) -> np.ndarray:
+    def names(self, indices: ArrayLike) -> np.ndarray:
         """Return the names of molecules, an array of str; "" where none is known."""
         return self._read(indices, lambda segment, rows: segment.names.take(rows))
 
-    def keys(self, indices: Any) -> np.ndarray:
+    def keys(self, indices: ArrayLike) -> np.ndarray:
         """Return the skeletons of the InChIKeys of molecules, an array of str of 14 letters."""
         return self._read(indices, lambda segment, rows: segment.keys(rows))
 
@@ -325,15 +326,15 @@ class MoleculePool:
             prior |= zip(segment.keys(rows).tolist(), segment.prior[rows].tolist(), strict=True)
         return prior
 
-    def masses(self, indices: Any) -> np.ndarray:
+    def masses(self, indices: ArrayLike) -> np.ndarray:
         """Return the exact masses of molecules in Da, float64."""
         return self._read(indices, lambda segment, rows: segment.mass[rows])
 
-    def formulas(self, indices: Any) -> np.ndarray:
+    def formulas(self, indices: ArrayLike) -> np.ndarray:
         """Return the formulas of molecules in Hill order, an array of str."""
         return self._read(indices, lambda segment, rows: segment.formulas(rows))
 
-    def fingerprints(self, indices: Any = None) -> PackedBits:
+    def fingerprints(self, indices: ArrayLike | None = None) -> PackedBits:
         """Return the fingerprints of molecules, for Tanimoto and the other kernels on sets.
 
         They are read, not computed. Without indices these are those of all molecules, in the
@@ -350,7 +351,9 @@ class MoleculePool:
             words = self._read(indices, lambda segment, rows: segment.words[rows])
         return PackedBits(words, self._manifest.n_bits)
 
-    def _read(self, indices: Any, read: Callable[[Segment, np.ndarray], np.ndarray]) -> np.ndarray:
+    def _read(
+        self, indices: ArrayLike, read: Callable[[Segment, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
         """Return what segments have for the molecules, in their order."""
         indices = self._checked(indices)
         which = np.searchsorted(self._starts, indices, side="right") - 1
@@ -363,7 +366,7 @@ class MoleculePool:
             out[here] = read(self._segments[number], indices[here] - self._starts[number])
         return out
 
-    def _checked(self, indices: Any) -> np.ndarray:
+    def _checked(self, indices: ArrayLike) -> np.ndarray:
         numbers = np.atleast_1d(np.asarray(indices))
         if numbers.size == 0:
             return np.empty(0, dtype=np.int64)

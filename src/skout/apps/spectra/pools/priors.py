@@ -5,17 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from skout.dev import opened
 
-from ..readers.records import as_path, plain_number
+from ..readers.records import FileLike, as_path, plain_number
 from .standard import entries
 
 _KEYS, _NUMBERS = ("inchikey", "skeleton", "key"), ("prior", "count", "number")
 _LETTERS = 14  # of the skeleton of an InChIKey
+
+
+class HasKeys(Protocol):
+    """Molecules by number, such as a pool: what is used of them is the skeleton of each."""
+
+    def keys(self, indices: np.ndarray) -> np.ndarray: ...
 
 
 def has_prior(names: Iterable[str]) -> bool:
@@ -38,7 +44,7 @@ def prior_of(fields: Mapping[str, str]) -> float:
     return float(len(set((fields.get("sources") or "1").split("|"))))
 
 
-def read_prior(path: Any) -> dict[str, float]:
+def read_prior(path: FileLike) -> dict[str, float]:
     """Read how well known molecules are from a table (.csv, also .gz, .bz2 or .xz).
 
     Parameters
@@ -80,7 +86,7 @@ def read_prior(path: Any) -> dict[str, float]:
     return prior
 
 
-def check_prior(prior: Any) -> None:
+def check_prior(prior: object) -> None:
     """Raise unless this is None, or numbers of at least 0 by keys."""
     if prior is None:
         return
@@ -94,8 +100,10 @@ def check_prior(prior: Any) -> None:
         raise ValueError(f"prior must have numbers >= 0. Got {prior[wrong]!r} for {wrong!r}.")
 
 
-def prior_column(prior: Mapping[str, float], candidates: Any, indices: np.ndarray) -> np.ndarray:
+def prior_column(
+    prior: Mapping[str, float], candidates: HasKeys, indices: np.ndarray
+) -> np.ndarray:
     """Return log(1 + number) of candidates, 0 where the prior does not have them."""
     distinct, place = np.unique(indices, return_inverse=True)
-    keys = candidates.keys(distinct) if len(distinct) else []
+    keys = candidates.keys(distinct) if len(distinct) else distinct
     return np.log1p([prior.get(str(key), 0.0) for key in keys])[place]

@@ -339,11 +339,11 @@ def _check_manifest(contents: dict[str, Any]) -> None:
             _must(_is_count(entry[0]) and _SHA256.fullmatch(str(entry[1])) is not None, name, entry)
 
 
-def _must(holds: bool, name: str, value: Any) -> None:
+def _must(holds: bool, name: str, value: object) -> None:
     if not holds:
         shown = repr(value)
         raise ValueError(f"its {name} cannot be {shown[:60] + '...' if shown[60:] else shown}")
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

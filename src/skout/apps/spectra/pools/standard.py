@@ -7,11 +7,14 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skout.dev import chemistry, molecules
 
 from ..readers.formulas import hill
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
 
 # Letters of SMILES; RDKit takes seconds for as many atoms, and minutes for a few times as many.
 _MOST_LETTERS = 10_000
@@ -21,7 +24,7 @@ _MOST_LETTERS = 10_000
 class Entry:
     """A standardized molecule."""
 
-    molecule: Any
+    molecule: Mol
     smiles: str
     key: str  # the skeleton of its InChIKey
     formula: str  # in Hill order
@@ -38,7 +41,7 @@ def entries(smiles: Iterable[str]) -> Iterator[Entry | None]:
             yield None
 
 
-def _entry(text: str, molecule: Any) -> Entry:
+def _entry(text: str, molecule: Mol) -> Entry:
     from rdkit.Chem import rdMolDescriptors as descriptors
 
     Chem = chemistry()
@@ -55,14 +58,15 @@ def _entry(text: str, molecule: Any) -> Entry:
     )
 
 
-def _largest(Chem: Any, molecule: Any) -> Any:
+def _largest(Chem: Any, molecule: Mol) -> Mol:
     """Return the fragment with most heavy atoms; of equals the heavier, then by SMILES."""
     from rdkit.Chem.rdMolDescriptors import CalcExactMolWt
 
-    def size(part: Any) -> tuple[int, float, str]:
+    def size(part: Mol) -> tuple[int, float, str]:
         return part.GetNumHeavyAtoms(), CalcExactMolWt(part), Chem.MolToSmiles(part)
 
-    return max(Chem.GetMolFrags(molecule, asMols=True), key=size)
+    largest: Mol = max(Chem.GetMolFrags(molecule, asMols=True), key=size)
+    return largest
 
 
 @functools.cache
@@ -72,7 +76,7 @@ def _uncharger() -> Any:
     return rdMolStandardize.Uncharger()
 
 
-def _neutral(Chem: Any, molecule: Any) -> Any:
+def _neutral(Chem: Any, molecule: Mol) -> Mol:
     """Return a molecule whose charges that protons can undo are undone."""
     neutral = _uncharger().uncharge(molecule)
     text = Chem.MolToSmiles(neutral)
@@ -82,7 +86,7 @@ def _neutral(Chem: Any, molecule: Any) -> Any:
     return Chem.MolFromSmiles(text) or molecule
 
 
-def _skeleton(Chem: Any, molecule: Any) -> str:
+def _skeleton(Chem: Any, molecule: Mol) -> str:
     """Return the first block of the InChIKey; where there is none, a digest of flat SMILES."""
     from rdkit.Chem.rdinchi import MolToInchiKey
 

@@ -13,12 +13,13 @@ from .mzml import read_mzml
 from .mzxml import read_mzxml
 from .records import Problem
 from .spectra import read_massbank, read_mgf, read_msp, read_sirius, write_mgf
-from .tables import SpectraTable, fill_adducts, spectra_table
+from .tables import SpectraLike, SpectraTable, fill_adducts, spectra_table
 
 __all__ = [
     "ENDINGS",
     "MoleculeTable",
     "Problem",
+    "SpectraLike",
     "SpectraTable",
     "compound_labels",
     "fill_adducts",

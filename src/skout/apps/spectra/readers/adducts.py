@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .formulas import ELECTRON, formula_mass
 
@@ -139,7 +140,11 @@ def _mass(what: str, text: str) -> float:
     return mass
 
 
-def neutral_mass(precursor: Any, adduct: Any) -> np.ndarray:
+#: An adduct for all ions or one for each; "" or None where it is not known.
+Adducts: TypeAlias = str | Sequence[str | None] | None
+
+
+def neutral_mass(precursor: ArrayLike, adduct: Adducts) -> np.ndarray:
     """Return the monoisotopic mass of the molecules from the m/z of their ions.
 
     Parameters
@@ -164,7 +169,7 @@ def neutral_mass(precursor: Any, adduct: Any) -> np.ndarray:
     return _each(precursor, adduct, lambda mz, ion: (abs(ion.charge) * mz - ion.shift) / ion.n)
 
 
-def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
+def precursor_mz(mass: ArrayLike, adduct: Adducts) -> np.ndarray:
     """Return the m/z of ions from the mass of their molecules; the inverse of `neutral_mass`.
 
     Parameters
@@ -185,11 +190,14 @@ def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
     return _each(mass, adduct, lambda M, ion: (ion.n * M + ion.shift) / abs(ion.charge))
 
 
-def _each(values: Any, adduct: Any, formula: Callable[[float, Adduct], float]) -> np.ndarray:
+def _each(
+    values: ArrayLike, adduct: Adducts, formula: Callable[[float, Adduct], float]
+) -> np.ndarray:
     """Return `formula(number, adduct)` of each number, NaN where its adduct is not known."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    is_one = isinstance(adduct, str) or adduct is None
-    ions = [adduct] * len(numbers) if is_one else list(adduct)
+    if isinstance(adduct, str) or adduct is None:
+        adduct = [adduct] * len(numbers)
+    ions = list(adduct)
     if len(ions) != len(numbers):
         raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
     pairs = zip(numbers.tolist(), ions, strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from skout.dev import DAMAGED, LimitError, opened
 
-from .records import Faults, blocks_of, unpacked
+from .records import Faults, File, blocks_of, unpacked
 from .tables import Spectrum
 
 #: Elements of a spectrum at most.
@@ -25,7 +25,7 @@ def spectra_of(
     level_of: Callable[[ElementTree.Element], str],
     read: Callable[[ElementTree.Element], Spectrum],
     level: int,
-    path: Any,
+    path: File,
     faults: Faults,
 ) -> Iterator[tuple[int, Spectrum]]:
     """Yield the spectra of one MS level with their numbers; damage goes to `faults`."""

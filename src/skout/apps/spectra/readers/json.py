@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from skout.dev import opened
 
-from .records import Faults, read_all
+from .records import Faults, File, FileLike, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 
-def read_json(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+def read_json(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
     """Read spectra from a JSON file as GNPS and matchms write it.
 
     Parameters
@@ -38,7 +37,7 @@ def read_json(path: Any, *, on_error: str = "raise", limit: int | None = None) -
     return read_all(path, on_error, limit, _spectra, table_of, "spectrum, in a list of objects,")
 
 
-def _spectra(path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+def _spectra(path: File, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     with opened(path) as stream:
         try:
             records = json.loads(stream.read())
@@ -52,7 +51,7 @@ def _spectra(path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
             faults.add(number, 0, str(error))
 
 
-def _spectrum(record: Any) -> Spectrum:
+def _spectrum(record: object) -> Spectrum:
     if not isinstance(record, dict):
         raise ValueError("it is no object with fields.")
     peaks = record.get("peaks_json", record.get("peaks"))

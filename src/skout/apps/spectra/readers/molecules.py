@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from skout.dev import LimitError, chemistry, ending
 from skout.readers import LIMITS
 
-from .records import Faults, Problem, as_path, lines_of, read_all
+from .records import Faults, File, FileLike, Problem, as_path, lines_of, read_all
 
 _SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
@@ -79,7 +78,7 @@ def _table(rows: Iterable[Row]) -> MoleculeTable:
 
 
 def read_smiles(
-    path: Any, *, column: str | None = None, on_error: str = "raise", limit: int | None = None
+    path: FileLike, *, column: str | None = None, on_error: str = "raise", limit: int | None = None
 ) -> MoleculeTable:
     """Read SMILES from lines "SMILES name", or from a column of a CSV or TSV table.
 
@@ -112,7 +111,7 @@ def read_smiles(
     return read_all(path, on_error, limit, partial(_smiles_of, column), _table, "molecule")
 
 
-def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
+def _smiles_of(column: str | None, path: File, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of records."""
     rows = _rows(lines_of(path, faults, "\r\n"), column, faults.name)
     for number, (line, smiles, fields) in enumerate(rows, 1):
@@ -203,7 +202,7 @@ def _from_cells(number: int, cells: list[str], names: list[str], place: int, fau
     return number, smiles, fields if smiles else {"problem": "its SMILES is empty."}
 
 
-def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> MoleculeTable:
+def read_sdf(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> MoleculeTable:
     """Read molecules from an SDF file, by RDKit (`pip install skout[chem]`).
 
     Parameters
@@ -228,7 +227,7 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     return read_all(path, on_error, limit, _sdf_of, _table, "molecule")
 
 
-def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
+def _sdf_of(path: File, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of molecules."""
     Chem = chemistry()
     for number, (line, text) in enumerate(_blocks(lines_of(path, faults, "\r\n")), 1):
@@ -268,7 +267,7 @@ def is_molecule_file(text: str) -> bool:
 
 
 def stream_molecules(
-    path: Any, *, column: str | None = None, on_error: str = "raise"
+    path: FileLike, *, column: str | None = None, on_error: str = "raise"
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the SMILES and fields of a file, one at a time: it may be larger than memory.
 
@@ -276,11 +275,11 @@ def stream_molecules(
 
     A name that ends in .sdf or .sd is read as SDF, all else as in `read_smiles`.
     """
-    path = as_path(path)
-    faults = Faults(path, on_error)
-    is_sdf = ending(path) in _SDF
+    file = as_path(path)
+    faults = Faults(file, on_error)
+    is_sdf = isinstance(file, Path) and ending(file) in _SDF
     with faults.reported():
-        records = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
+        records = _sdf_of(file, faults) if is_sdf else _smiles_of(column, file, faults)
         is_empty = True
         for _, smiles, fields in records:
             is_empty = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import IO, Any
+from typing import IO
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,7 +13,7 @@ from skout.dev import LimitError, check_number
 from skout.readers import LIMITS
 
 from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
-from .records import Faults, read_all
+from .records import Faults, File, FileLike, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Accessions of the controlled vocabulary of mass spectrometry.
@@ -29,7 +29,7 @@ Groups = dict[str, dict[str, str]]
 
 
 def read_mzml(
-    path: Any, *, level: int = 2, on_error: str = "raise", limit: int | None = None
+    path: FileLike, *, level: int = 2, on_error: str = "raise", limit: int | None = None
 ) -> SpectraTable:
     """Read the spectra of one level from an mzML file; it may be compressed.
 
@@ -61,7 +61,7 @@ def read_mzml(
     return read_all(path, on_error, limit, partial(_spectra, level), table_of, what)
 
 
-def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+def _spectra(level: int, path: File, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     """Yield the spectra of a level with their numbers."""
     groups = Groups()
 

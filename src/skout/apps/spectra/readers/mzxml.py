@@ -11,7 +11,7 @@ from skout.dev import LimitError, check_number
 from skout.readers import LIMITS
 
 from .elements import MOST_ELEMENTS, decoded, is_named, spectra_of, xml_events
-from .records import Faults, read_all
+from .records import Faults, File, FileLike, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Pairs of m/z and intensity, numbers in network order.
@@ -20,7 +20,7 @@ _PACKED = {"": False, "none": False, "zlib": True}
 
 
 def read_mzxml(
-    path: Any, *, level: int = 2, on_error: str = "raise", limit: int | None = None
+    path: FileLike, *, level: int = 2, on_error: str = "raise", limit: int | None = None
 ) -> SpectraTable:
     """Read the spectra of one level from an mzXML file; it may be compressed.
 
@@ -51,7 +51,7 @@ def read_mzxml(
     return read_all(path, on_error, limit, partial(_spectra, level), table_of, what)
 
 
-def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+def _spectra(level: int, path: File, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     def level_of(element: ElementTree.Element) -> str:
         return element.get("msLevel", "unknown")
 

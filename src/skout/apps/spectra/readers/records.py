@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import warnings
 import zlib
@@ -12,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from skout.dev import DAMAGED, LimitError, check_choice, check_number, opened
 from skout.readers import LIMITS
+from skout.typing import PathLike
 
 # How text of other encodings than UTF-8 begins: with a mark, or with letters of two bytes. 32 bits
 # come before 16, which begin the same.
@@ -31,6 +33,10 @@ _SHOWN = 5
 # What two messages of the same reason differ in: quoted text and numbers.
 _PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9.,]+")
 
+#: A file: its path, or one that is open for reading bytes.
+FileLike: TypeAlias = PathLike | IO[bytes]
+#: What `as_path` makes of it.
+File: TypeAlias = Path | IO[bytes]
 Record = TypeVar("Record")
 Table = TypeVar("Table", bound=Any)
 
@@ -69,7 +75,7 @@ class Faults:
     name: str
     on_error: str
 
-    def __init__(self, path: Any, on_error: str) -> None:
+    def __init__(self, path: File, on_error: str) -> None:
         check_choice(on_error, "on_error", ("raise", "skip"))
         self.name, self.on_error = str(getattr(path, "name", "the text")), on_error
         self.problems: list[Problem] = []
@@ -114,23 +120,23 @@ class Faults:
 
 
 def read_all(
-    path: Any,
+    path: FileLike,
     on_error: str,
     limit: int | None,
-    records: Callable[[Any, Faults], Iterator[Record]],
+    records: Callable[[File, Faults], Iterator[Record]],
     table: Callable[[Iterator[Record]], Table],
     what: str,
 ) -> Table:
-    """Return a table of the first records that `records(path, faults)` yields.
+    """Return a table of the first records that `records(file, faults)` yields.
 
     A file without any is an error, which says that there is no `what`.
     """
     if limit is not None:
         check_number(limit, "limit", low=1, integer=True)
-    path = as_path(path)
-    faults = Faults(path, on_error)
+    file = as_path(path)
+    faults = Faults(file, on_error)
     with faults.reported():
-        new_table = table(islice(records(path, faults), limit))
+        new_table = table(islice(records(file, faults), limit))
         if not len(new_table.record):
             raise faults.nothing(what)
     return replace(new_table, problems=tuple(faults.problems))
@@ -146,7 +152,7 @@ def plain_number(text: str) -> float:
 # Text ------------------------------------------------------------------------------------------
 
 
-def lines_of(path: Any, faults: Faults, space: str | None = None) -> Iterator[tuple[int, str]]:
+def lines_of(path: File, faults: Faults, space: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers; a cut archive ends where it is cut.
 
     UTF-8 or Latin-1, UTF-16, or UTF-32 with a mark at its beginning; lines end in LF, CR LF, or
@@ -201,7 +207,7 @@ def _decoded(raw: bytes) -> str:
 # Bytes -----------------------------------------------------------------------------------------
 
 
-def blocks_of(stream: Any) -> Iterator[bytes]:
+def blocks_of(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the bytes of a stream; of a damaged one all that come before the damage."""
     read = getattr(stream, "read1", stream.read)
     while block := read(_BLOCK):
@@ -227,6 +233,6 @@ def unpacked(packed: bytes) -> bytes:
     return raw
 
 
-def as_path(path: Any) -> Any:
-    """Return a path from what a user gives; a file that is open stays one."""
-    return path if hasattr(path, "read") else Path(path).expanduser()
+def as_path(path: FileLike) -> File:
+    """Return the path of a file; a file that is open stays one."""
+    return Path(path).expanduser() if isinstance(path, str | os.PathLike) else path

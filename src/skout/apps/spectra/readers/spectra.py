@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from skout.dev import replacing
 from skout.readers import LIMITS
+from skout.typing import PathLike
 
-from .records import Faults, as_path, lines_of, plain_number, read_all
+from .records import Faults, File, FileLike, lines_of, plain_number, read_all
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 # Fields of a record.
@@ -210,7 +210,7 @@ def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
     return None
 
 
-def _spectra(records: Records, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+def _spectra(records: Records, path: File, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     """Yield the whole records of a file with their numbers."""
     for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
         try:
@@ -223,7 +223,7 @@ def _spectra(records: Records, path: Any, faults: Faults) -> Iterator[tuple[int,
             yield number, spectrum
 
 
-def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+def read_mgf(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
     """Read spectra from a file in the Mascot generic format.
 
     Parameters
@@ -262,7 +262,7 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     return read_all(path, on_error, limit, partial(_spectra, _mgf), table_of, what)
 
 
-def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+def read_msp(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
     """Read spectra from a file in the format of NIST libraries.
 
     Parameters
@@ -287,7 +287,9 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     return read_all(path, on_error, limit, partial(_spectra, _msp), table_of, "spectrum")
 
 
-def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+def read_massbank(
+    path: FileLike, *, on_error: str = "raise", limit: int | None = None
+) -> SpectraTable:
     """Read spectra from a file of MassBank records, one or several.
 
     Parameters
@@ -312,7 +314,9 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
     return read_all(path, on_error, limit, partial(_spectra, _massbank), table_of, "spectrum")
 
 
-def read_sirius(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+def read_sirius(
+    path: FileLike, *, on_error: str = "raise", limit: int | None = None
+) -> SpectraTable:
     """Read the MS/MS spectra of a file in the format of SIRIUS, .ms.
 
     Parameters
@@ -340,7 +344,7 @@ def read_sirius(path: Any, *, on_error: str = "raise", limit: int | None = None)
     return read_all(path, on_error, limit, partial(_spectra, _sirius), table_of, "MS/MS spectrum")
 
 
-def write_mgf(path: Any, table: SpectraTable) -> Path:
+def write_mgf(path: PathLike, table: SpectraTable) -> Path:
     """Write spectra to an MGF file, which appears when all is written.
 
     Parameters
@@ -361,7 +365,7 @@ def write_mgf(path: Any, table: SpectraTable) -> Path:
     ...     read_mgf(path)["precursor_mz"]
     array([195.0877])
     """
-    place: Path = as_path(path)
+    place: Path = Path(path).expanduser()
     with replacing(place) as temporary, open(temporary, "w", encoding="utf-8") as stream:
         for i in range(len(table)):
             stream.write(_as_mgf(table, i))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skout.dev import Spectra, check_choice, read_spectra
 
@@ -97,7 +98,7 @@ class SpectraTable:
         """Return the masses of the molecules by precursor and adduct; NaN where not known."""
         return neutral_mass(self.fields["precursor_mz"], list(self.fields["adduct"]))
 
-    def take(self, rows: Any) -> SpectraTable:
+    def take(self, rows: Sequence[int] | np.ndarray | slice) -> SpectraTable:
         """Return the spectra of these rows.
 
         Parameters
@@ -172,7 +173,7 @@ def _seconds(text: str, in_seconds: bool) -> float:
     return (value if in_seconds else 60.0 * value) or math.nan
 
 
-def _polarity(fields: dict[str, Any]) -> str:
+def _polarity(fields: Mapping[str, str]) -> str:
     """Return "positive", "negative" or "", from the polarity, the adduct or the charge."""
     said = _said(fields["polarity"])
     if said:
@@ -187,7 +188,7 @@ def _said(text: str) -> str:
     return "positive" if word in _POSITIVE else "negative" if word in _NEGATIVE else ""
 
 
-def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
+def checked_peaks(pairs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return m/z and intensities of pairs, sorted by m/z; peaks that cannot be are an error."""
     peaks = np.array(pairs, dtype=np.float64).reshape(-1, 2)
     if len(peaks) == 0:
@@ -221,7 +222,11 @@ def table_of(records: Iterable[tuple[int, Spectrum]]) -> SpectraTable:
     return SpectraTable(spectra, fields, np.array(numbers, dtype=np.int64))
 
 
-def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
+#: Spectra: a table, rows, or a list of (mz, intensity, precursor_mz), dicts or matchms spectra.
+SpectraLike: TypeAlias = SpectraTable | Spectra | Sequence[Any]
+
+
+def spectra_table(spectra: SpectraLike, **fields: Any) -> SpectraTable:
     """Return spectra with what is known of each, as readers of files do.
 
     Parameters
@@ -247,7 +252,7 @@ def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
     >>> table.neutral_mass().round(3)
     array([194.08])
     """
-    table = spectra if hasattr(spectra, "record") else _read_table(spectra)
+    table = spectra if isinstance(spectra, SpectraTable) else _read_table(spectra)
     columns = dict(table.fields)
     for name, value in fields.items():
         check_choice(name, "fields", tuple(FIELDS))
@@ -281,7 +286,7 @@ def fill_adducts(table: SpectraTable, adducts: str | None) -> SpectraTable:
     return spectra_table(table, adduct=filled)
 
 
-def _read_table(spectra: Any) -> SpectraTable:
+def _read_table(spectra: Spectra | Sequence[Any]) -> SpectraTable:
     """Return a list of spectra as a table."""
     rows = read_spectra(spectra)
     items = [None] * len(rows) if isinstance(spectra, Spectra) else spectra
@@ -293,7 +298,7 @@ def _read_table(spectra: Any) -> SpectraTable:
     return table_of(records)
 
 
-def _metadata(item: Any) -> dict[str, str]:
+def _metadata(item: object) -> dict[str, str]:
     """Return the texts and numbers that are known of a spectrum, but for its precursor."""
     known = item if isinstance(item, Mapping) else getattr(item, "metadata", {})
     plain = {str(k): str(v) for k, v in known.items() if isinstance(v, str | int | float)}
