@@ -116,7 +116,7 @@ def test_record_says_how_to_do_it_again(quick):
 
 def test_page_is_self_contained(quick):
     text = quick[1].read_text(encoding="utf-8")
-    assert "http" not in text
+    assert "://" not in text
     assert "$" not in text  # every placeholder is filled
     elements = Elements(text).found
     assert not {tag for tag, _ in elements} & {"script", "link", "iframe", "object", "base"}
@@ -272,7 +272,8 @@ def test_a_fault_is_one_line_and_debug_shows_where(capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr("skout.apps.cli.demo.run_demo", broken)
     words = ["demo", "--out", str(tmp_path / "page.html")]
-    assert call(capsys, *words) == (1, "", "skout: KeyError: 'lost' (--debug shows where)\n")
+    message = "skout: KeyError: 'lost' (--debug prints the traceback)\n"
+    assert call(capsys, *words) == (1, "", message)
     code, _, err = call(capsys, *words, "--debug")
     assert code == 1
     assert "Traceback" in err

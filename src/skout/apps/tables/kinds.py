@@ -508,4 +508,4 @@ def no_column(name: str, names: Sequence[str]) -> str:
     """Return the message that there is no column of a name, with the columns that there are."""
     similar = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
     hint = f" Did you mean {similar[0]!r}?" if similar else ""
-    return f"there is no column {name!r}.{hint} There are: {listed(names)}."
+    return f"there is no column {name!r}.{hint} The columns are: {listed(names)}."

@@ -1,4 +1,4 @@
-"""The columns of a table as inputs of an ONNX graph, and what `TableEncoder` makes of them."""
+"""`TableEncoder` as a part of an ONNX graph, with an input for each column of the table."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def _dates(graph: OnnxGraph, part: DateColumn, seconds: str) -> str:
 
 
 def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
-    """Add the row of a table for each cell: one for each level, for others and for none."""
-    # what `transform` says of each level, of a new one, and of a missing one
+    """Add the encoding of each cell, from a table with a row for each level."""
+    # the encodings of each level, of a new one, and of a missing one
     levels: list[str | None] = [*part.levels_, _PAD, None]
     table = part.transform(np.array(levels, dtype=object))
     keys = [*part.levels_, ""]
@@ -120,7 +120,7 @@ def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
 
 
 def _lookup(graph: OnnxGraph, cells: str, table: dict[str, float], other: float) -> str:
-    """Add a column with the number of each text, `other` for new ones and 0 for none."""
+    """Add a column with the number of each text, `other` for a new one, 0 for a missing one."""
     numbers = np.array([*table.values(), 0.0, other])
     at = graph.node(
         *("LabelEncoder", cells),
@@ -185,7 +185,7 @@ def _tokens(graph: OnnxGraph, cells: str, **how: str | list[str]) -> str:
 
 @cache
 def _lower() -> dict[str, str]:
-    """Return the characters that change in lower case, and white space, which becomes a blank."""
+    """Return the lower case of characters that have one, and a blank for white space."""
     signs = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
     changed = {sign: " " if sign.isspace() else sign.lower() for sign in signs}
     return {sign: to for sign, to in changed.items() if sign != to}
@@ -250,7 +250,7 @@ def _hashed(graph: OnnxGraph, part: HashedText, cells: str) -> str:
 
 
 def _windows(graph: OnnxGraph, tokens: str, size: int) -> list[str]:
-    """Return the names of tokens (n, k), and of those after each of them, each of shape (n, k)."""
+    """Return the names of `size` arrays (n, k): the tokens, the ones after them, and so on."""
     n = graph.node("Shape", tokens, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(size), axis=0)
     pads = graph.node("Expand", graph.texts([_PAD]), shape)
@@ -275,9 +275,9 @@ def _is(graph: OnnxGraph, tokens: str, sign: str) -> str:
 
 
 def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
-    """Add n-grams of letters inside of words, which have a blank on both sides, and which count.
+    """Add n-grams of letters, and whether each counts: those with a blank inside do not.
 
-    Of all n-grams of the text those count that have no blank inside.
+    Words have a blank on both sides, as in scikit-learn.
     """
     n = graph.node("Shape", signs, start=0, end=1)
     column = graph.node("Concat", n, graph.numbers(1), axis=0)  # the shape (n, 1)
@@ -307,7 +307,7 @@ def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple
 
 
 def _windows_before(graph: OnnxGraph, flags: str) -> str:
-    """Return whether the flag before each was set; before the first it was not."""
+    """Add flags moved by one place: whether the one before was set, False for the first."""
     numbers = graph.cast(flags, np.int64)
     n = graph.node("Shape", numbers, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(1), axis=0)
@@ -319,7 +319,7 @@ def _windows_before(graph: OnnxGraph, flags: str) -> str:
 
 
 def _word_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
-    """Add words of two letters and more, and neighbors of them with a blank between."""
+    """Add n-grams of words of two letters or more, and whether each is whole."""
     words = _tokens(graph, _lines(graph, signs), tokenexp="[\\p{L}\\p{N}_]{2,}")
     grams, counted = [], []
     for size in range(sizes[0], sizes[1] + 1):
@@ -331,7 +331,7 @@ def _word_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[s
 
 
 def _lines(graph: OnnxGraph, signs: str) -> str:
-    """Add the texts (n,) that characters (n, k) make; padding becomes blanks."""
+    """Add the texts (n,) of characters (n, k), where padding becomes blanks."""
     helper, kinds = graph.onnx.helper, graph.onnx.TensorProto
     signs = graph.node("Where", _is(graph, signs, _PAD), graph.texts([" "]), signs)
     body = helper.make_graph(

@@ -15,7 +15,7 @@ from .calibration import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 
-# Characters that are shown of a fact and of an output, and its words.
+# The most characters of a fact and of an output that are shown, and words of an output.
 _LONGEST, _LONGEST_TEXT, _MOST_WORDS = 600, 300, 60
 Words = Sequence[str]
 _NAMES = {
@@ -33,12 +33,12 @@ _NAMES = {
     "roc_auc": "AUC",
     "brier": "Brier score",
 }
-# Classes or labels that are listed, and that a confusion table has.
+# The most classes or labels that are listed, and that a confusion table has.
 _MOST_CLASSES, _MOST_CONFUSED = 30, 12
 
 
 def page_of(*reports: Report) -> str:
-    """Return the HTML of a report; of several targets, one after the other."""
+    """Return the page of a report, or of the reports on several targets, one after the other."""
     subject = reports[0].subject
     n = max(report.subject.evaluation["rows"] for report in reports)
     header = (
@@ -55,7 +55,7 @@ def page_of(*reports: Report) -> str:
 
 
 def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
-    """Return a table of the targets: the main metric of each, with a link to its part."""
+    """Return a table with the main score of each target, and a link to its sections."""
     rows = []
     for j, (report, name) in enumerate(zip(reports, names, strict=True)):
         value = report.subject.evaluation["metrics"][report.main]
@@ -69,7 +69,7 @@ def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
 
 
 def _body(report: Report) -> str:
-    """Return all sections on one target."""
+    """Return the sections on one target."""
     subject = report.subject
     n = subject.evaluation["rows"]
     costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
@@ -92,7 +92,7 @@ def _section(title: str, body: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with three digits; its attribute has all of them."""
+    """Return a number with three digits as HTML, which has all digits in an attribute."""
     return "–" if value is None else f'<data value="{value!r}">{digits(value)}</data>'
 
 
@@ -105,7 +105,7 @@ def _name(metric: str) -> str:
 
 
 def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML; bars, without a title, are not on a telephone."""
+    """Return a table of cells in HTML; columns without a title, of bars, are hidden on phones."""
     wide = ["" if title or not j else ' class="wide"' for j, title in enumerate(head)]
     titles = "".join(f"<th scope=col{w}>{title}</th>" for w, title in zip(wide, head, strict=True))
     body = "".join(
@@ -116,7 +116,7 @@ def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _scores(report: Report) -> str:
-    """Return the metrics with standard errors, beside those of the baseline."""
+    """Return a table of scores with standard errors, beside those of the baseline."""
     evaluation, validation = report.subject.evaluation, report.subject.validation
     baseline = report.baseline
     head = ["", "this model", *([] if baseline is None else [escape(baseline[0])])]
@@ -133,10 +133,10 @@ def _scores(report: Report) -> str:
         [_name(name), number(value), *([] if baseline is None else [""])]
         for name, value in overall.items()
     ]
-    notes = ["± is one standard error, over the test rows."]
+    note = "± is one standard error, over the test rows."
     if baseline is None:
-        notes.append("There is no baseline: give the training rows, too.")
-    parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
+        note += " There is no baseline: it needs the training rows."
+    parts = [_rows(head, rows), f'<p class="dim">{note}</p>']
     if validation:
         fitted = escape(validation.replace("+-", "±"))
         parts.append(f"<p>When it was fitted: {fitted}.</p>")
@@ -177,12 +177,12 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
 
 
 def _part(value: float | None, most: float) -> float:
-    """Return the share of a value in the largest one."""
+    """Return a value as a share of the largest one."""
     return 0.0 if value is None or most == 0.0 else min(1.0, abs(value) / most)
 
 
 def _classes(report: Report) -> str:
-    """Return the scores of each class or label, and which classes are taken for which."""
+    """Return a table of the scores of each class or label, and the confusion table."""
     scores = report.subject.evaluation.get("classes")
     if scores is None or len(scores["each"]) < 2:
         return ""
@@ -204,7 +204,7 @@ def _classes(report: Report) -> str:
 
 
 def _confusion(scores: dict[str, Any]) -> str:
-    """Return a table of true classes by predicted ones; of many classes, the usual mistakes."""
+    """Return the confusion table; of many classes, a table of the most frequent mistakes."""
     names, counts = scores.get("names", []), scores.get("confusion", [])
     if not names:
         return ""
@@ -237,7 +237,7 @@ def _shaded(count: int, total: int, is_right: bool) -> str:
 
 
 def _examples(report: Report) -> str:
-    """Return rows that went wrong and rows that went right, predicted beside true."""
+    """Return the examples of wrong and of right rows, the predicted output beside the true one."""
     titles = ("The worst", "The best")
     if report.subject.has_classes:
         titles = ("Wrong, though the model was certain", "Right, though it was a close call")
@@ -265,7 +265,7 @@ def _example_item(example: Example, report: Report) -> str:
 
 
 def _calibration(calibration: ReportedCalibration | None) -> str:
-    """Return a plot and a table of nominal levels and of what was observed."""
+    """Return a plot and a table of observed shares beside nominal levels."""
     if calibration is None:
         return ""
     sized = [calibration.size] if calibration.size else []
@@ -279,9 +279,8 @@ def _calibration(calibration: ReportedCalibration | None) -> str:
     ]
     table = _rows(["nominal", "observed", *sized], rows)
     what, counted = escape(calibration.what), escape(calibration.counted)
-    said = f"{what}: how often they are {counted}, beside their nominal level."
-    if counted.startswith("hold"):
-        said = f"{what}: how often they {counted}, beside their nominal level."
+    verb = "" if counted.startswith("hold") else "are "
+    said = f"{what}: how often they {verb}{counted}, beside their nominal level."
     return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{table}"
 
 
@@ -319,7 +318,7 @@ def _importance(report: Report) -> str:
 
 
 def _drawn(truth: Words, predicted: Words, kind: Kind, columns: Words) -> tuple[str, str]:
-    """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
+    """Return a true and a predicted output as HTML; both are words as `Kind.words` has them."""
     if kind.style == "chips":
         return _chips(truth, predicted), _chips(predicted, truth)
     if kind.style == "bars" and len(columns) > 1:
@@ -336,7 +335,7 @@ def _few(words: Words) -> list[str]:
 
 
 def _chips(labels: Words, others: Words) -> str:
-    """Return labels; those that the other set has not are marked."""
+    """Return labels as HTML; those that the other set lacks are marked."""
     other_labels = set(others)
     marks = [
         ("hit" if label in other_labels else "miss", _short(label, _LONGEST_TEXT))
@@ -347,7 +346,7 @@ def _chips(labels: Words, others: Words) -> str:
 
 
 def _picture(kind: Kind, text: str) -> str:
-    """Return the drawing of an output, where what draws it is installed."""
+    """Return the drawing of an output, "" where what draws it is not installed."""
     try:
         return kind.picture(text)
     except ImportError:

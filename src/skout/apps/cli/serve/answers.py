@@ -1,4 +1,4 @@
-"""What a served model says to a request."""
+"""The answers of a served model of tables."""
 
 import math
 from collections import Counter
@@ -9,25 +9,25 @@ from typing import Any
 
 from ...tables.files import Part, Table
 from ..results import Columns, as_records
-from ..unseen import Unseen, UnseenValue, named
-from ..using import Saved, predict_part, rank_part
+from ..unseen import Unseen, UnseenValue, unseen_values
+from ..using import SavedModel, predict_part, rank_part
 from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-# Rows between two checks of the clock, and values that the training rows did not have, at most.
+# Rows between two checks of the clock, and the most new values of categories in an answer.
 _AT_ONCE, _MOST_UNSEEN = 128, 50
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """A model of `skout fit`, for rows of a table."""
+    """A model of `skout fit` that is served."""
 
-    saved: Saved
+    saved: SavedModel
     candidates: Any = None  # an EmbeddedPool to choose from; None for the training outputs
-    id: str = ""  # stands for the file of the model
-    summary: str = ""  # what is known of how well it predicts
-    input_image: Picture | None = None  # how columns of numbers lie in an image
+    id: str = ""  # of the model's file
+    summary: str = ""  # the scores of its validation
+    input_image: Picture | None = None  # where the columns of numbers are pixels
     output_image: Picture | None = None
     example: Mapping[str, float | str] = field(default_factory=dict)  # typical inputs
 
@@ -41,13 +41,13 @@ class TableModel:
 
     @cached_property
     def n_candidates(self) -> int:
-        """How many candidates there are to rank; 0 if the model does not rank."""
+        """The number of candidates to rank; 0 for a model that does not rank."""
         if self.saved.others or not self.saved.outputs.kind.has_candidates:
             return 0
         return self.saved.n_candidates(self.candidates)
 
     def about(self) -> dict[str, Any]:
-        """Return what a page needs to know."""
+        """Return the inputs, the targets and the candidates of the model, for GET /api/model."""
         inputs = self.saved.inputs
         targets = [self._described(target) for target in self.saved.targets]
         return {
@@ -67,7 +67,7 @@ class TableModel:
         }
 
     def _field(self, name: str) -> dict[str, Any]:
-        """Return what a form needs to know of an input."""
+        """Return the name, the values and an example of an input, for a form."""
         levels = self.saved.levels.get(name, ())
         return {
             "name": name,
@@ -76,8 +76,8 @@ class TableModel:
             "example": self.example.get(name),
         }
 
-    def _described(self, saved: Saved) -> dict[str, Any]:
-        """Return what a page needs to know of a target."""
+    def _described(self, saved: SavedModel) -> dict[str, Any]:
+        """Return the kind and the columns of a target, for the page."""
         outputs = saved.outputs
         return {
             "target": outputs.name,
@@ -92,7 +92,7 @@ class TableModel:
         }
 
     def warm(self) -> None:
-        """Do what only the first request would wait for, such as imports."""
+        """Predict one row, so that the first request does not wait for imports."""
         inputs = self.saved.inputs
         cell = "C" if inputs.is_text else 0.0  # a text, and a molecule
         row = {**dict.fromkeys(inputs.columns, cell), **dict.fromkeys(inputs.words)}
@@ -103,7 +103,7 @@ class TableModel:
     def predict(
         self, request: Any, limits: Limits, deadline: Deadline
     ) -> tuple[list[Columns], list[UnseenValue]]:
-        """Return predictions of the rows of a request, and the values in them that are new."""
+        """Return the predictions for a request, and the new values of categories in it."""
         if request.proba:
             self.saved.check_proba()
         blocks: list[Columns] = []
@@ -114,10 +114,10 @@ class TableModel:
             )
             blocks.append(columns)
             unseen += new
-        return blocks, list(named(unseen, self.saved.levels))[:_MOST_UNSEEN]
+        return blocks, list(unseen_values(unseen, self.saved.levels))[:_MOST_UNSEEN]
 
     def as_rows(self, blocks: Iterable[Columns]) -> list[dict[str, Any]]:
-        """Return the columns of `predict` as one dict a row, its probabilities in one of theirs."""
+        """Return the columns of `predict` as a dict for each row, with one of its probabilities."""
         rows = list(as_records(blocks))
         for target in self.saved.targets:
             columns = dict(
@@ -134,16 +134,16 @@ class TableModel:
         """Yield the best candidates for the rows of a request."""
         limits.check_candidates(request.top)
         if not self.n_candidates:
-            raise Refused(422, "The model builds its answers: there is nothing to rank.")
+            raise Refused(422, "This model has no candidates to rank: use /api/predict.")
         for table, part in self._parts(request, limits, deadline):
             yield rank_part(self.saved, table, part, self.candidates, request.top)
 
     def _parts(
         self, request: Any, limits: Limits, deadline: Deadline
     ) -> Iterator[tuple[Table, Part]]:
-        """Yield few rows at a time, after a look at all of them."""
+        """Yield the rows of a request, a few at a time, when all are within the limits."""
         if (request.rows is None) == (request.table is None):
-            raise Refused(422, "A request has either rows or a table.")
+            raise Refused(422, "A request must have rows or a table, and not both.")
         if request.rows is not None:
             limits.check_rows(len(request.rows))
         inputs, parts, n = self.saved.inputs, [], 0
@@ -169,7 +169,7 @@ def _pieces(part: Part) -> Iterator[Part]:
 def as_rankings(
     blocks: Iterable[Columns], deadline: Deadline, draw: Callable[[str], str] | None
 ) -> list[dict[str, Any]]:
-    """Return the columns of `rank` as one dict a query, drawn by a function if there is one."""
+    """Return the columns of `rank` as a dict for each query; `draw` adds pictures."""
     by_query: dict[int, list[dict[str, Any]]] = {}
     for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few

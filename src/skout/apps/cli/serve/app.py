@@ -1,4 +1,4 @@
-"""The addresses of a server: the page, the API, and what those who watch it ask for."""
+"""The addresses of a server: the page, the API, /health and /metrics."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ from .schemas import (
     parse,
 )
 
-# What a worker returns: the body, its type, and how many rows it answers.
+# An answer: its body, the type of that, and the number of rows.
 Answer = tuple[bytes, str, int]
 Work = Callable[..., Answer]
 _JSON, _CSV = "application/json", "text/csv; charset=utf-8"
@@ -54,7 +54,7 @@ def build_app(
 ) -> FastAPI:
     """Return the application that answers requests.
 
-    It may be called by the names in `hosts`, or by any if there are none.
+    Requests must name one of the `hosts`; if there are none, any host.
     """
     limits = limits or Limits()
     bodies, gate, metrics = Bodies(limits), Gate(limits), Metrics()
@@ -92,7 +92,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    """Add the page; its files are read here, and never by a request."""
+    """Add the addresses of the page, whose files are read here, and not by a request."""
     for path, (name, kind) in _PAGE.items():
         content = (files(__package__) / "page" / name).read_bytes()
         app.add_api_route(path, _constant(content, kind), include_in_schema=False)
@@ -108,7 +108,7 @@ def _constant(content: bytes, kind: str) -> Callable[[], Any]:
 def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate: Gate) -> None:
     @app.get("/api/model")
     async def model() -> dict[str, Any]:
-        """Say what the model takes and predicts, and what requests may ask for."""
+        """Return what the model takes and predicts, and the limits of requests."""
         allowed = {name: getattr(limits, name) for name in ("megabytes", "rows", "candidates")}
         return {**models.current.about(), "limits": allowed, "version": __version__}
 
@@ -122,7 +122,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
 
 
 def _described(schema: Any, answer: Any) -> dict[str, Any]:
-    """Return what OpenAPI says of an address; bodies are parsed in a worker's thread."""
+    """Return the OpenAPI description of an address, as bodies are parsed in another thread."""
     body = {"required": True, "content": {_JSON: {"schema": schema.model_json_schema()}}}
     failures = {code: {"model": Failure} for code in (400, 408, 413, 415, 422, 503)}
     good = {"model": answer, "content": {"text/csv": {}}}
@@ -137,7 +137,7 @@ def _described(schema: Any, answer: Any) -> dict[str, Any]:
 def _endpoint(
     models: Models, limits: Limits, bodies: Bodies, gate: Gate, work: Work
 ) -> Callable[..., Any]:
-    """Return what answers requests by some work, or says why there is no answer."""
+    """Return an endpoint that answers requests by `work`, or with the reason of a refusal."""
 
     async def endpoint(request: Request) -> Response:
         deadline, note = Deadline(limits.seconds), request.scope["skout"]
@@ -152,10 +152,10 @@ def _endpoint(
         except Refused as refused:
             return Failed(refused)
         except ClientDisconnect:
-            return Failed(Refused(400, "The body ended too early."))
+            return Failed(Refused(400, "The body of the request is not complete."))
         except Exception as error:
             note["exception"] = error
-            reason = "Something went wrong here; the log of the server says what."
+            reason = "The server failed; its log says why."
             return Failed(Refused(500, reason))
         if isinstance(answer, Refused):
             return Failed(answer)
@@ -168,7 +168,7 @@ def _endpoint(
 
 
 def _attempt(work: Work, *arguments: Any) -> Answer | Refused:
-    """Return an answer, or why there is none: without a traceback, which would hold the rows."""
+    """Return an answer or a refusal, without its traceback, which would keep the rows in memory."""
     try:
         return work(*arguments)
     except Refused as refused:
@@ -217,7 +217,7 @@ def _identify(
 
 
 def _able(model: Any, method: str) -> Any:
-    """Return what answers a request, if the model does such things."""
+    """Return a method of the model, or refuse the request if it has no such method."""
     function = getattr(model, method, None)
     if function is None:
         raise Refused(404, f"The model takes {model.kind}: see /api/model.")
@@ -236,7 +236,7 @@ def _json(model: Any, record: dict[str, Any]) -> bytes:
 def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Say which model answers, and what is wrong with a newer file."""
+        """Return which model answers, and what is wrong with a newer file."""
         return {
             "status": "ok",
             "model": models.current.id,

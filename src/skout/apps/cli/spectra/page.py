@@ -1,9 +1,9 @@
-"""A page of identifications that needs nothing else: drawn structures, explained peaks."""
+"""The page of identifications: one HTML file with drawn structures and explained peaks."""
 
 import math
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
@@ -13,24 +13,24 @@ from ..pages import bar, page_in_one_file
 from .drawings import spectrum_svg
 from .work import Identified
 
-# Candidates of a spectrum that are drawn; the others are listed.
+# The most candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
-# Spectra of a page that has no overview, and nothing folded up.
+# The most spectra of a page without an overview, where no section is folded.
 _OPEN = 3
-# Fragments that are drawn: of the largest peaks.
+# The most fragments that are drawn, those of the largest peaks.
 _FRAGMENTS = 6
 _MARK = "<!-- here -->"
 _HEADER = """<h1>{title}</h1>
 <p class="dim">{about}</p>
-<p class="dim">A blue frame: in the prediction set, which holds the molecule with a probability of
-{coverage} where the pool has it. The bar is the confidence. Blue peaks weigh as a part of the first
-candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
+<p class="dim">A blue frame marks candidates in the prediction set, which holds the molecule with a
+probability of {coverage} if the pool has it. The bar is the confidence. Blue peaks weigh as a part
+of the first candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
 
 
 def write_page(identified: Identified, path: Path) -> None:
-    """Write one HTML file: an overview, and a section a spectrum that opens on demand.
+    """Write the page: an overview, and a section for each spectrum, which opens on demand.
 
-    It appears when all is written.
+    The file appears when all is written.
     """
     about = identified.about
     shown = (
@@ -57,7 +57,7 @@ def _confidence(result: Identification) -> float:
 
 
 def _overview(results: list[Identification]) -> str:
-    """Return a table of all spectra, the surest first, with links to their sections."""
+    """Return a table of all spectra, by confidence, with links to their sections."""
     order = sorted(range(len(results)), key=lambda i: -_confidence(results[i]))
     head = (
         "<tr><th>spectrum</th><th>best candidate</th><th>confidence</th>"
@@ -84,7 +84,7 @@ def _overview_row(i: int, result: Identification) -> str:
 
 
 def _section(i: int, result: Identification, spectrum: Spectra, identified: Identified) -> str:
-    """Return the section of a spectrum; what is drawn is folded up where there are many."""
+    """Return the section of a spectrum, which is folded where there are many."""
     facts = [f"record {result.record}"]
     if not math.isnan(result.precursor_mz):
         facts.append(f"precursor {result.precursor_mz:.4f}")
@@ -94,7 +94,7 @@ def _section(i: int, result: Identification, spectrum: Spectra, identified: Iden
     short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else result.note
     is_open = len(identified.results) <= _OPEN
     kind, fold = ("", " open") if is_open else (' class="folded"', "")
-    # a link to what is inside of folded details opens them
+    # a link to an element in folded details opens these
     lines = [
         f"<section{kind}><details{fold}><summary><h2>{escape(result.query)}</h2>"
         f'<span class="dim">{escape(short)}</span></summary>',
@@ -111,17 +111,17 @@ def _section(i: int, result: Identification, spectrum: Spectra, identified: Iden
 
 
 def _peaks(result: Identification, spectrum: Spectra, identified: Identified) -> str:
-    """Return the spectrum with what the first candidate explains of it."""
+    """Return the drawing of a spectrum, with the peaks that the first candidate explains."""
     adduct = result.adduct or "[M+H]+"
     try:
         explained = identified.model.explain(spectrum, result.hits[0].smiles, adduct=adduct)
-    except ValueError as error:  # an element or a size that is not tried
+    except ValueError as error:  # an element or a size that is not fragmented
         return f'<p class="dim">{escape(str(error))}</p>'
     return spectrum_svg(explained, result.precursor_mz) + _fragments(explained)
 
 
 def _fragments(explained: Explanation) -> str:
-    """Return drawings of the first candidate with the fragments of the largest peaks colored."""
+    """Return drawings of the first candidate, each with the fragment of a large peak colored."""
     fragments = [(i, fragment) for i, fragment in enumerate(explained.fragments) if fragment]
     largest = sorted(fragments, key=lambda pair: -explained.intensity[pair[0]])[:_FRAGMENTS]
     drawn = "".join(_fragment(explained, i, fragment) for i, fragment in largest)
@@ -151,8 +151,8 @@ def _drawn(hit: Hit) -> str:
     )
 
 
-def _listed(hits: Any) -> str:
-    """Return a table of the candidates that are not drawn."""
+def _listed(hits: Sequence[Hit]) -> str:
+    """Return a table of candidates, for those that are not drawn."""
     rows = "".join(
         f"<tr><td>{hit.rank}</td><td>{escape(hit.name or hit.formula)}</td>"
         f'<td class="smiles">{escape(hit.smiles)}</td><td>{100 * hit.confidence:.1f} %</td>'
