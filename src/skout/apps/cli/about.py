@@ -9,7 +9,7 @@ import numpy as np
 from typer import Argument, Context, Option, Typer
 
 from .options import AsJson, Text
-from .results import check_page, check_place, size_text, value_at
+from .results import check_page, check_place, described, size_text, value_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,9 +204,7 @@ def inspect(
 
     Example: skout inspect model.skout
     """
-    from skout.persistence import describe
-
-    description = describe(file)
+    description = described(file, parts=True)
     if as_json:
         print(json.dumps(description, indent=2))
     else:

@@ -170,6 +170,18 @@ def say_written(n: int, out: str) -> None:
         print(f"wrote {n:,} rows to {out}")
 
 
+def described(path: Path, *, parts: bool = False) -> dict[str, Any]:
+    """Return what `skout.persistence.describe` says of a model's file; errors name the file."""
+    from skout.persistence import FileError, describe
+
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}.")
+    try:
+        return describe(path, parts=parts)
+    except FileError as error:
+        raise FileError(f"{path} cannot be read as a model of skout: {error}") from error
+
+
 def value_at(value: Any, *names: str) -> Any:
     """Return the value under names in nested dicts, None if there is none."""
     for name in names:

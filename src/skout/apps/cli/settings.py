@@ -4,16 +4,18 @@ import inspect
 import math
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
-from skout import KernelClassifier, KernelRidge, iokr
+from skout import KernelClassifier, KernelRidge, StructuredPredictor, iokr
 from skout.decoding import DECODERS
 from skout.dev import check_alphas, check_choice, check_number, resolve
 from skout.kernels import (
     KERNELS,
     Gaussian,
+    Kernel,
     Laplacian,
     Linear,
     Mapped,
@@ -23,10 +25,11 @@ from skout.kernels import (
 )
 from skout.kinds import Kind
 from skout.molecules import fingerprints
-from skout.sketches import SKETCHES
+from skout.sketches import SKETCHES, Sketch
 
 from .columns import known_kind
 
+T = TypeVar("T")
 # Kernels that compare these take texts, strings or SMILES; others take fingerprints of SMILES.
 _ON_TEXTS = ("strings", "graphs")
 # Kernels that depend on the scale of single columns, and take any numbers.
@@ -165,7 +168,7 @@ def _pairs(words: list[str]) -> dict[str, str]:
     return kinds
 
 
-def check_budget(text: Any) -> Any:
+def check_budget(text: object) -> float | str:
     """Return a budget as `skout.Tuned` takes it, seconds or "40 fits", or raise.
 
     Examples
@@ -182,7 +185,9 @@ def check_budget(text: Any) -> Any:
     raise ValueError(f'--budget must be a number of seconds, or of fits: "40 fits". Got {text!r}.')
 
 
-def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
+def build_model(
+    settings: Settings, kind: Kind, is_text: bool
+) -> KernelRidge | KernelClassifier | StructuredPredictor:
     """Return the unfitted estimator that the settings describe, for a kind of output."""
     spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
     inputs = _kernel(spec, "--input-kernel", is_text)
@@ -210,7 +215,7 @@ def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
     )
 
 
-def _kernel(text: str, option: str, on_text: bool) -> Any:
+def _kernel(text: str, option: str, on_text: bool) -> Kernel:
     """Return the kernel of a specification; on texts it is normalized, or sees fingerprints."""
     kernel = parse(text, KERNELS, "kernel", option)
     if not on_text:
@@ -220,7 +225,7 @@ def _kernel(text: str, option: str, on_text: bool) -> Any:
     return kernel if kernel.normalized else Normalized(kernel)
 
 
-def parse_sketch(text: str, option: str) -> Any:
+def parse_sketch(text: str, option: str) -> Sketch | None:
     """Return the sketch of a specification such as "subsample:500", None for "none".
 
     Examples
@@ -232,7 +237,7 @@ def parse_sketch(text: str, option: str) -> Any:
     return None if text == "none" else parse(text, SKETCHES, "sketch", option)
 
 
-def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
+def parse(text: str, registry: Mapping[str, Callable[..., T]], kind: str, option: str) -> T:
     """Return the object of a specification, "name" or "name:value,name=value".
 
     Examples
@@ -263,7 +268,7 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
     return make(*values, **named)
 
 
-def _value(word: str) -> Any:
+def _value(word: str) -> float | str | bool | None:
     """Return a number, or the word itself."""
     for kind in (int, float):
         try:

@@ -16,13 +16,13 @@ from skout import load, save
 from skout.decoding import EmbeddedPool
 from skout.dev import check_number, join, n_rows, take
 from skout.kinds import Kind
-from skout.persistence import FileError, describe
 
 from ..tables.encoder import EncodedTable
 from ..tables.files import Part, Table, is_table, listed, select
 from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, columns_to_read
 from .progress import note, open_with_notes, progress
+from .results import described
 from .unseen import Unseen, unseen_of, unseen_values
 
 # Bootstrap samples for the standard error of a measure that is no mean over rows.
@@ -262,12 +262,7 @@ def embed_file(saved: SavedModel, data: Path, out: Path, skip_invalid: bool) -> 
 
 def open_model(path: Path) -> SavedModel:
     """Load a model that `skout fit` saved."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    try:
-        metadata = describe(path, parts=False)["about"].get("metadata", {})
-    except FileError as error:
-        raise FileError(f"{path} cannot be read as a model of `skout fit`: {error}") from error
+    metadata = described(path)["about"].get("metadata", {})
     if "fit_spectra" in metadata:
         raise ValueError(f"{path} is a model of spectra: use it with `skout identify`.")
     record = metadata.get("command_line")

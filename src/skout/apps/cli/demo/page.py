@@ -8,6 +8,7 @@ from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from string import Template
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ _PARAMETERS = {
 }
 
 
-def load_matplotlib() -> Any:
+def load_matplotlib() -> ModuleType:
     """Return matplotlib with the modules that are used here; the error says what to install."""
     with extra("plot", "The demo draws with matplotlib"):
         import matplotlib.figure

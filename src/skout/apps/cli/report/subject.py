@@ -12,13 +12,12 @@ import numpy as np
 from skout import save
 from skout.dev import column_names, n_rows, no_frames
 from skout.kinds import Kind, guess_kind
-from skout.persistence import describe
 
 from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
 from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import open_with_notes
-from ..results import size_text, value_at
+from ..results import described, size_text, value_at
 from ..using import SavedModel, join_parts, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
@@ -64,7 +63,7 @@ def subjects_of_files(
     saved = open_model(model)
     if candidates is not None:
         saved.check_one_target("--candidates")
-    about = describe(model, parts=False)["about"]
+    about = described(model)["about"]
     record, subjects, table = about["metadata"]["command_line"], [], open_with_notes(data)
     columns = select(by, table.names, "--by") if by else []
     for target, target_record in zip(saved.targets, record.get("targets") or [record], strict=True):
@@ -140,7 +139,7 @@ def _columns_of(saved: SavedModel) -> Facts:
 
 
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
-    description = describe(path)
+    description = described(path, parts=True)
     arrays = size_text(description["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")

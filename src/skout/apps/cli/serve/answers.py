@@ -7,12 +7,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from skout.decoding import EmbeddedPool
+
 from ...tables.files import Part, Table
 from ..results import Columns, as_records
 from ..unseen import Unseen, UnseenValue, unseen_values
 from ..using import SavedModel, predict_part, rank_part
 from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
+from .schemas import PredictRequest, RankRequest, RowsRequest
 from .tables import table_of_records, table_of_text
 
 # Rows between two checks of the clock, and the most new values of categories in an answer.
@@ -24,7 +27,7 @@ class TableModel:
     """A model of `skout fit` that is served."""
 
     saved: SavedModel
-    candidates: Any = None  # an EmbeddedPool to choose from; None for the training outputs
+    candidates: EmbeddedPool | None = None  # to choose from; None for the training outputs
     id: str = ""  # of the model's file
     summary: str = ""  # the scores of its validation
     input_image: Picture | None = None  # where the columns of numbers are pixels
@@ -34,10 +37,10 @@ class TableModel:
     kind = "table"
 
     def __post_init__(self) -> None:
-        sides = (self.input_image, self.saved.inputs), (self.output_image, self.saved.outputs)
-        for picture, side in sides:
-            if picture is not None:
-                picture.check(side.numbers)
+        if self.input_image is not None:
+            self.input_image.check(self.saved.inputs.numbers)
+        if self.output_image is not None:
+            self.output_image.check(self.saved.outputs.numbers)
 
     @cached_property
     def n_candidates(self) -> int:
@@ -101,7 +104,7 @@ class TableModel:
             predict_part(self.saved, table, part, self.candidates)
 
     def predict(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: PredictRequest, limits: Limits, deadline: Deadline
     ) -> tuple[list[Columns], list[UnseenValue]]:
         """Return the predictions for a request, and the new values of categories in it."""
         if request.proba:
@@ -130,7 +133,7 @@ class TableModel:
                     by_target |= {target.outputs.name: chances} if self.saved.others else chances
         return rows
 
-    def rank(self, request: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
+    def rank(self, request: RankRequest, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
         """Yield the best candidates for the rows of a request."""
         limits.check_candidates(request.top)
         if not self.n_candidates:
@@ -139,31 +142,27 @@ class TableModel:
             yield rank_part(self.saved, table, part, self.candidates, request.top)
 
     def _parts(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: RowsRequest, limits: Limits, deadline: Deadline
     ) -> Iterator[tuple[Table, Part]]:
         """Yield the rows of a request, a few at a time, when all are within the limits."""
-        if (request.rows is None) == (request.table is None):
-            raise Refused(422, "A request must have rows or a table, and not both.")
-        if request.rows is not None:
-            limits.check_rows(len(request.rows))
         inputs, parts, n = self.saved.inputs, [], 0
-        table = (
-            table_of_text(request.table) if request.rows is None else table_of_records(request.rows)
-        )
+        if request.rows is not None and request.table is None:
+            limits.check_rows(len(request.rows))
+            table = table_of_records(request.rows)
+        elif request.table is not None and request.rows is None:
+            table = table_of_text(request.table)
+        else:
+            raise Refused(422, "A request must have rows or a table, and not both.")
         for part in table.parts(inputs.numbers, inputs.texts, inputs.reading):
             deadline.check()
             n += len(part)
             limits.check_rows(n)
             parts.append(part)
-        for piece in (piece for part in parts for piece in _pieces(part)):
-            deadline.check()
-            yield table, piece
-
-
-def _pieces(part: Part) -> Iterator[Part]:
-    for a in range(0, len(part), _AT_ONCE):
-        piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
-        yield replace(piece, start=part.start + a)
+        for part in parts:
+            for a in range(0, len(part), _AT_ONCE):
+                deadline.check()
+                piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
+                yield table, replace(piece, start=part.start + a)
 
 
 def as_rankings(

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from skout import __version__
 
-from ..results import as_csv
+from ..results import Columns, as_csv
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
@@ -216,15 +216,15 @@ def _identify(
     return _json(model, {"spectra": spectra}), _JSON, len(spectra)
 
 
-def _able(model: Any, method: str) -> Any:
+def _able(model: Any, method: str) -> Callable[..., Any]:
     """Return a method of the model, or refuse the request if it has no such method."""
-    function = getattr(model, method, None)
+    function: Callable[..., Any] | None = getattr(model, method, None)
     if function is None:
-        raise Refused(404, f"The model takes {model.kind}: see /api/model.")
+        raise Refused(404, f"This address is not for a model of {model.kind}: see /api/model.")
     return function
 
 
-def _csv(blocks: Any) -> Answer:
+def _csv(blocks: Iterable[Columns]) -> Answer:
     text = as_csv(blocks)
     return text.encode(), _CSV, max(0, text.count("\n") - 1)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from .limits import Deadline, Limits, Refused, Share
@@ -108,7 +109,7 @@ def _is_ambiguous(scope: Message) -> bool:
     return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
 
 
-async def read_body(request: Any, limits: Limits, deadline: Deadline, share: Share) -> bytes:
+async def read_body(request: Request, limits: Limits, deadline: Deadline, share: Share) -> bytes:
     """Return the body of a JSON request, or refuse one that is too large or too slow.
 
     Its bytes count by `share` against the total of all bodies.

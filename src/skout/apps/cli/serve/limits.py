@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -189,7 +189,7 @@ class Gate:
     def _busy(self) -> Refused:
         return Refused(503, "The server is busy: come again.", Retry_After="1")
 
-    def _release(self, turn: contextlib.ExitStack, future: Any) -> None:
+    def _release(self, turn: contextlib.ExitStack, future: asyncio.Future[T]) -> None:
         self.running -= 1
         turn.close()
         if not future.cancelled():

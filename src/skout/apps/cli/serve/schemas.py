@@ -1,6 +1,6 @@
 """The schemas of requests and answers, for parsing and for the OpenAPI description."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -9,6 +9,7 @@ from .outline import outline
 
 _Row = dict[str, int | float | str | None]
 _ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+Request = TypeVar("Request", bound=BaseModel)
 
 
 class _Strict(BaseModel):
@@ -154,7 +155,7 @@ class Failure(BaseModel):
     error: Reason
 
 
-def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) -> Any:
+def parse(schema: type[Request], body: bytes, limits: Limits | None = None) -> Request:
     """Return the request in a body, or refuse it and say what is wrong.
 
     Rows and cells are counted before anything is built. Then rows are parsed one after the other,
@@ -167,8 +168,8 @@ def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) ->
         raise _refused(error) from None
     if len(parts.lists) > 1:
         raise Refused(422, "rows: the field is given more than once.")
-    if getattr(request, "rows", None) is not None:
-        request.rows.extend(_row(pieces, i) for i, pieces in enumerate(parts.rows()))  # type: ignore[attr-defined]
+    if isinstance(request, RowsRequest) and request.rows is not None:
+        request.rows.extend(_row(pieces, i) for i, pieces in enumerate(parts.rows()))
     return request
 
 

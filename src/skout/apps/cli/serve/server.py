@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skout.dev import single_thread
-from skout.persistence import describe
 
 from ...spectra.pools import MoleculePool
+from ..results import described
 from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel
@@ -45,9 +46,7 @@ def open_served(
     output_image: Picture | None = None,
 ) -> TableModel | SpectraModel:
     """Return the model of a file, with the candidates of another file if one is given."""
-    if not model.is_file():
-        raise FileNotFoundError(f"There is no model {str(model)!r}.")
-    about = describe(model, parts=False)["about"]
+    about = described(model)["about"]
     served: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
@@ -103,13 +102,23 @@ def prepare(
     return uvicorn.Server(_config(app, limits)), place
 
 
-def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
+def serve(
+    models: Models,
+    limits: Limits,
+    host: str,
+    port: int,
+    *,
+    allowed: Sequence[str] = (),
+    reload_seconds: float = 1.0,
+) -> None:
     """Answer requests until a signal ends the process, and then those that are running."""
     _write_log()
     # glibc would keep the memory of freed bodies; other libraries have no such option
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
-    server, place = prepare(models, limits, host, port, **options)
+    server, place = prepare(
+        models, limits, host, port, allowed=allowed, reload_seconds=reload_seconds
+    )
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{place.getsockname()[1]}"
     log.info("serving", extra={"address": address, "model": models.current.id})
@@ -131,7 +140,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return place
 
 
-def _config(app: Any, limits: Limits) -> uvicorn.Config:
+def _config(app: FastAPI, limits: Limits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=TimedProtocol,

@@ -4,12 +4,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from skout import SpectrumIdentifier
 from skout.kinds import Smiles
 
 from ...spectra.identify import Identification
+from ...spectra.pools import MoleculePool
 from ...spectra.readers import SpectraTable, fill_adducts, read_spectra_text
 from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
+from .schemas import SpectraRequest
 
 # The most peaks of a spectrum, and of spectra whose molecules are drawn and peaks explained.
 _MOST_PEAKS, _MOST_SHOWN = 10_000, 25
@@ -21,8 +24,8 @@ _MANY, _WIDTHS = 1000, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_0
 class SpectraModel:
     """A model of `skout fit-spectra` that is served, with a pool of molecules."""
 
-    identifier: Any
-    pool: Any
+    identifier: SpectrumIdentifier
+    pool: MoleculePool
     id: str = ""  # of the model's file
 
     kind = "spectra"
@@ -60,12 +63,14 @@ class SpectraModel:
             f"candidates: {', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
         )
 
-    def identify(self, request: Any, limits: Limits, deadline: Deadline) -> list[Identification]:
+    def identify(
+        self, request: SpectraRequest, limits: Limits, deadline: Deadline
+    ) -> list[Identification]:
         """Return the best candidates of each spectrum of a request."""
         return self._identify(self._table(request, limits), request, limits, deadline)
 
     def identify_drawn(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: SpectraRequest, limits: Limits, deadline: Deadline
     ) -> list[dict[str, Any]]:
         """Return the same as JSON, with drawings and explanations if requested."""
         table = self._table(request, limits)
@@ -84,7 +89,7 @@ class SpectraModel:
             ]
         return [_finite(record) for record in records]
 
-    def _table(self, request: Any, limits: Limits) -> SpectraTable:
+    def _table(self, request: SpectraRequest, limits: Limits) -> SpectraTable:
         """Return the spectra of a request."""
         table = _read(request.spectra, limits.rows + 1)
         limits.check_rows(len(table), "spectra")
@@ -94,21 +99,25 @@ class SpectraModel:
         return fill_adducts(table, request.adduct)
 
     def _identify(
-        self, table: SpectraTable, request: Any, limits: Limits, deadline: Deadline
+        self, table: SpectraTable, request: SpectraRequest, limits: Limits, deadline: Deadline
     ) -> list[Identification]:
         limits.check_candidates(request.top)
         deadline.check()
-        identifications: list[Identification] = self.identifier.identify(
+        return self.identifier.identify(
             table,
             self.pool,
             ppm=request.ppm,
             top=request.top,
             progress=lambda done, total: deadline.check(),
         )
-        return identifications
 
     def _explained(
-        self, table: SpectraTable, i: int, hit: dict[str, Any], request: Any, deadline: Deadline
+        self,
+        table: SpectraTable,
+        i: int,
+        hit: dict[str, Any],
+        request: SpectraRequest,
+        deadline: Deadline,
     ) -> dict[str, Any] | None:
         """Return the peaks that a candidate explains, None for one that cannot be fragmented."""
         deadline.check()

@@ -7,13 +7,13 @@ import numpy as np
 
 from skout import SpectrumIdentifier, load
 from skout.dev import chemistry, stack
-from skout.persistence import FileError
 
 from ...spectra.pools import MoleculePool, read_prior
 from ...spectra.readers import SpectraTable, read_spectra_file
 from ...spectra.shipped import default_model, default_pool
 from ...spectra.shipped.defaults import is_built
 from ..progress import is_terminal, note
+from ..results import described
 
 
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
@@ -44,12 +44,8 @@ def open_identifier(path: Path | None) -> SpectrumIdentifier:
     """Load a model of spectra; without a path, the one that comes with skout."""
     if path is None:
         return default_model()
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    try:
-        model = load(path)
-    except FileError as error:
-        raise ValueError(f"{path}: {error}") from error
+    described(path)  # whose errors name the file
+    model = load(path)
     if not isinstance(model, SpectrumIdentifier):
         raise ValueError(
             f"--model must be a file of `skout fit-spectra`. Got {str(path)!r}, which holds a "

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from ..options import AsJson, NewModel
-from ..results import check_place, show, value_at
+from ..results import check_place, described, show, value_at
 
 _NAME = "The model to build: massbank, of the open spectra of MassBank and MIADB."
 _POOL = "The pool of candidates to score the model with; default the one that comes with skout."
@@ -64,13 +64,11 @@ def show_model(
 
     Example: skout models show
     """
-    from skout.persistence import describe
-
     from ...spectra.shipped.defaults import MODEL
     from .work import for_people
 
     path = MODEL if model is None else model
-    facts = value_at(describe(path)["about"], "metadata", "fit_spectra")
+    facts = value_at(described(path)["about"], "metadata", "fit_spectra")
     if facts is None:
         raise ValueError(f"{path} is not a model of spectra: `skout inspect` shows what it is.")
     if as_json:
