@@ -48,7 +48,9 @@ def _add_column(graph: OnnxGraph, part: object, cells: str) -> str:
     if isinstance(part, CategoryColumn):
         return _category(graph, part, flat)
     if isinstance(part, ManyCategories):
-        counts = _lookup(graph, flat, _count_table(part), float(np.log1p(1) / _most(part)))
+        most = max(1.0, float(np.log1p(max(part.counts_.values(), default=1))))
+        table = {name: float(np.log1p(n)) / most for name, n in part.counts_.items() if name}
+        counts = _lookup(graph, flat, table, float(np.log1p(1) / most))
         likeness = _hashed(graph, part.likeness_, flat)
         return graph.node(
             "Concat", _category(graph, part.frequent_, flat), counts, likeness, axis=1
@@ -133,14 +135,6 @@ def _lookup(graph: OnnxGraph, cells: str, table: dict[str, float], other: float)
     return graph.node("Unsqueeze", column, graph.numbers(1))
 
 
-def _most(part: ManyCategories) -> float:
-    return max(1.0, float(np.log1p(max(part.counts_.values(), default=1))))
-
-
-def _count_table(part: ManyCategories) -> dict[str, float]:
-    return {name: float(np.log1p(n)) / _most(part) for name, n in part.counts_.items() if name}
-
-
 def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     """Add 0 and 1 for each element, over the root of how many there are."""
     if len(part.separator) > 1:  # a word between the elements; signs are matched one by one
@@ -149,7 +143,7 @@ def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
             "elements: replace it by a sign such as ';' in the table, and fit again."
         )
     padded = graph.node("StringConcat", cells, graph.texts([part.separator]))  # none is empty
-    sign = _escaped(part.separator)
+    sign = "".join(f"\\{char}" if char in r"\]^-[" else char for char in part.separator)
     # from the first character that is no blank to the last
     words = _tokens(graph, padded, tokenexp=f"[^{sign}\\s](?:[^{sign}]*[^{sign}\\s])?")  # (n, k)
     n = len(part.elements_)
@@ -168,10 +162,6 @@ def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
         return shares
     is_gap = graph.node("Unsqueeze", graph.cast(_is(graph, cells, "")), graph.numbers(1))
     return graph.node("Concat", shares, is_gap, axis=1)
-
-
-def _escaped(signs: str) -> str:
-    return "".join(f"\\{sign}" if sign in r"\]^-[" else sign for sign in signs)
 
 
 # Texts: n-grams are hashed as scikit-learn does it, by operators of ONNX Runtime ------------------

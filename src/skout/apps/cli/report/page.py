@@ -2,14 +2,14 @@
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
 
 from skout.kinds import Kind
 
-from ..pages import bar, page_in_one_file
+from ..pages import bar, page_in_one_file, table
 from ..results import digits
 from .calibration import ReportedCalibration
 from .figures import calibration_svg, curve_svg
@@ -65,7 +65,7 @@ def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
         )
         link = f'<a href="#target-{j}">{name}</a>'
         rows.append([link, _name(report.main), f"{number(value)} <small>{error}</small>", others])
-    return _rows(["target", "score", "this model", "constant prediction"], rows)
+    return table(["target", "score", "this model", "constant prediction"], rows)
 
 
 def _body(report: Report) -> str:
@@ -104,17 +104,6 @@ def _name(metric: str) -> str:
     return escape(_NAMES.get(metric, metric.replace("_", " ")))
 
 
-def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells in HTML; columns without a title, of bars, are hidden on phones."""
-    wide = ["" if title or not j else ' class="wide"' for j, title in enumerate(head)]
-    titles = "".join(f"<th scope=col{w}>{title}</th>" for w, title in zip(wide, head, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{w}>{cell}</td>" for w, cell in zip(wide, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
 def _scores(report: Report) -> str:
     """Return a table of scores with standard errors, beside those of the baseline."""
     evaluation, validation = report.subject.evaluation, report.subject.validation
@@ -136,7 +125,7 @@ def _scores(report: Report) -> str:
     note = "± is one standard error, over the test rows."
     if baseline is None:
         note += " There is no baseline: it needs the training rows."
-    parts = [_rows(head, rows), f'<p class="dim">{note}</p>']
+    parts = [table(head, rows), f'<p class="dim">{note}</p>']
     if validation:
         fitted = escape(validation.replace("+-", "±"))
         parts.append(f"<p>When it was fitted: {fitted}.</p>")
@@ -173,7 +162,7 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
         for group in groups
     ]
     head = ["group", "rows", _name(metric), ""]
-    return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
+    return f"<h3>By {escape(column)}</h3>\n{table(head, rows)}"
 
 
 def _part(value: float | None, most: float) -> float:
@@ -196,7 +185,7 @@ def _classes(report: Report) -> str:
         ]
         for row in each[:_MOST_CLASSES]
     ]
-    parts = [_rows(["", "rows", "precision", "recall", "F1", ""], rows)]
+    parts = [table(["", "rows", "precision", "recall", "F1", ""], rows)]
     if len(each) > len(rows):
         more = f"The {len(rows)} most frequent of {len(each):,}; `skout evaluate --json` has all."
         parts.append(f'<p class="dim">{more}</p>')
@@ -218,15 +207,15 @@ def _confusion(scores: dict[str, Any]) -> str:
         ]
         mistakes.sort(key=lambda mistake: -mistake[0])
         rows = [[escape(a), escape(b), f"{n:,}"] for n, a, b in mistakes[:_MOST_CONFUSED]]
-        return f"{title}\n{_rows(['true', 'predicted', 'rows'], rows)}" if rows else ""
+        return f"{title}\n{table(['true', 'predicted', 'rows'], rows)}" if rows else ""
     head = "".join(f"<th scope=col>{escape(_short(name, 24))}</th>" for name in names)
     body = ""
     for i, (name, row) in enumerate(zip(names, counts, strict=True)):
         cells = "".join(_shaded(n, sum(row), i == j) for j, n in enumerate(row))
         body += f"<tr><th scope=row>{escape(_short(name, 24))}</th>{cells}</tr>"
     said = "A row is a true class, a column the predicted one; shades are shares of the row."
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'{title}\n<p class="dim">{said}</p>\n<div class="scroll confusion">{table}</div>'
+    counted = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'{title}\n<p class="dim">{said}</p>\n<div class="scroll confusion">{counted}</div>'
 
 
 def _shaded(count: int, total: int, is_right: bool) -> str:
@@ -277,11 +266,11 @@ def _calibration(calibration: ReportedCalibration | None) -> str:
         ]
         for level in calibration.levels
     ]
-    table = _rows(["nominal", "observed", *sized], rows)
+    levels = table(["nominal", "observed", *sized], rows)
     what, counted = escape(calibration.what), escape(calibration.counted)
     verb = "" if counted.startswith("hold") else "are "
     said = f"{what}: how often they {verb}{counted}, beside their nominal level."
-    return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{table}"
+    return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{levels}"
 
 
 def _curve(report: Report) -> str:
@@ -289,8 +278,8 @@ def _curve(report: Report) -> str:
         return ""
     rows = [[f"{point.rows:,}", number(point.score)] for point in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
-    table = _rows(["training rows", _name(report.main)], rows)
-    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{table}"
+    points = table(["training rows", _name(report.main)], rows)
+    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{points}"
 
 
 def _importance(report: Report) -> str:
@@ -311,7 +300,7 @@ def _importance(report: Report) -> str:
         f"By how much the {_name(report.main)} of {importance.rows:,} test rows gets worse if a "
         f"column is shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
     )
-    return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
+    return f'<p class="dim">{said}</p>\n{table(["column", "loss", ""], rows)}'
 
 
 # Outputs as HTML, in the style of their kind -----------------------------------------------------

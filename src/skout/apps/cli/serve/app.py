@@ -19,7 +19,7 @@ from ..results import Columns, as_csv
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
-from .limits import Bodies, Deadline, Gate, Limits, Refused, Share
+from .limits import Bodies, Deadline, Gate, Limits, Refused
 from .metrics import Metrics
 from .models import Models
 from .schemas import (
@@ -143,8 +143,8 @@ def _endpoint(
         deadline, note = Deadline(limits.seconds), request.scope["skout"]
         wants_csv = "text/csv" in request.headers.get("accept", "")
         try:
-            with Share(bodies) as share:
-                body = await read_body(request, limits, deadline, share)
+            with bodies.share() as grow:
+                body = await read_body(request, limits, deadline, grow)
                 model = models.current
                 note["model"] = model.id
                 job = partial(_attempt, work, model, body, limits, wants_csv)

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .limits import Deadline, Limits, Refused, Share
+from .limits import Deadline, Limits, Refused
 from .metrics import Metrics
 
 log: logging.Logger = logging.getLogger("skout.serve")
@@ -109,10 +109,12 @@ def _is_ambiguous(scope: Message) -> bool:
     return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
 
 
-async def read_body(request: Request, limits: Limits, deadline: Deadline, share: Share) -> bytes:
+async def read_body(
+    request: Request, limits: Limits, deadline: Deadline, grow: Callable[[int], None]
+) -> bytes:
     """Return the body of a JSON request, or refuse one that is too large or too slow.
 
-    Its bytes count by `share` against the total of all bodies.
+    Its bytes are counted by `grow`, against the total of all bodies.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other sites cannot send it without asking first
@@ -127,7 +129,7 @@ async def read_body(request: Request, limits: Limits, deadline: Deadline, share:
                 body += chunk
                 if len(body) > limits.bytes:
                     raise _too_large(limits)
-                share.grow(len(body))
+                grow(len(body))
     except TimeoutError:
         late = f"The body did not arrive within {deadline.seconds:g} s."
         raise Refused(408, late, Connection="close") from None

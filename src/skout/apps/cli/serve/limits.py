@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -107,7 +107,7 @@ class Deadline:
 
 
 class Bodies:
-    """The number of bytes of all bodies that are held, and the most that may be."""
+    """The bytes of all bodies that are held at a time, which are at most `most`."""
 
     most: int
     held: int
@@ -115,27 +115,24 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self.most, self.held = _HELD * limits.bytes, 0
 
+    @contextlib.contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that counts the bytes of one body, until the end of a `with`."""
+        held = 0
 
-class Share:
-    """The bytes of one body, which count in `Bodies` until the end of a `with`."""
+        def grow(size: int) -> None:
+            nonlocal held
+            more = size - held if size > _SMALL else 0
+            if self.held + more > self.most:
+                busy = "Too many large requests are coming in: come again."
+                raise Refused(503, busy, Retry_After="1", Connection="close")
+            held += more
+            self.held += more
 
-    def __init__(self, bodies: Bodies) -> None:
-        self._bodies, self._held = bodies, 0
-
-    def __enter__(self) -> "Share":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bodies.held -= self._held
-
-    def grow(self, size: int) -> None:
-        """Count so many bytes in all, or refuse the request where other bodies hold too many."""
-        more = size - self._held if size > _SMALL else 0
-        if self._bodies.held + more > self._bodies.most:
-            busy = "Too many large requests are coming in: come again."
-            raise Refused(503, busy, Retry_After="1", Connection="close")
-        self._held += more
-        self._bodies.held += more
+        try:
+            yield grow
+        finally:
+            self.held -= held
 
 
 class Gate:

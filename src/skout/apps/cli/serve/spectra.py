@@ -10,6 +10,7 @@ from skout.kinds import Smiles
 from ...spectra.identify import Identification
 from ...spectra.pools import MoleculePool
 from ...spectra.readers import SpectraTable, fill_adducts, read_spectra_text
+from ..spectra.work import scores_text
 from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
 from .schemas import SpectraRequest
@@ -57,11 +58,8 @@ class SpectraModel:
         size = f"{len(self.pool):,} molecules"
         if not known["n_several"]:
             return size
-        shares = [f"{name} {100 * known[key]:.0f} %" for name, key in _SHARES]
-        return (
-            f"{size}; of {known['n_several']:,} spectra that were held out and have several "
-            f"candidates: {', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
-        )
+        scores = scores_text(known).replace("+-", "±")
+        return f"{size}; {known['n_several']:,} held-out spectra with several candidates: {scores}"
 
     def identify(
         self, request: SpectraRequest, limits: Limits, deadline: Deadline
@@ -130,9 +128,6 @@ class SpectraModel:
         except ValueError:
             return None
         return dict(explanation.as_dict())
-
-
-_SHARES = (("top 1", "top_1"), ("top 10", "top_10"))
 
 
 def _read(text: str, limit: int) -> SpectraTable:

@@ -9,7 +9,7 @@ from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
 
 from ...spectra.identify import Explanation, Fragment, Hit, Identification
-from ..pages import bar, page_in_one_file
+from ..pages import bar, page_in_one_file, table
 from .drawings import spectrum_svg
 from .work import Identified
 
@@ -52,35 +52,26 @@ def write_page(identified: Identified, path: Path) -> None:
         file.write(after)
 
 
-def _confidence(result: Identification) -> float:
-    return result.hits[0].confidence if result.hits else -1.0
-
-
 def _overview(results: list[Identification]) -> str:
     """Return a table of all spectra, by confidence, with links to their sections."""
-    order = sorted(range(len(results)), key=lambda i: -_confidence(results[i]))
-    head = (
-        "<tr><th>spectrum</th><th>best candidate</th><th>confidence</th>"
-        '<th class="wide">precursor</th><th class="wide">adduct</th>'
-        '<th class="wide">candidates</th><th class="wide">in the set</th></tr>'
-    )
-    rows = "".join(_overview_row(i, results[i]) for i in order)
-    return f'<section><h2>Overview</h2><table class="overview">{head}{rows}</table></section>\n'
+    confidence = [result.hits[0].confidence if result.hits else -1.0 for result in results]
+    order = sorted(range(len(results)), key=lambda i: -confidence[i])
+    head = ["spectrum", "best candidate", "confidence", "precursor", "adduct", "candidates"]
+    rows = [_overview_row(i, results[i]) for i in order]
+    overview = table([*head, "in the set"], rows, wide=range(3, 7), name="overview")
+    return f"<section><h2>Overview</h2>{overview}</section>\n"
 
 
-def _overview_row(i: int, result: Identification) -> str:
+def _overview_row(i: int, result: Identification) -> list[str]:
+    best, share = f'<span class="dim">{escape(result.note)}</span>', ""
+    if result.hits:
+        hit = result.hits[0]
+        percent = f"{100 * hit.confidence:.0f} %"
+        best, share = escape(hit.name or hit.formula), f"{bar(hit.confidence, percent)}{percent}"
     mz = "" if math.isnan(result.precursor_mz) else f"{result.precursor_mz:.4f}"
-    facts = (mz, escape(result.adduct), f"{result.n_candidates:,}", f"{result.n_in_set:,}")
-    wide = "".join(f'<td class="wide">{fact}</td>' for fact in facts)
-    link = f'<td><a href="#s{i + 1}">{escape(result.query)}</a></td>'
-    if not result.hits:
-        return f'<tr>{link}<td colspan="2" class="dim">{escape(result.note)}</td>{wide}</tr>'
-    best = result.hits[0]
-    percent = f"{100 * best.confidence:.0f} %"
-    return (
-        f"<tr>{link}<td>{escape(best.name or best.formula)}</td>"
-        f'<td class="share">{bar(best.confidence, percent)}{percent}</td>{wide}</tr>'
-    )
+    link = f'<a href="#s{i + 1}">{escape(result.query)}</a>'
+    counts = [f"{result.n_candidates:,}", f"{result.n_in_set:,}"]
+    return [link, best, share, mz, escape(result.adduct), *counts]
 
 
 def _section(i: int, result: Identification, spectrum: Spectra, identified: Identified) -> str:
@@ -153,16 +144,17 @@ def _drawn(hit: Hit) -> str:
 
 def _listed(hits: Sequence[Hit]) -> str:
     """Return a table of candidates, for those that are not drawn."""
-    rows = "".join(
-        f"<tr><td>{hit.rank}</td><td>{escape(hit.name or hit.formula)}</td>"
-        f'<td class="smiles">{escape(hit.smiles)}</td><td>{100 * hit.confidence:.1f} %</td>'
-        f"<td>{'yes' if hit.in_set else ''}</td></tr>"
+    rows = [
+        [
+            str(hit.rank),
+            escape(hit.name or hit.formula),
+            f'<span class="smiles">{escape(hit.smiles)}</span>',
+            f"{100 * hit.confidence:.1f} %",
+            "yes" if hit.in_set else "",
+        ]
         for hit in hits
-    )
-    head = (
-        "<tr><th>rank</th><th>name</th><th>SMILES</th><th>confidence</th><th>in the set</th></tr>"
-    )
+    ]
+    others = table(["rank", "name", "SMILES", "confidence", "in the set"], rows)
     return (
-        f"<details><summary>{len(hits)} more</summary>"
-        f'<div class="scroll"><table>{head}{rows}</table></div></details>'
+        f'<details><summary>{len(hits)} more</summary><div class="scroll">{others}</div></details>'
     )

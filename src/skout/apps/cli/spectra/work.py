@@ -72,11 +72,11 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
         f"{record['n_several']:,} spectra have several",
     }
     if record["n_several"] >= _FEWEST:
-        lines |= {"of these": _scores(record), "random order": _scores(record["random"])}
+        lines |= {"of these": scores_text(record), "random order": scores_text(record["random"])}
         if "prior" in record:
-            lines["with the prior"] = _scores(record["with_prior"])
-            lines["same without it"] = _scores(record["same_without_prior"])
-            lines["prior alone"] = _scores(record["prior"])
+            lines["with the prior"] = scores_text(record["with_prior"])
+            lines["same without it"] = scores_text(record["same_without_prior"])
+            lines["prior alone"] = scores_text(record["prior"])
         off = f"off by {100 * record['calibration_error']:.1f} points on average"
         lines["confidence"] = f"{100 * record['mean_confidence']:.1f} % on average, {off}"
     else:
@@ -88,7 +88,7 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
     return lines | ({"left out": record["left_out"]} if record["left_out"] else {})
 
 
-def _scores(measures: dict[str, Any]) -> str:
+def scores_text(measures: dict[str, Any]) -> str:
     """Return scores as text, with their standard errors if there are any."""
     shares = (("top 1", "top_1", 100, 1, " %"), ("top 10", "top_10", 100, 1, " %"),
               ("MRR@25", "mrr_25", 1, 3, ""))  # fmt: skip
