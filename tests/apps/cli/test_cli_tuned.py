@@ -262,7 +262,8 @@ def test_a_target_without_values_is_named(table, call):
     path = table.parent / "empty.csv"
     write_rows([{"x": [1.0] * N, "y": [""] * N}], str(path), "csv")
     code, _, err = call("fit", path, "--target", "y", "-o", table.parent / "m")
-    assert (code, err) == (1, "skout: --target: the column 'y' has no values.\n")
+    message = "skout: --target: the column 'y' is empty. Fill it, or name another.\n"
+    assert (code, err) == (1, message)
 
 
 def test_budgets():

@@ -101,16 +101,15 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    app.command()(demo)
-    app.command()(inspect)
-    app.command("card")(model_card)
-    for command in (look, fit, predict, rank, embed, evaluate, report, serve, export):
+    for command in (look, fit, predict, evaluate, report, serve, rank, embed, export, inspect):
         app.command()(command)
+    app.command("card")(model_card)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
-    app.add_typer(datasets, name="datasets")
-    app.add_typer(pools, name="pool")
     app.add_typer(models, name="models")
+    app.add_typer(pools, name="pool")
+    app.add_typer(datasets, name="datasets")
+    app.command()(demo)
     return app
 
 

@@ -22,7 +22,6 @@ _NOTE = (
 )
 _DEMO_PAGE = "The page to write; a picture with the ending .png is written beside it."
 _QUICK = "Use fewer digits: it takes seconds instead of half a minute."
-_JSON_FILE = "Also write scores and settings to this file, as JSON."
 _KIND = "List only data sets of this kind, such as multilabel or ranking."
 _DRY = "Print what would be downloaded, and download nothing."
 _FOLDER = "The folder to write both files to; default this one."
@@ -39,24 +38,16 @@ def demo(
     out: Annotated[Path, Option(help=_DEMO_PAGE)] = Path("skout-demo.html"),
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of all random draws.")] = 0,
     quick: Annotated[bool, Option("--quick", help=_QUICK)] = False,
-    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help=_JSON_FILE)] = None,
 ) -> None:
     """Complete handwritten digits with five methods; print a table, and write a page."""
     check_page(out)
-    if json_file is not None:
-        check_place(json_file, "--json")
-
     from .demo import run_demo, write_page, write_picture
     from .demo.page import load_matplotlib
 
     load_matplotlib()  # says what to install, before any work
     run = run_demo(seed=seed, quick=quick)
     _show_demo(run)
-    written = [write_page(run, out), write_picture(run, out.with_suffix(".png"))]
-    if json_file is not None:
-        json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
-        written.append(json_file)
-    print("wrote " + ", ".join(str(path) for path in written))
+    print(f"wrote {write_page(run, out)}, {write_picture(run, out.with_suffix('.png'))}")
 
 
 @datasets.callback(invoke_without_command=True)

@@ -59,8 +59,9 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         if left_out:
             of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
             note(f"{target.name}: {of_all} have no value and are left out")
-    for text in (text for target in outputs for text in target.notes(len(outputs) > 1)):
-        note(text)
+    for target in outputs:
+        for text in target.notes(len(outputs) > 1):
+            note(text)
     pairs = [_TableBlocks(table, inputs, target, rows.parts) for target in outputs]
     fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
@@ -364,28 +365,26 @@ def _number(value: float) -> float | None:
 
 def for_people(done: dict[str, Any]) -> dict[str, Any]:
     """Return the lines that `skout fit` prints, with the next commands to run."""
-    hidden = {"standardize", "validation", "tuned", "in_memory", "details", "targets"}
-    hidden |= {"matter_most"}
-    tuned = done.get("targets", [done] if "validation" in done else [])
-    shown = {name: done[name] for name in done if not tuned or name not in hidden}
-    for name in ("not_used", "rows_left_out"):
-        if not shown.get(name):
-            shown.pop(name, None)
-    if "not_used" in shown:
-        shown["not_used"] = listed(shown["not_used"])  # which shows a column without a name
+    left_out = {"not_used": listed(done["not_used"]), "rows_left_out": done.get("rows_left_out")}
+    shown = {name: left_out.get(name, value) for name, value in done.items()}
+    shown = {name: value for name, value in shown.items() if value or name not in left_out}
+    tuned = done.get("targets", [done] if done["tuned"] else [])
     if not tuned:
-        details = shown.pop("details", "")
-        return shown | ({"output": f"{shown['output']}{details}"} if details else {})
+        details = shown.pop("details")
+        return shown | {"output": f"{shown['output']}{details}"}
+    seconds = shown.pop("seconds")
+    for name in ("standardize", "validation", "tuned", "in_memory", "details", "targets"):
+        shown.pop(name, None)
+    shown.pop("matter_most", None)
     for target in tuned:
         before = f"{listed(target['target'], 3)}: " if len(tuned) > 1 else ""
-        shown[f"{before}output"] = f"{target['output']}{target.get('details', '')}"
+        shown[f"{before}output"] = f"{target['output']}{target['details']}"
         shown[f"{before}chosen"] = chosen_models(target)
         shown[f"{before}validation"] = target["validation"]["summary"]
         shown |= {f"{before}matter most": target["matter_most"]} if "matter_most" in target else {}
-    seconds = shown.pop("seconds", None)
-    model = shown.get("model", "MODEL")
+    model = done["model"]
     after = f"skout predict {model} NEW.csv; skout report {model} TEST.csv; skout serve {model}"
-    return {**shown, **({} if seconds is None else {"seconds": seconds}), "next": after}
+    return {**shown, "seconds": seconds, "next": after}
 
 
 def chosen_models(record: Mapping[str, Any]) -> list[str]:

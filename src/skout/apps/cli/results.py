@@ -179,7 +179,7 @@ def described(path: Path, *, parts: bool = False) -> dict[str, Any]:
     try:
         return describe(path, parts=parts)
     except FileError as error:
-        raise FileError(f"{path} cannot be read as a model of skout: {error}") from error
+        raise FileError(f"{path}: {error}") from error
 
 
 def value_at(value: Any, *names: str) -> Any:

@@ -78,16 +78,6 @@ class DemoRun:
     settings: dict[str, Any]
     versions: dict[str, str]
 
-    def record(self) -> dict[str, Any]:
-        """Return all but the pixels, as JSON has it."""
-        fields = ("name", "what", "chosen", "metrics")
-        return {
-            "seed": self.seed,
-            "settings": self.settings,
-            "versions": self.versions,
-            "methods": [{field: getattr(m, field) for field in fields} for m in self.methods],
-        }
-
 
 def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> DemoRun:
     """Complete digits with IOKR, SIOKR, ISOKR, SISOKR and a random forest.

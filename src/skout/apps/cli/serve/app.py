@@ -220,7 +220,8 @@ def _able(model: Any, method: str) -> Callable[..., Any]:
     """Return a method of the model, or refuse the request if it has no such method."""
     function: Callable[..., Any] | None = getattr(model, method, None)
     if function is None:
-        raise Refused(404, f"This address is not for a model of {model.kind}: see /api/model.")
+        takes = "tables" if model.kind == "table" else model.kind
+        raise Refused(404, f"The model takes {takes}: see /api/model.")
     return function
 
 

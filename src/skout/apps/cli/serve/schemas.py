@@ -192,4 +192,6 @@ def _refused(error: ValidationError, *place: str | int) -> Refused:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(name)[:80] for name in (*place, *first["loc"]))
     status = 400 if first["type"] == "json_invalid" else 422
-    return Refused(status, f"{where}: {first['msg']}" if where else first["msg"])
+    is_extra = first["type"] == "extra_forbidden"
+    reason = "there is no such field, see /openapi.json" if is_extra else first["msg"]
+    return Refused(status, f"{where}: {reason}" if where else reason)

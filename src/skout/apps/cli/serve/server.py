@@ -135,7 +135,8 @@ def _bind(host: str, port: int) -> socket.socket:
         place.bind((host, port))
     except OSError as error:
         place.close()
-        raise OSError(f"Cannot listen at {host}, port {port}: {error.strerror}.") from error
+        why = f"{error.strerror}. Give another --port."
+        raise OSError(f"Cannot listen at {host}, port {port}: {why}") from error
     place.listen(512)
     return place
 
