@@ -55,13 +55,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     plan = _planned(table, settings)
     inputs, outputs, unused, rows, _, why = plan
     _note_unused(unused)
-    for target, left_out in zip(outputs, rows.left_out, strict=True):
-        if left_out:
-            of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
-            note(f"{target.name}: {of_all} have no value and are left out")
-    for target in outputs:
-        for text in target.notes(len(outputs) > 1):
-            note(text)
+    _note_targets(outputs, rows)
     pairs = [_TableBlocks(table, inputs, target, rows.parts) for target in outputs]
     fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
@@ -220,6 +214,16 @@ def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[
             elif n > 1:
                 row[name] = cell
     return row
+
+
+def _note_targets(outputs: Sequence[Outputs], rows: SurveyedRows) -> None:
+    """Print how many rows lack each target, and what was guessed of it."""
+    for target, left_out in zip(outputs, rows.left_out, strict=True):
+        if left_out:
+            of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
+            note(f"{target.name}: {of_all} have no value and are left out")
+        for text in target.notes(len(outputs) > 1):
+            note(text)
 
 
 def _note_unused(unused: dict[str, str]) -> None:

@@ -47,8 +47,8 @@ def open_table(path: Path) -> Table:
     reader = (_OF_TEXT if is_packed else _READERS).get(ending(path))
     if reader is None:
         raise ValueError(
-            f"A table must end in one of {', '.join(sorted(_READERS))}, text also with one of "
-            f"{', '.join(PACKED)} behind it. Got {str(path)!r} instead."
+            f"A table must end in one of {', '.join(sorted(_READERS))}; those that are text may be "
+            f"compressed, by {', '.join(PACKED)}. Got {str(path)!r} instead."
         )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
