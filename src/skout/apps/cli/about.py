@@ -218,6 +218,7 @@ def model_card(
     from skout.persistence.card import model_card
 
     check_place(out, "--out", [file, evaluation])
+    described(file)  # whose errors name the file
     text = model_card(
         file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
     )
