@@ -154,7 +154,7 @@ def _described(
 def _fitted(
     model: Any, pairs: list[_TableBlocks], settings: Settings, n: int, started: float | None
 ) -> Any:
-    """Return a tuned model, or where nothing `started`, `model` fitted in memory or by blocks.
+    """Return the fitted model: a tuned one where `started` is given, and else `model` itself.
 
     The budget of a tuned model began when the command `started`, before the table was read.
     """
