@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,25 +111,18 @@ def subjects_of_files(
 
 def _facts_of_file(saved: SavedModel, record: dict[str, Any], about: dict[str, Any]) -> Facts:
     """Return the facts about a model that are in its file."""
-    rows = record.get("rows")
-    chosen = ""
-    if isinstance(record.get("validation"), dict):
-        try:
-            chosen = ", ".join(chosen_models(record))
-        except (KeyError, TypeError):  # a file of another version
-            chosen = ""
-    versions = about.get("versions")
+    rows, versions, chosen = record.get("rows"), about.get("versions"), ""
+    with suppress(KeyError, TypeError):  # not tuned, or a file of another version
+        chosen = ", ".join(chosen_models(record))
+    versions = versions if isinstance(versions, Mapping) else {}
     facts = [
         ("Model", str(about.get("class", ""))),
         ("Chosen", chosen),
         *_columns_of(saved),
         ("Fitted on", f"{rows:,} rows" if isinstance(rows, int) else ""),
         ("Saved", str(about.get("saved", ""))),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
-    if isinstance(versions, Mapping):
-        facts.append(
-            ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items()))
-        )
     return [(name, value) for name, value in facts if value]
 
 
