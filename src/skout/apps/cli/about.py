@@ -1,4 +1,4 @@
-"""The commands `demo`, `datasets`, `inspect` and `card`."""
+"""The commands `demo`, `datasets`, `inspect` and `skout card`."""
 
 import csv
 import json
