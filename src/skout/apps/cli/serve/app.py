@@ -86,7 +86,9 @@ def build_app(
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
-        refused = Refused(error.status_code, error.detail)
+        is_unknown = error.status_code == 404 and error.detail == "Not Found"
+        reason = "There is no such address: see /openapi.json." if is_unknown else error.detail
+        refused = Refused(error.status_code, reason)
         refused.headers.update(error.headers or {})
         return Failed(refused)
 
