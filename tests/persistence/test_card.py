@@ -135,4 +135,4 @@ def test_mistakes_are_one_line(content, message, tmp_path, capsys):
     assert err.count("\n") == 1
     assert not (tmp_path / "README.md").exists()
     assert call("card", tmp_path / "m.skout", "-o", tmp_path / "m.skout") == 1
-    assert "which is read" in capsys.readouterr().err
+    assert "which the command reads" in capsys.readouterr().err

@@ -50,13 +50,13 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """One quick demo through the command line: its output and its three files."""
+    """One quick demo through the command line: its output and its two files."""
     folder = tmp_path_factory.mktemp("demo")
-    page, record = folder / "page.html", folder / "record.json"
-    words = ["demo", "--quick", "--seed", "3", "--out", str(page), "--json", str(record)]
+    page = folder / "page.html"
+    words = ["demo", "--quick", "--seed", "3", "--out", str(page)]
     result = typer_testing.CliRunner().invoke(cli.build_app(), words, catch_exceptions=False)
     assert result.exit_code == 0
-    return result, page, folder / "page.png", json.loads(record.read_text())
+    return result, page, folder / "page.png"
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +89,8 @@ def test_demo_figures_have_their_names_with_them_on_a_phone(quick):
     assert ".digits { min-width: 0; }" in narrow
 
 
-def test_demo_figures_make_sense(quick):
-    figures = [method["metrics"] for method in quick[3]["methods"]]
+def test_demo_figures_make_sense(run):
+    figures = [method.metrics for method in run.methods]
     for m in figures:
         assert 0.05 < m["kernel_loss"] < 0.6  # a random training half has about 0.8
         assert 0.01 < m["pixel_error"] < 0.1
@@ -103,20 +103,19 @@ def test_demo_figures_make_sense(quick):
     assert stored["SIOKR"] < stored["IOKR"]
 
 
-def test_record_says_how_to_do_it_again(quick):
-    record = quick[3]
-    assert record["seed"] == 3
-    assert {"skout", "numpy", "scipy", "scikit-learn", "python"} == set(record["versions"])
-    assert record["settings"]["n_train"] == N_TRAIN
-    assert record["settings"]["output_gamma"] > 0
-    assert [m["name"] for m in record["methods"]] == METHODS
-    for method in record["methods"]:
-        assert len(method["chosen"]) == 2
+def test_a_demo_says_how_to_do_it_again(run):
+    assert run.seed == 3
+    assert {"skout", "numpy", "scipy", "scikit-learn", "python"} == set(run.versions)
+    assert run.settings["n_train"] == N_TRAIN
+    assert run.settings["output_gamma"] > 0
+    assert [method.name for method in run.methods] == METHODS
+    for method in run.methods:
+        assert len(method.chosen) == 2
 
 
 def test_page_is_self_contained(quick):
     text = quick[1].read_text(encoding="utf-8")
-    assert "http" not in text
+    assert "://" not in text
     assert "$" not in text  # every placeholder is filled
     elements = Elements(text).found
     assert not {tag for tag, _ in elements} & {"script", "link", "iframe", "object", "base"}
@@ -154,11 +153,12 @@ def test_picture_can_be_read(quick):
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
 
 
-def test_same_seed_same_completions(quick, run):
-    for ours, theirs in zip(run.methods, quick[3]["methods"], strict=True):
-        assert ours.chosen == theirs["chosen"]
+def test_same_seed_same_completions(run):
+    again = run_demo(seed=3, quick=True, progress=False)
+    for ours, theirs in zip(run.methods, again.methods, strict=True):
+        assert ours.chosen == theirs.chosen
         for key in ("kernel_loss", "pixel_error", "right_digit"):
-            assert_allclose(ours.metrics[key], theirs["metrics"][key], rtol=1e-10)
+            assert_allclose(ours.metrics[key], theirs.metrics[key], rtol=1e-10)
 
 
 def test_metrics_follow_their_definitions(run):
@@ -249,7 +249,6 @@ def test_version_and_help(capsys):
     [
         (["demo", "--out", "no/such/page.html"], "--out: there is no folder 'no/such'."),
         (["demo", "--out", "page.png"], "--out must end in .html. Got 'page.png' instead."),
-        (["demo", "--quick", "--json", "."], "--json must be a file. Got the folder '.'"),
         (["demo", "--sed", "1"], "--sed"),
         (["demo", "--seed", "-1"], "--seed"),
         (["dmo"], "dmo"),
@@ -272,7 +271,8 @@ def test_a_fault_is_one_line_and_debug_shows_where(capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr("skout.apps.cli.demo.run_demo", broken)
     words = ["demo", "--out", str(tmp_path / "page.html")]
-    assert call(capsys, *words) == (1, "", "skout: KeyError: 'lost' (--debug shows where)\n")
+    message = "skout: KeyError: 'lost' (--debug prints the traceback)\n"
+    assert call(capsys, *words) == (1, "", message)
     code, _, err = call(capsys, *words, "--debug")
     assert code == 1
     assert "Traceback" in err

@@ -321,7 +321,7 @@ def test_a_library_without_molecules_is_refused_or_they_are_left_out(folder):
         ),
         ("fit-spectra absent.msp -o x.skout", "no file"),
         ("fit-spectra library.msp --folds 1 -o x.skout", "cv"),
-        ("fit-spectra library.msp -o library.msp", "it would be lost"),
+        ("fit-spectra library.msp -o library.msp", "would be lost"),
     ],
 )
 def test_what_is_refused_names_what_is_wrong(folder, command, said):
@@ -420,7 +420,7 @@ def test_few_spectra_with_several_candidates_are_no_measurement():
     facts |= {"n_held_out": 9, "n_molecules": 9, "folds_of": "molecules", "median_candidates": 1}
     facts |= {"in_reach": 1.0, "seconds": 1.0, "left_out": 0}
     few = for_people(facts | {"n_several": 2, "top_1": 1.0, "top_1_se": 0.0})
-    assert "too few to measure" in few["of these"]
+    assert "too few to score" in few["of these"]
     assert not any("100" in str(few[key]) for key in few if key != "in reach by mass")
     scores = {
         f"{name}{se}": 1.0 - bool(se)

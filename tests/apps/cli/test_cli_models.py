@@ -246,7 +246,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     outputs = about["metadata"]["command_line"]["outputs"]
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
-    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path, parts: {"about": about})
+    monkeypatch.setattr("skout.apps.cli.using.described", lambda path: {"about": about})
     assert open_model(path).outputs.kind.name == kind
 
 
@@ -417,13 +417,13 @@ FIT = ["--target", "y", "-o", "model.skout"]
         (
             "x,z,y\na,b,1\n",
             FIT,
-            "no columns of numbers for inputs: give --inputs. It has text: x, z",
+            "no columns of numbers for inputs. Name inputs by --inputs. It has text: x, z",
         ),
         ("id,y\n1,1\n", FIT, "no columns of numbers for inputs"),
-        ("x,w,y\n1,a,1\n", [*FIT, "--inputs", "x,w"], "--inputs: 'w' is text"),
+        ("x,w,y\n1,a,1\n", [*FIT, "--inputs", "x,w"], "--inputs: the column 'w' is text"),
         ("x,y\n1,2\n", [*FIT, "--inputs", "x,y"], "'y' is in --inputs and in --target"),
         ("x,y\n1,2\n", [*FIT, "--input-kernel", "gausssian"], "Did you mean 'gaussian'?"),
-        ("x,y\n1,2\n", [*FIT, "--input-kernel", "gaussian:width=1"], "which takes: gamma"),
+        ("x,y\n1,2\n", [*FIT, "--input-kernel", "gaussian:width=1"], "whose parameters are: gamma"),
         ("x,y\n1,2\n", [*FIT, "--input-sketch", "sub:5"], "Unknown sketch in --input-sketch: 'sub"),
         ("x,y\n1,2\n", [*FIT, "--output", "labelsets"], "Did you mean 'label_sets'?"),
         ("x,y\n1,2\n", [*FIT, "--alpha", "-1"], "alpha must be a finite number >= 0"),
@@ -469,7 +469,7 @@ def test_mistakes_of_fit_are_one_line(content, words, message, tmp_path, monkeyp
         ("seed = true", "--seed must be of type int. Got True instead."),
         ('tagret = "y"', "Did you mean 'target'?"),
         ('separators = ""', "--separators must have at least one character"),
-        ("target y", "fit.toml is no TOML file"),
+        ("target y", "fit.toml is not a TOML file"),
     ],
 )
 def test_mistakes_of_config(config, message, tables, tmp_path, call):
@@ -498,7 +498,7 @@ def test_what_is_no_model(command, tables, tmp_path, call):
     bad["outputs"] = {"kind": "numbers", "columns": [3]}
     skout.save(skout.kernels.Gaussian(0.5), path, metadata={"command_line": bad})
     code, _, err = call(command, path, tables / "test.csv")
-    assert (code, "does not know: columns" in err, err.count("\n")) == (1, True, 1)
+    assert (code, "cannot read: columns" in err, err.count("\n")) == (1, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -508,8 +508,8 @@ def test_what_is_no_model(command, tables, tmp_path, call):
         (["rank", "MODEL", "TEST", "-k", "0"], "-k must be an integer >= 1"),
         (["predict", "MODEL", "TEST", "-o", "out.xls"], "--out must end in .csv, .jsonl or"),
         (["predict", "MODEL", "TEST", "--format", "parquet"], "--format parquet needs a file"),
-        (["predict", "MODEL", "TEST", "--keep", "tags"], "--keep: 'tags' is the name of a predi"),
-        (["predict", "MODEL", "TEST.doc"], "DATA must end in one of"),
+        (["predict", "MODEL", "TEST", "--keep", "tags"], "--keep: 'tags' is also a column"),
+        (["predict", "MODEL", "TEST.doc"], "A table must end in one of"),
     ],
 )
 def test_mistakes_of_use(words, message, labels_model, tables, call):
@@ -525,7 +525,7 @@ def test_numbers_are_not_ranked(tables, tmp_path, call):
     model = tmp_path / "model.skout"
     assert call("fit", tables / "train.csv", "--target", "y", "--no-tune", "-o", model)[0] == 0
     code, _, err = call("rank", model, tables / "test.csv")
-    assert (code, "there is nothing to rank" in err) == (1, True)
+    assert (code, "which cannot be ranked" in err) == (1, True)
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "rank", "embed", "evaluate"])

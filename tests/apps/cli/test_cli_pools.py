@@ -54,7 +54,7 @@ def test_options_reach_the_pool(call, tmp_path):
     (tmp_path / "a.csv").write_text("id,structure\n1,CCO\n")
     (tmp_path / "b.csv").write_text("id,structure\n2,CCN\n")
     files, out = [tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "x.skpool"
-    words = ["--column", "structure", "--kind", "rdkit", "--radius", 3, "--batch", 1, "--n-jobs", 1]
+    words = ["--column", "structure", "--kind", "rdkit", "--radius", 3, "--n-jobs", 1]
     assert call("pool", "build", *files, "-o", out, *words)[0] == 0
     found = MoleculePool.open(out)
     assert found.fingerprint_settings == {"kind": "rdkit", "n_bits": 2048, "radius": 3}

@@ -194,11 +194,11 @@ def test_a_config_may_have_a_budget(table, call):
     [
         (["--tune", "--alpha", "0.1"], "--tune lets skout choose the model, and --alpha says"),
         (["--budget", "9", "--input-kernel", "linear"], "--budget lets skout choose the model"),
-        (["--budget", "0"], "--budget must be seconds, or a number such as"),
-        (["--budget", "-3"], "--budget must be seconds, or a number such as"),
-        (["--budget", "0 fits"], "--budget must be seconds, or a number such as"),
-        (["--budget", "soon"], "--budget must be seconds, or a number such as"),
-        (["--budget", "inf"], "--budget must be seconds, or a number such as"),
+        (["--budget", "0"], "--budget must be a number of seconds, or of fits"),
+        (["--budget", "-3"], "--budget must be a number of seconds, or of fits"),
+        (["--budget", "0 fits"], "--budget must be a number of seconds, or of fits"),
+        (["--budget", "soon"], "--budget must be a number of seconds, or of fits"),
+        (["--budget", "inf"], "--budget must be a number of seconds, or of fits"),
     ],
 )
 def test_mistakes_are_one_line(words, message, table, call):
@@ -210,12 +210,13 @@ def test_mistakes_are_one_line(words, message, table, call):
 @pytest.mark.parametrize(
     ("column", "cells", "words", "said"),
     [
-        ("few", WHICH, [], "few: taken for classes. If not, say --output numbers."),
+        ("few", WHICH, [], "few: taken for classes. If that is wrong, give --output numbers."),
         (
             "bit_*",
             BITS,
             [],
-            "bit_1, bit_2: taken for label_sets (2 labels). If not, say --output numbers.",
+            "bit_1, bit_2: taken for label_sets (2 labels). If that is wrong, give --output "
+            "numbers.",
         ),
         ("few", WHICH, ["--output", "numbers"], ""),
         ("many", range(N), [], ""),
@@ -223,8 +224,8 @@ def test_mistakes_are_one_line(words, message, table, call):
             "tags",
             [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
             [],
-            "tags: taken for label_sets (3 labels, separated by ', '). If not, say --output "
-            "classes or strings.",
+            "tags: taken for label_sets (3 labels, separated by ', '). If that is wrong, give "
+            "--output classes or strings.",
         ),
         (
             "tags",
@@ -261,7 +262,8 @@ def test_a_target_without_values_is_named(table, call):
     path = table.parent / "empty.csv"
     write_rows([{"x": [1.0] * N, "y": [""] * N}], str(path), "csv")
     code, _, err = call("fit", path, "--target", "y", "-o", table.parent / "m")
-    assert (code, err) == (1, "skout: --target: the column 'y' has no values.\n")
+    message = "skout: --target: the column 'y' is empty. Fill it, or name another.\n"
+    assert (code, err) == (1, message)
 
 
 def test_budgets():
@@ -279,7 +281,7 @@ def test_what_cannot_be_tuned_is_fitted_as_it_is_and_says_why(table, call):
     few.write_text("\n".join(table.read_text().splitlines()[:7]))
     _, said, err = fit(call, few, *words)
     assert (said["tuned"], said["in_memory"]) == (False, True)
-    assert "not tuned: of 6 rows none can be held out" in err
+    assert "not tuned: 6 rows are too few to hold some out" in err
 
 
 def test_ctrl_c_keeps_the_best_so_far(table, call, monkeypatch):

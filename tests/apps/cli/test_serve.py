@@ -274,7 +274,7 @@ def test_images_need_as_many_pixels_as_columns(folder):
     assert model.about()["inputs"]["image"] == {"height": 1, "width": 3, "low": -1.0, "high": 1.0}
     with pytest.raises(ValueError, match="has 4 pixels, and the model 3 columns"):
         server_module.open_served(path, output_image=Picture(2, 2))
-    with pytest.raises(ValueError, match="--output-image must be height x width"):
+    with pytest.raises(ValueError, match="--output-image must be HEIGHTxWIDTH"):
         picture_of("16", "--output-image")
 
 
@@ -799,7 +799,7 @@ def test_the_port_may_be_taken(folder, capsys):
         (["{model}", "--max-rows", "0"], "--max-rows must be an integer >= 1"),
         (["{model}", "--max-seconds", "0"], "--max-seconds must be a finite number > 0"),
         (["{model}", "--input-image", "9x9"], "An image of 9x9 has 81 pixels, and the model 3"),
-        (["{model}", "--input-image", "x"], "--input-image must be height x width"),
+        (["{model}", "--input-image", "x"], "--input-image must be HEIGHTxWIDTH"),
     ],
 )
 def test_mistakes_are_told_before_it_starts(words, message, folder, capsys):

@@ -102,7 +102,7 @@ def test_rows_and_cells_are_counted_exactly():
         (b'{"rows": [{"x": 1}, {"x": -}]}', 400, "rows.1: Invalid JSON"),
         (b'{"rows": [{"x": [1]}]}', 422, "a cell must be a number, a text or null"),
         (b'{"rows": [{"x": [[1]]}]}', 400, "nested too deep"),
-        (b'{"rows": [{}], "rows": [{}]}', 422, "rows: it is given more than once"),
+        (b'{"rows": [{}], "rows": [{}]}', 422, "rows: the field is given more than once"),
         (b'{"rows": {"x": 1}}', 422, "rows: Input should be a valid array"),
         (b'{"rows": [{}', 400, "ends within a bracket or a text"),
         (b'{"rows": []]}', 400, "Invalid JSON"),

@@ -201,7 +201,7 @@ def test_kinds_on_the_command_line(table, tmp_path, call):
         (["--target", "price", "--kind", "year=sort"], "--kind year must be one of"),
         (["--target", "price", "--target", "tags", "--no-tune"], "There are 2 targets"),
         (["--target", "price", "--target", "tags", "--output", "numbers"], "is for one target"),
-        (["--target", "price", "--target", "price,tags"], "'price' is in two of them"),
+        (["--target", "price", "--target", "price,tags"], "'price' is in two targets"),
     ],
 )
 def test_mistakes_are_one_line(words, said, table, tmp_path, call):

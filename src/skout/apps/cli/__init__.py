@@ -1,11 +1,12 @@
 """The `skout` command: the only package that prints, and that needs typer and rich.
 
-`about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
-that name molecules, `models` those that fit and use a model of a table; `options` has what they
-share. `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a
-model of words, `fitting`, `tuning` and `using` do the work, `classes` scores classes, `unseen`
-names new values, and `results` writes files. `report` writes a page on a model, `serve` answers
-requests, and `exporting` writes ONNX.
+Commands: `models` fits and uses models of tables, `about` shows data sets, files and the demo,
+`pools` keeps molecules on disk, `spectra` identifies molecules, `report` writes a page on a model,
+`serve` answers requests, and `exporting` writes ONNX; `options` has the options that they share.
+
+Behind them: `choosing` picks the columns, `columns` turns cells into inputs and outputs, `settings`
+reads options and TOML files, `fitting` and `using` fit and apply models, `classes` scores classes,
+`importance` ranks inputs, `unseen` lists new categories, and `results` writes files.
 """
 
 import os
@@ -21,15 +22,17 @@ __all__ = ["build_app", "main"]
 
 # The exit code of a command that Ctrl-C stopped, as shells have it.
 _INTERRUPTED = 130
+_DEBUG = "Print the traceback of an error, too; this option may follow any command."
 _MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli]"'
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit; a mistake is one line, with --debug also a traceback.
+    """Run a command and exit; an error is one line, and with --debug a traceback, too.
 
-    `arguments` are the words after the command's name; None takes them from the shell.
+    `arguments` are the words after `skout`; None takes them from the shell.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if arguments is None else arguments
+    words = [word for word in given if word != "--debug"]  # an option of all commands
     try:
         app = build_app()
     except ImportError:
@@ -40,11 +43,11 @@ def main(arguments: list[str] | None = None) -> None:
             code = app(args=words, prog_name="skout", standalone_mode=False)
             if code == _INTERRUPTED:
                 print("skout: interrupted", file=sys.stderr)
-        except BrokenPipeError:  # who read the output has seen enough
+        except BrokenPipeError:  # the reader of the output, such as head, has closed it
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  closed by the end
             code = 1
         except Exception as error:
-            if "--debug" in words:
+            if len(words) < len(given):
                 traceback.print_exc()
             interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # of an older typer
             text = "interrupted" if interrupted else _one_line(error)
@@ -55,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 class _Warnings:
-    """Prints a warning on one line; of a column once, though it is read many times."""
+    """Prints a warning on one line, and of each column only the first, as it is read many times."""
 
     def __init__(self) -> None:
         self._columns: set[str] = set()
@@ -88,8 +91,9 @@ def build_app() -> "typer.Typer":
     def root(
         context: typer.Context,
         version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+        debug: Annotated[bool, typer.Option("--debug", help=_DEBUG)] = False,
     ) -> None:
-        """Learn from tables, texts or spectra to predict numbers, classes, sets, molecules."""
+        """Learn from tables, texts or spectra to predict numbers, classes, sets or molecules."""
         if version:
             from skout import __version__
 
@@ -97,26 +101,26 @@ def build_app() -> "typer.Typer":
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    app.command()(demo)
-    app.command()(inspect)
-    app.command("card")(model_card)
-    for command in (look, fit, predict, rank, embed, evaluate, report, serve, export):
+    for command in (look, fit, predict, evaluate, report, serve, rank, embed, export, inspect):
         app.command()(command)
+    app.command("card")(model_card)
     app.command("fit-spectra")(fit_spectra)
     app.command()(identify)
-    app.add_typer(datasets, name="datasets")
-    app.add_typer(pools, name="pool")
     app.add_typer(models, name="models")
+    app.add_typer(pools, name="pool")
+    app.add_typer(datasets, name="datasets")
+    app.command()(demo)
     return app
 
 
 def _one_line(error: Exception) -> str:
-    """Return the message of an error on one line; the kind too, where it is not a user's."""
-    if hasattr(error, "format_message"):  # the parser's own errors
-        return " ".join(error.format_message().split())
+    """Return the message of an error on one line, with its class where skout may be at fault."""
+    if hasattr(error, "format_message"):  # an error of the parser
+        text, context = " ".join(error.format_message().split()), getattr(error, "ctx", None)
+        return f"{text} See `{context.command_path} --help`." if text and context else text
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {str(error.filename)!r}."
     text = " ".join(str(error).split())
     if isinstance(error, OSError | ValueError | ImportError) and text:
         return text
-    return f"{type(error).__name__}: {text} (--debug shows where)".replace(": (", " (")
+    return f"{type(error).__name__}: {text} (--debug prints the traceback)".replace(": (", " (")

@@ -1,4 +1,4 @@
-"""Commands that show something: `demo`, `datasets`, `inspect` and `skout card`."""
+"""The commands `demo`, `datasets`, `inspect` and `skout card`."""
 
 import csv
 import json
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from typer import Argument, Context, Option, Typer
 
-from .options import AsJson, Debug, Text
-from .results import check_page, check_place, inside, size_text
+from .options import AsJson, Text
+from .results import check_page, check_place, described, size_text, value_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,13 +20,15 @@ _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
     "right digit: the chosen half is of the true class"
 )
-_DEMO_PAGE = "The page; a picture, .png, is written beside it."
-_KIND = "Only this kind, such as multilabel or ranking."
-_DRY = "Only say what would be downloaded."
-_EVALUATION = "What `skout report --json` or `evaluate` printed."
-_README = "The model card, as sites of models show it."
-_JSON_FILE = "Write figures and settings."
-# Characters that are shown of a value in a file.
+_DEMO_PAGE = "The page to write; a picture with the ending .png is written beside it."
+_QUICK = "Use fewer digits: it takes seconds instead of half a minute."
+_KIND = "List only data sets of this kind, such as multilabel or ranking."
+_DRY = "Print what would be downloaded, and download nothing."
+_FOLDER = "The folder to write both files to; default this one."
+_TRAINED_ON = "What the model was trained on, in words."
+_EVALUATION = "A file with what `skout report --json` or `skout evaluate --json` printed."
+_README = "The file to write; sites such as Hugging Face show a README.md."
+# Characters of a value that `skout inspect` prints.
 _SHOWN = 300
 
 datasets: Typer = Typer(add_completion=False)
@@ -34,37 +36,27 @@ datasets: Typer = Typer(add_completion=False)
 
 def demo(
     out: Annotated[Path, Option(help=_DEMO_PAGE)] = Path("skout-demo.html"),
-    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of all draws.")] = 0,
-    quick: Annotated[bool, Option("--quick", help="Fewer digits, seconds.")] = False,
-    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help=_JSON_FILE)] = None,
-    debug: Debug = False,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of all random draws.")] = 0,
+    quick: Annotated[bool, Option("--quick", help=_QUICK)] = False,
 ) -> None:
-    """Complete handwritten digits with five methods: a table and a page."""
+    """Complete handwritten digits with five methods; print a table, and write a page."""
     check_page(out)
-    if json_file is not None:
-        check_place(json_file, "--json")
-
     from .demo import run_demo, write_page, write_picture
     from .demo.page import load_matplotlib
 
     load_matplotlib()  # says what to install, before any work
     run = run_demo(seed=seed, quick=quick)
     _show_demo(run)
-    written = [write_page(run, out), write_picture(run, out.with_suffix(".png"))]
-    if json_file is not None:
-        json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
-        written.append(json_file)
-    print("wrote " + ", ".join(str(path) for path in written))
+    print(f"wrote {write_page(run, out)}, {write_picture(run, out.with_suffix('.png'))}")
 
 
 @datasets.callback(invoke_without_command=True)
 def list_datasets(
     context: Context,
     kind: Annotated[Text, Option(help=_KIND)] = None,
-    as_json: Annotated[bool, Option("--json", help="Print JSON, with all fields.")] = False,
-    debug: Debug = False,
+    as_json: Annotated[bool, Option("--json", help="Print all fields, as JSON.")] = False,
 ) -> None:
-    """List the data sets that skout.datasets loads; `fetch` downloads, `films` writes a table."""
+    """List the data sets of skout.datasets; `fetch` downloads them, `films` writes an example."""
     if context.invoked_subcommand is not None:
         return
     rows = _dataset_rows(kind)
@@ -78,9 +70,8 @@ def list_datasets(
 def fetch(
     names: Annotated[list[str], Argument(help="Names of data sets, or `all`.")],
     dry_run: Annotated[bool, Option("--dry-run", help=_DRY)] = False,
-    debug: Debug = False,
 ) -> None:
-    """Download the public files of data sets into the cache, checked by their hashes.
+    """Download the public files of data sets to the cache, and check them by their hashes.
 
     Example: skout datasets fetch yeast emotions
     """
@@ -108,10 +99,9 @@ def fetch(
 
 @datasets.command()
 def films(
-    folder: Annotated[Path, Argument(help="Where to.")] = Path(),
-    debug: Debug = False,
+    folder: Annotated[Path, Argument(help=_FOLDER)] = Path(),
 ) -> None:
-    """Write the films that come with skout: films.csv to fit, new_films.csv to predict.
+    """Write a small example: films.csv to fit a model on, and new_films.csv to predict.
 
     Example: skout datasets films
     """
@@ -129,7 +119,7 @@ def films(
 
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
-    """Return what is known about each data set."""
+    """Return the fields of each data set, or of those of one kind, as JSON has them."""
     from skout.datasets import CATALOG, available
     from skout.dev import check_choice
 
@@ -168,7 +158,7 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
 
 
 def _show_demo(run: "DemoRun") -> None:
-    """Print the table, the best figure of each column in bold."""
+    """Print the table of methods, with the best figure of each column in bold."""
     from .demo.run import table
 
     names, texts = table(run)
@@ -179,7 +169,7 @@ def _show_demo(run: "DemoRun") -> None:
 
 
 def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...]) -> "Console":
-    """Print a table: columns in `left` begin at the left, the others are numbers."""
+    """Print a table and return its console; all columns but those in `left` are numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -198,17 +188,14 @@ def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...])
 
 
 def inspect(
-    file: Annotated[Path, Argument(help="What `skout.save` wrote.")],
+    file: Annotated[Path, Argument(help="A file of `skout fit` or `skout.save`.")],
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Show what a saved model holds, without loading it.
+    """Show what is in the file of a model, without loading the model.
 
     Example: skout inspect model.skout
     """
-    from skout.persistence import describe
-
-    description = describe(file)
+    description = described(file, parts=True)
     if as_json:
         print(json.dumps(description, indent=2))
     else:
@@ -216,15 +203,14 @@ def inspect(
 
 
 def model_card(
-    file: Annotated[Path, Argument(help="What `skout fit` or `skout.save` wrote.")],
+    file: Annotated[Path, Argument(help="A file of `skout fit` or `skout.save`.")],
     out: Annotated[Path, Option("--out", "-o", help=_README)] = Path("README.md"),
-    name: Annotated[Text, Option(help="Of the model; default of the file.")] = None,
-    data: Annotated[Text, Option(help="What it was trained on, in words.")] = None,
-    license: Annotated[Text, Option(help='Of the model, such as "mit".')] = None,
+    name: Annotated[Text, Option(help="Name of the model; default that of the file.")] = None,
+    data: Annotated[Text, Option(help=_TRAINED_ON)] = None,
+    license: Annotated[Text, Option(help='License of the model, such as "mit".')] = None,
     evaluation: Annotated[Path | None, Option(help=_EVALUATION)] = None,
-    debug: Debug = False,
 ) -> None:
-    """Write a model card: what a saved model is, how good, and how to load it.
+    """Write a model card: what a model is, how good it is, and how to load it.
 
     Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
     """
@@ -232,6 +218,7 @@ def model_card(
     from skout.persistence.card import model_card
 
     check_place(out, "--out", [file, evaluation])
+    described(file)  # whose errors name the file
     text = model_card(
         file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
     )
@@ -241,16 +228,17 @@ def model_card(
 
 
 def _evaluation(path: Path | None) -> dict[str, Any] | None:
-    """Return what `skout evaluate --json` printed into a file."""
+    """Return the evaluation in a JSON file, None without one."""
     if path is None:
         return None
     try:
         evaluation = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"--evaluation: {path} is no JSON: {error}") from error
+        raise ValueError(f"--evaluation: {path} is no JSON: {error}.") from error
     if not isinstance(evaluation, dict) or not isinstance(evaluation.get("metrics"), dict):
         raise ValueError(
-            f"--evaluation: {path} has no metrics: give what `skout report --json` printed."
+            f"--evaluation: {path} has no metrics. Give a file with what `skout report --json` "
+            "printed."
         )
     return evaluation
 
@@ -274,7 +262,7 @@ def _show_description(description: dict[str, Any]) -> None:
     lines = {
         "format": description["version"],
         "size": size_text(description["bytes"]),
-        **_scores(inside(about, "metadata", "command_line")),
+        **_scores(value_at(about, "metadata", "command_line")),
         **about,
     }
     tree = Tree(Text("parts"), hide_root=True)
@@ -291,17 +279,17 @@ def _show_description(description: dict[str, Any]) -> None:
 
 
 def _scores(record: Any) -> dict[str, str]:
-    """Return what `skout fit` says of its model; of several targets, of each."""
-    targets = inside(record, "targets") or [record]
-    summaries = [inside(target, "validation", "summary") for target in targets]
+    """Return the validation score that `skout fit` recorded, one for each target."""
+    targets = value_at(record, "targets") or [record]
+    summaries = [value_at(target, "validation", "summary") for target in targets]
     names = ["score"]
     if len(targets) > 1:
-        columns = [inside(target, "outputs", "columns") or [] for target in targets]
+        columns = [value_at(target, "outputs", "columns") or [] for target in targets]
         names = [f"score of {', '.join(map(str, listed))}" for listed in columns]
     pairs = zip(names, summaries, strict=True)
-    return {name: said for name, said in pairs if isinstance(said, str)}
+    return {name: text for name, text in pairs if isinstance(text, str)}
 
 
 def _printable(text: str) -> str:
-    """Return text of a file without what could steer a terminal."""
+    """Return a text with ? for control characters, which could steer a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

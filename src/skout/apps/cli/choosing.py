@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs and which outputs: as requested, or by what they hold."""
+"""The choice of input and output columns of a table: as requested, or by their cells."""
 
 import shlex
 import warnings
@@ -29,25 +29,25 @@ _NO = {"false", "f", "no", "n", "0", "unchecked", "not selected"}
 _ENCODED = ("text", "smiles", "set")
 # The share of columns that must be labels.
 _MOST_LABELS = 0.75
-# What stands where nobody answered; "none" may be an answer.
-_NOTHING = set(MISSING) - {"none"}
+# Cells of questions that nobody answered; "none" may be an answer.
+_UNANSWERED = set(MISSING) - {"none"}
 
 
 def choose_columns(
     table: Table, settings: Settings, mixed: bool = False
 ) -> tuple[Inputs, list[Outputs], dict[str, str]]:
-    """Return inputs, the outputs of each target, and columns that are not used, with the reason.
+    """Return the inputs, the outputs of each target, and why other columns are not used.
 
-    All rows are read. A `mixed` model takes columns of all kinds, and gaps in them.
+    All rows are read. A `mixed` model takes columns of all kinds, with missing cells.
     """
     targets = _targets(table, settings)
     kinds = _kinds(table, settings, targets)
-    every = [name for columns in targets for name in columns]
-    requested = _requested(table, settings, every)
+    requested = _requested(table, settings, [name for columns in targets for name in columns])
+    requested = [name for name in requested if kinds.get(name) != "drop"]
     target_columns = [
         name for columns in targets for name in columns if not _is_text(kinds, columns)
     ]
-    seen = _look(table, [*target_columns, *requested])
+    seen = _contents(table, [*target_columns, *requested])
     empty = [name for name in target_columns if seen[name].kind == "empty"]
     outputs: list[Outputs] = []
     bits: dict[str, Writing] = {}
@@ -56,24 +56,16 @@ def choose_columns(
         target, writings = _outputs(table, filled, settings, seen, kinds)
         outputs.append(target)
         bits |= writings
-    dropped = {name for name, kind in kinds.items() if kind == "drop"}
-    requested = [name for name in requested if name not in dropped]
-    if mixed and settings.inputs is None:
+    if settings.inputs is not None:
+        columns = requested
+    elif mixed:
         columns = [name for name in requested if name in kinds or not is_row_number(name)]
     else:
-        columns = (
-            requested if settings.inputs is not None else _by_default(requested, seen, table.path)
-        )
-    overruled = [name for name in columns if name in kinds]
-    if overruled and not mixed:
-        raise ValueError(
-            f"--kind {overruled[0]}=...: what an input is can be said of a model that skout "
-            "chooses: leave out --no-tune and settings of a model."
-        )
+        columns = _by_default(requested, seen, table.path)
     if mixed:
-        inputs = _table(table, columns, settings, seen, kinds)
+        inputs = _mixed_inputs(table, columns, settings, seen, kinds)
     else:
-        inputs = _inputs(columns, settings, seen)
+        inputs = _inputs(columns, settings, seen, kinds)
     inputs.strict = settings.strict
     writings = {name: content.writing for name, content in seen.items()} | bits
     numbers = [*inputs.numbers, *(name for target in outputs for name in target.numbers)]
@@ -81,8 +73,11 @@ def choose_columns(
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
-    left = [name for name in requested if name not in used]
-    unused = {name: "id" if is_row_number(name) else str(seen[name]) for name in left}
+    unused = {
+        name: "id" if is_row_number(name) else str(seen[name])
+        for name in requested
+        if name not in used
+    }
     unused |= dict.fromkeys(empty, "no value at all")
     return inputs, outputs, unused
 
@@ -96,24 +91,24 @@ def _targets(table: Table, settings: Settings) -> list[list[str]]:
         likely = next((n for n in table.names if n.lower() in words), table.names[-1])
         raise ValueError(
             "--target is missing: name the column to predict, such as "
-            f"--target {shlex.quote(likely)}. There are: {listed(table.names)}."
+            f"--target {shlex.quote(likely)}. The columns are: {listed(table.names)}."
         )
     targets = [select(pattern, table.names, "--target") for pattern in patterns]
     counts = Counter(name for columns in targets for name in columns)
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"--target: {twice!r} is in two of them: it can be in one.")
+        raise ValueError(f"--target: the column {twice!r} is in two targets. Name it in one only.")
     return targets
 
 
 def _kinds(table: Table, settings: Settings, targets: list[list[str]]) -> dict[str, str]:
-    """Return what --kind and --output say that columns are; of targets, kinds of outputs."""
+    """Return the kind of each column that --kind or --output names; of targets, that of output."""
     kinds = dict(settings.kind or {})
     if settings.output is not None:
         if len(targets) > 1:
             raise ValueError(
-                f"--output is for one target, and there are {len(targets)}: say --kind "
-                f"{targets[0][0]}={settings.output} for each that is meant."
+                f"--output is for one target, and there are {len(targets)}. Give each its kind "
+                f"instead: --kind {targets[0][0]}={settings.output}."
             )
         kinds |= dict.fromkeys(targets[0], settings.output)
     are_targets = {name for columns in targets for name in columns}
@@ -128,7 +123,7 @@ def _kinds(table: Table, settings: Settings, targets: list[list[str]]) -> dict[s
 
 
 def _is_text(kinds: dict[str, str], columns: list[str]) -> bool:
-    """Whether a target is said to be of a kind that is read from text."""
+    """Whether --kind or --output gives a target a kind that is read from text."""
     kind = kinds.get(columns[0])
     return kind is not None and known_kind(kind).reads_text(len(columns))
 
@@ -141,23 +136,25 @@ def _requested(table: Table, settings: Settings, target: list[str]) -> list[str]
     columns = select(settings.inputs, table.names, "--inputs")
     both = next((name for name in target if name in set(columns)), None)
     if both is not None:
-        raise ValueError(f"{both!r} is in --inputs and in --target: it can be one of them.")
+        raise ValueError(
+            f"The column {both!r} is in --inputs and in --target. Leave it out of one."
+        )
     return [name for name in columns if name not in dropped]
 
 
-def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
-    """Return what columns hold: what the file says, or else its cells, of long ones a part."""
+def _contents(table: Table, names: Sequence[str]) -> dict[str, Content]:
+    """Return what columns hold, by the types of the file or by cells: of long files, some rows."""
     if table.types is not None:
         return {name: Content(declared=table.types[name]) for name in names}
     contents = {name: Content(decimal=table.decimal) for name in names}
-    for part in progress(table.parts([], names, thinned=True), "looking") if names else ():
+    for part in progress(table.parts([], names, thinned=True), "reading") if names else ():
         for name, cells in part.texts.items():
             contents[name].add(cells, part.start)
     return contents
 
 
 def _writings(names: Sequence[str], writings: dict[str, Writing]) -> dict[str, dict[str, Any]]:
-    """Return how numbers are written that are not plain."""
+    """Return how the numbers of columns are written, where they are not plain, as JSON has it."""
     odd = {name: writings[name] for name in names if writings.get(name, PLAIN) != PLAIN}
     return {name: writing.record() for name, writing in odd.items()}
 
@@ -169,9 +166,9 @@ def _outputs(
     seen: dict[str, Content],
     kinds: dict[str, str],
 ) -> tuple[Outputs, dict[str, Writing]]:
-    """Return the columns to predict with the kind of objects they hold, and how bits are written.
+    """Return the outputs of a target, and how its dates and its words for yes are written.
 
-    Where nobody says the kind, the cells do.
+    The kind is that of --kind or --output, or else what the cells suggest.
     """
     kind: Any
     others: list[str]
@@ -193,10 +190,10 @@ def _outputs(
 
 
 def _guess(table: Table, columns: list[str], seen: dict[str, Content]) -> tuple[Kind, list[str]]:
-    """Return the kind that columns look like, and the names of others that may be meant."""
+    """Return the kind of output that the cells suggest, and the names of other possible kinds."""
     empty = next((name for name in columns if seen[name].kind == "empty"), None)
     if empty is not None:
-        raise ValueError(f"--target: the column {empty!r} has no values.")
+        raise ValueError(f"--target: the column {empty!r} is empty. Fill it, or name another.")
     if all(seen[name].kind == "date" for name in columns):
         return KINDS[Numbers.name], []
     odd = next((name for name in columns if seen[name].kind != "number"), None)
@@ -209,8 +206,9 @@ def _guess(table: Table, columns: list[str], seen: dict[str, Content]) -> tuple[
     if len(_true_words(table, columns)) == len(columns):
         return KINDS[LabelSets.name], []
     raise ValueError(
-        f"--target: {odd!r} is {seen[odd]}, so that {listed(columns)} are no numbers, no places "
-        "and no labels with a column each. Give each a --target of its own, or say --output."
+        f"--target: the column {odd!r} is {seen[odd]}, so that {listed(columns)} are neither "
+        "numbers, nor ranks, nor a label each. Give each column a --target of its own, or say what "
+        "they are by --output."
     )
 
 
@@ -223,15 +221,15 @@ def _texts(table: Table, name: str) -> np.ndarray:
 
 
 def _true_words(table: Table, columns: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the words that mean 1 in columns of words for yes and no, or of one word or nothing.
+    """Return for each column of labels the words that mean 1; nothing where these are no labels.
 
-    Where most are so, any word means 1 in the others, such as a column of other answers. Columns
-    of numbers need no words.
+    A label has words for yes and no, or one word and blank cells. Where most columns are so, any
+    word means 1 in the others, such as a column of other answers. Columns of numbers need no words.
     """
     words, others = {}, []
     for name in columns:
         cells = first_rows(part.texts[name] for part in table.parts([], [name]))
-        values = {cell.strip().lower() for cell in cells}.difference(_NOTHING)
+        values = {cell.strip().lower() for cell in cells}.difference(_UNANSWERED)
         if values <= _YES | _NO:
             words[name] = tuple(sorted(values & _YES))
         elif len(values) == 1 and not any(map(is_plain, values)):
@@ -245,7 +243,7 @@ def _true_words(table: Table, columns: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[str]:
-    """Return the columns of numbers; if there are none, the one of text. An id is neither."""
+    """Return the columns of numbers, without ids; if there are none, the only column of text."""
     names = [name for name in names if not is_row_number(name)]
     numbers = [name for name in names if seen[name].kind == "number"]
     if numbers:
@@ -254,50 +252,62 @@ def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[
     if len(texts) == 1:
         return texts
     have = f" It has text: {listed(texts)}." if texts else ""
-    raise ValueError(f"{path} has no columns of numbers for inputs: give --inputs.{have}")
+    raise ValueError(f"{path} has no columns of numbers for inputs. Name inputs by --inputs.{have}")
 
 
-def _table(
+def _mixed_inputs(
     table: Table,
     columns: list[str],
     settings: Settings,
     seen: dict[str, Content],
     kinds: dict[str, str],
 ) -> Inputs:
-    """Return inputs of all kinds; of one column of short texts only, such as names, these texts.
+    """Return inputs of columns of all kinds; a single column of short texts is compared as text.
 
-    Sentences and molecules are encoded, alone as beside other columns: words tell more of them
-    than n-grams of letters do.
+    A single column of sentences or molecules is encoded as beside other columns: words tell more
+    of them than n-grams of letters do.
     """
     used = [name for name in columns if seen[name].kind != "empty"]
     is_alone = len(used) == 1 and used[0] not in kinds
     if is_alone and (settings.wants_text or seen[used[0]].kind == "text"):
         look = look_at(used[0], _texts(table, used[0]))
         if settings.wants_text or look.kind not in _ENCODED:
-            return _inputs(used, settings, seen)
-        note(f"{used[0]}: taken for {look.kind}. If it is not, say --kind {used[0]}=categories.")
+            return _inputs(used, settings, seen, {})
+        note(
+            f"{used[0]}: taken for {look.kind}. If that is wrong, give --kind {used[0]}=categories."
+        )
     if not used:
-        raise ValueError("--inputs: no column is left that has values, after --drop.")
+        raise ValueError("No input column with values is left: check --inputs and --drop.")
     words = [name for name in used if name in kinds or seen[name].kind != "number"]
     given = {name: kinds[name] for name in used if name in kinds}
     missing = settings.missing or "model"
     return Inputs(used, missing=missing, is_table=True, words=words, kinds=given)
 
 
-def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Inputs:
-    """Return the inputs, all of numbers or one of text."""
+def _inputs(
+    columns: list[str], settings: Settings, seen: dict[str, Content], kinds: dict[str, str]
+) -> Inputs:
+    """Return inputs that are all numbers, or one column of text."""
+    overruled = next((name for name in columns if name in kinds), None)
+    if overruled is not None:
+        raise ValueError(
+            f"--kind {overruled}=...: kinds of inputs are for models that skout chooses. Leave out "
+            "--no-tune and the settings of a model, or this --kind."
+        )
     if not columns:
-        raise ValueError("--inputs: no column is left after --drop.")
+        raise ValueError("No input column is left: check --inputs and --drop.")
     texts = [name for name in columns if seen[name].kind != "number"]
     if len(columns) == 1 and (texts or settings.wants_text):
         if settings.standardize:
-            raise ValueError(f"--standardize is for numbers, and {columns[0]!r} is text.")
+            raise ValueError(
+                f"--standardize is for numbers, and {columns[0]!r} is text: leave it out."
+            )
         return Inputs(columns, is_text=True)
     if texts:
         raise ValueError(
-            f"--inputs: {texts[0]!r} is {seen[texts[0]]}. Text can be the only input column of a "
-            "model with settings of its own: leave it out of several with --drop, or let skout "
-            "choose the model, which then takes columns of all kinds."
+            f"--inputs: the column {texts[0]!r} is {seen[texts[0]]}. A model with settings of its "
+            "own takes numbers, or a single column of text: leave this one out with --drop, or let "
+            "skout choose the model, which then takes columns of all kinds."
         )
     missing = settings.missing or "error"
     return Inputs(columns, standardize=settings.standardizes, missing=missing)
@@ -307,7 +317,7 @@ def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:
     for name in inputs.numbers:
         if may_be_id(name) or seen[name].counts_rows:
             warnings.warn(
-                f"the input {name!r} looks like an id, of which nothing can be learned for new "
-                f"rows. If it is one, leave it out: --drop {name!r}.",
+                f"the input {name!r} looks like an id, which says nothing about new rows. If it is "
+                f"one, leave it out: --drop {name!r}.",
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""Scores of classes and of labels: a table of each, a confusion table, and scores of all."""
+"""Scores of predicted classes and labels: overall, of each one, and a confusion table."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class ClassScores:
-    """What is said of predicted classes, or of predicted labels."""
+    """The scores of predicted classes, or of predicted labels."""
 
     overall: dict[str, float]
     each: list[ClassScore]
-    #: Classes in the order of the rows and columns of `confusion`; there is none of label sets.
+    #: Classes in the order of the rows and columns of `confusion`; label sets have neither.
     names: list[str] = field(default_factory=list)
-    #: How many rows of each true class, a row of the table, were predicted as each class.
+    #: The number of rows of each true class (a row) that were predicted as each class (a column).
     confusion: list[list[int]] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def class_scores(
 def label_scores(
     truth: Any, predicted: Any, names: Sequence[str], proba: np.ndarray | None
 ) -> ClassScores:
-    """Return the scores of labels of sets, of rows of 0 and 1; of labels that the model knows."""
+    """Return the scores of the labels that the model knows, from sets as rows of 0 and 1."""
     n = len(names)
     true, pred = (sparse.csr_matrix(sets)[:, :n].toarray() > 0 for sets in (truth, predicted))
     overall = {
@@ -99,7 +99,7 @@ def label_scores(
 
 
 def _balanced(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the mean recall of the classes that the test rows have."""
+    """Return the mean recall of the classes that occur in the test rows."""
     rows = np.isin(predicted, truth)  # scikit-learn warns of others
     return float(balanced_accuracy_score(truth, np.where(rows, predicted, truth[0])))
 
@@ -126,14 +126,14 @@ def _each(truth: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> lis
 
 
 def one_score(evaluation: dict[str, Any], scoring: str) -> dict[str, float]:
-    """Return the score of this name out of what an evaluation says."""
+    """Return the score of an evaluation that `scoring` names, under its full name."""
     scores = {**evaluation["metrics"], **evaluation.get("classes", {}).get("overall", {})}
     name = ALIASES.get(scoring, scoring)
     return {name: resolve(name, scores, "score in --scoring:")}
 
 
 def tables_for_people(scores: dict[str, Any], most: int = 12) -> str:
-    """Return the scores of each class and the confusion table as text, of at most so many."""
+    """Return the scores of the `most` frequent classes, and the confusion table, as text."""
     each = sorted(scores["each"], key=lambda row: -row["support"])
     width = max(6, *(min(len(row["name"]), 30) for row in each[:most]))
     lines = ["", f"{'':{width}}  precision  recall     F1   rows"]

@@ -1,4 +1,4 @@
-"""From the cells of a table to inputs and outputs of a model, and back.
+"""`Inputs` and `Outputs`: from cells of a table to inputs and outputs of a model, and back.
 
 What is learned from the training table (label names, means) is plain data: it travels in the
 metadata of the model's file.
@@ -19,25 +19,25 @@ from ..tables.files import Part, Reading, Table, listed
 from ..tables.frames import SomeRows
 from ..tables.numerals import Writing, is_missing
 
-# Training outputs that are sampled, for their kind and a baseline.
+# The most outputs that their kind, and a baseline, are inferred from.
 _MOST_ROWS = 100_000
 
 
 @dataclass
 class Inputs:
-    """Columns of numbers, or one of text or SMILES."""
+    """The input columns of a model, and how their cells are read."""
 
     columns: list[str]
-    is_text: bool = False
-    standardize: bool = False  # numbers are centered and scaled by what `learn` gathers
-    missing: str = "error"  # or "mean" fills missing numbers, or the "model" takes those of a table
+    is_text: bool = False  # a single column of text or SMILES; else numbers, but see `is_table`
+    standardize: bool = False  # numbers are centered and scaled by `means` and `scales`
+    missing: str = "error"  # missing numbers; "mean" fills them, or the "model" takes them
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
     is_table: bool = False  # the model takes columns of all kinds by their names
-    words: list[str] = field(default_factory=list)  # columns of a table that are read as text
-    writings: dict[str, dict[str, Any]] = field(default_factory=dict)  # of numbers, and of targets
+    words: list[str] = field(default_factory=list)  # of a table: columns that are read as text
+    writings: dict[str, dict[str, Any]] = field(default_factory=dict)  # of inputs and targets
     strict: bool = False  # a cell that is no number is an error, and not missing
-    kinds: dict[str, str] = field(default_factory=dict)  # of a table, where somebody said them
+    kinds: dict[str, str] = field(default_factory=dict)  # of a table: what --kind gave
 
     @property
     def numbers(self) -> list[str]:
@@ -75,7 +75,7 @@ class Inputs:
         self.means, self.scales = scaler.mean_.tolist(), scaler.scale_.tolist()
 
     def read(self, table: Table, part: Part) -> Any:
-        """Return the X of some rows."""
+        """Return the rows of a part as the model takes them."""
         if self.is_text:
             cells = part.texts[self.columns[0]]
             empty = next((i for i, cell in enumerate(cells) if not cell.strip()), None)
@@ -90,7 +90,7 @@ class Inputs:
         return (X - self.means) / self.scales if self.standardize else X
 
     def _columns_of(self, part: Part) -> dict[str, np.ndarray]:
-        """Return columns by name: numbers, and texts with None where nothing is."""
+        """Return the columns of a part by name: numbers, and texts with None for missing ones."""
         by_name = dict(zip(self.numbers, part.columns(self.numbers).T, strict=True))
         for name in self.words:
             cells = np.empty(len(part), dtype=object)
@@ -101,7 +101,7 @@ class Inputs:
         return rows
 
     def as_numbers(self) -> "Inputs":
-        """Return the same columns as those of a matrix, of a table that turned out to be one."""
+        """Return the same inputs as a matrix of numbers, for a table with nothing else."""
         return replace(self, is_table=False, words=[], missing="error")
 
 
@@ -111,11 +111,11 @@ class Outputs:
 
     columns: list[str]
     kind: Kind
-    others: list[str] = field(default_factory=list)  # kinds that may be meant instead of a guess
+    others: list[str] = field(default_factory=list)  # other possible kinds, of a guess
 
     @property
     def name(self) -> str:
-        """What the target is called: its column, or the first of these."""
+        """The name of the target: its column, or its first columns."""
         return listed(self.columns)
 
     @property
@@ -138,12 +138,12 @@ class Outputs:
         return part.texts[self.columns[0]] if self.is_text else part.columns(self.columns)
 
     def observed(self, part: Part) -> Part:
-        """Return the rows that have a target, as if they followed each other."""
+        """Return the rows of a part that have a target, numbered without gaps."""
         rows = self.observed_rows(part)
         return part if len(rows) == len(part) else part.take(rows.tolist())
 
     def observed_rows(self, part: Part) -> np.ndarray:
-        """Return which rows have a target, from 0.
+        """Return the positions of the rows that have a target.
 
         A blank cell is a target where the kind can read it, such as a set without labels; so is
         a row with some of its numbers.
@@ -161,13 +161,13 @@ class Outputs:
         return np.flatnonzero(has_target)
 
     def learn(self, part: Part) -> None:
-        """Look at training rows, for the names of labels or items."""
+        """Learn the names of labels or items from training rows."""
         self.kind = self.kind.learn(self.cells_of(part), self.columns)
 
     def read(self, table: Table, part: Part, candidates: bool = False) -> Any:
-        """Return the objects of some rows, or candidates, which the model must be able to predict.
+        """Return the outputs of a part as the model takes them, or its candidates.
 
-        One column of numbers has one axis, as in Python. An error names the row.
+        A single column of numbers becomes an array with one axis. An error names the row.
         """
         cells = self.cells_of(part)
         read = self.kind.read_candidates if candidates else self.kind.read
@@ -175,26 +175,26 @@ class Outputs:
             objects: Any = read(cells)
         except ValueError as error:
             i = next((i for i in range(len(cells)) if _fails(read, cells[i : i + 1])), 0)
-            hint = " --skip-invalid leaves such candidates out." if candidates else ""
+            hint = " Give --skip-invalid to leave such candidates out." if candidates else ""
             raise ValueError(f"{table.path}: row {part.start + i} has {error}{hint}") from error
         is_vector = self.kind.estimator_type == "regressor" and len(self.columns) == 1
         return objects[:, 0] if is_vector else objects
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
-        """Return the columns of predicted objects."""
+        """Return the columns of the table that predicted outputs become."""
         if self.is_text:
             return {self.columns[0]: self.kind.write(objects)}
         values = self.kind.to_columns(objects)
         return dict(zip(self.columns, values.T.tolist(), strict=True))
 
     def baseline(self, Y: Any) -> dict[str, Any]:
-        """Return the best constant prediction of outputs: its "name" and the "cells" of a row."""
+        """Return the best constant prediction: its "name", and the "cells" of its row."""
         cells = self.cells(self.kind.baseline(Y))
         first = {name: column[0] for name, column in cells.items()}
         return {"name": self.kind.baseline_name, "cells": first}
 
     def baseline_output(self, record: Any) -> tuple[str, Any] | None:
-        """Return the name and the output of what `baseline` returned; None if a file has none."""
+        """Return the name and the output of a record of `baseline`; None without a record."""
         if not isinstance(record, dict):
             return None
         try:
@@ -202,18 +202,17 @@ class Outputs:
             cells = [str(row[0])] if self.is_text else np.array([row], dtype=float)
             return str(record["name"]), self.kind.read(cells)
         except (KeyError, TypeError, ValueError) as error:
-            text = f"The baseline in the model's file cannot be read: {error}."
-            raise ValueError(text) from error
+            raise ValueError(f"The baseline in the model's file is damaged: {error}.") from error
 
     def notes(self, is_one_of_several: bool = False) -> list[str]:
-        """Return what may not be meant, of what was guessed and learned."""
-        guess = f"{listed(self.columns)}: taken for {self.kind.name}{self.details()}. If not, say "
-        flag = f"--kind {self.name}=" if is_one_of_several else "--output "
+        """Return notes for people on a guessed kind, with the option to overrule it."""
+        guess = f"{listed(self.columns)}: taken for {self.kind.name}{self.details()}. If that is "
+        flag = f"wrong, give --kind {self.name}=" if is_one_of_several else "wrong, give --output "
         guesses = [f"{guess}{flag}{either(self.others)}."] if self.others else []
         return [*guesses, *([self.kind.notice()] if self.is_text and self.kind.notice() else [])]
 
     def details(self) -> str:
-        """Return how many labels or classes were seen, and what separates labels, in brackets."""
+        """Return the number of labels or classes, and what separates labels, in brackets."""
         labels = getattr(self.kind, "labels", ())
         if labels and self.is_text:
             return f" ({len(labels)} labels, separated by {self.kind.separator!r})"
@@ -221,19 +220,19 @@ class Outputs:
         return f" ({len(many)} {self.kind.part.strip()}s)" if many else ""
 
     def saved(self) -> dict[str, Any]:
-        """Return what a file keeps."""
+        """Return the columns and the fields of the kind, as JSON has them."""
         return {"kind": self.kind.name, "columns": self.columns, **asdict(self.kind)}
 
     @classmethod
     def opened(cls, record: Mapping[str, Any]) -> "Outputs":
-        """Return what `saved` returned."""
+        """Return the outputs of a record of `saved`."""
         fields = dict(record)
         kind, columns = known_kind(str(fields.pop("kind"))), fields.pop("columns")
         return cls(columns, replace(kind, **fields))
 
 
-def wanted(inputs: Inputs, *outputs: Outputs) -> tuple[list[str], list[str], Reading]:
-    """Return the columns to read as numbers and as text, and how.
+def columns_to_read(inputs: Inputs, *outputs: Outputs) -> tuple[list[str], list[str], Reading]:
+    """Return the columns to read as numbers, those to read as text, and how to read numbers.
 
     Rows without a target are left out, see `Outputs.observed`, unless the reading is strict.
     """
@@ -246,7 +245,7 @@ def wanted(inputs: Inputs, *outputs: Outputs) -> tuple[list[str], list[str], Rea
 
 
 def first_rows(blocks: Iterable[Any]) -> Any:
-    """Return the outputs of the first blocks, of about 100,000 rows, as one."""
+    """Join the outputs of the first blocks, up to about 100,000 rows."""
     kept: list[Any] = []
     for Y in blocks:
         kept.append(Y)
@@ -256,7 +255,7 @@ def first_rows(blocks: Iterable[Any]) -> Any:
 
 
 def known_kind(name: str, where: str = "kind") -> Kind:
-    """Return the kind of output of a name, also one that an installed package has.
+    """Return the kind of output of this name, also one that an installed package brings.
 
     Such a package has an entry point in the group "skout.kinds", of which the name is that of the
     kind, and which leads to its class.

@@ -1,22 +1,26 @@
-"""The command `skout export`: what `skout fit` made, for other languages."""
+"""The command `skout export`: a model as an ONNX graph, for other languages."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from typer import Option
 
-from .options import AsJson, Debug, Model
+from .options import AsJson, Model
 from .results import check_place, show, size_text
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from .using import SavedModel
 
 
 def export(
     model: Model,
-    out: Annotated[Path, Option("--out", "-o", help="The file to write: model.onnx.")],
+    out: Annotated[Path, Option("--out", "-o", help="The file to write, such as model.onnx.")],
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Write a model as an ONNX graph, which runs without Python and skout.
+    """Write a model as an ONNX graph, which runs without Python and without skout.
 
     Each column of a table is an input: numbers, texts, or dates as seconds since 1970.
 
@@ -38,13 +42,13 @@ def export(
         "size": size_text(out.stat().st_size),
     }
     if not as_json:
-        hashes = ["ONNX Runtime, which has hashes of texts"]
-        record["needs"] = hashes if record["needs"] else ["any runtime of ONNX"]
+        runtime = "ONNX Runtime, which can hash texts" if record["needs"] else "any ONNX runtime"
+        record["needs"] = runtime
     show(record, as_json)
 
 
-def exported(saved: Any, out: Path) -> Any:
-    """Write the graph of a model, and return it; scales of its inputs are part of it."""
+def exported(saved: "SavedModel", out: Path) -> "ModelProto":
+    """Write the ONNX graph of a model and return it; it scales the inputs, too."""
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -53,12 +57,13 @@ def exported(saved: Any, out: Path) -> Any:
     inputs, model = saved.inputs, saved.model
     if inputs.is_text:
         raise TypeError(
-            f"The model compares texts of {inputs.columns[0]!r} by a kernel of strings, which has "
-            "no form in ONNX. Models of tables with several columns have one."
+            f"The model compares texts of {inputs.columns[0]!r} by a kernel of strings, which "
+            "has no form in ONNX. Models of tables with several columns have one."
         )
     if inputs.standardize:
         scaler = StandardScaler()
         scaler.mean_, scaler.scale_ = np.array(inputs.means), np.array(inputs.scales)
         scaler.n_features_in_ = len(inputs.columns)
         model = Pipeline([("scale", scaler), ("model", model)])
-    return to_onnx(model, out)
+    graph: ModelProto = to_onnx(model, out)
+    return graph

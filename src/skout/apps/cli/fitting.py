@@ -1,4 +1,4 @@
-"""`skout fit`: a table, settings, and a model in a file with all that `predict` needs."""
+"""`skout fit`: fit a model on a table, and save it with all that `skout predict` needs."""
 
 from __future__ import annotations
 
@@ -24,49 +24,44 @@ from ..tables.files import Part, Table, listed
 from ..tables.numerals import is_missing
 from ..tuning import MAPS, Target
 from .choosing import choose_columns
-from .columns import Inputs, Outputs, first_rows, wanted
+from .columns import Inputs, Outputs, columns_to_read, first_rows
 from .importance import importances
-from .progress import is_terminal, note, opened, progress
+from .progress import is_terminal, note, open_with_notes, progress
 from .settings import Settings, as_record, build_model, check_budget
-from .using import Saved
+from .using import SavedModel
 
-# Rows of which some can be held out, and inputs that a form may have.
+# The fewest rows of which some are held out, and the most inputs of a form with a typical row.
 _LEAST_ROWS, _MOST_SHOWN = 10, 100
-# Rows whose columns are shuffled to tell which matter most, how many are named, and the seconds
-# that there are for it: each shuffled column costs a prediction of these rows.
+# Rows whose columns are shuffled to find those that matter most, how many of them are named, and
+# seconds for it: each shuffled column costs a prediction of these rows.
 _SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
 
 
 class _FitPlan(NamedTuple):
-    """What is to be fitted: on which rows, from which columns, and how."""
+    """The columns and rows to fit on, and the model."""
 
     inputs: Inputs
     outputs: list[Outputs]
     unused: dict[str, str]  # columns, and why
     rows: SurveyedRows
-    model: Any  # one to fit as it is
-    why: str | None  # no model is chosen by validation; None if one is
+    model: Any  # what is fitted where no model is chosen
+    why: str | None  # why no model is chosen by validation; None if one is
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
-    """Fit a model on a table and save it; return what was done."""
+    """Fit a model on a table and save it; return a record of the fit."""
     start = time.perf_counter()
-    table = opened(data)
+    table = open_with_notes(data)
     plan = _planned(table, settings)
-    inputs, outputs, unused, rows, why = (*plan[:4], plan.why)
-    _tell(unused)
-    for target, left_out in zip(outputs, rows.left_out, strict=True):
-        if left_out:
-            of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
-            note(f"{target.name}: {of_all} have no value and are left out")
-    for text in (text for target in outputs for text in target.notes(len(outputs) > 1)):
-        note(text)
-    pairs = [_Rereadable(table, inputs, target, rows.parts) for target in outputs]
+    inputs, outputs, unused, rows, _, why = plan
+    _note_unused(unused)
+    _note_targets(outputs, rows)
+    pairs = [_TableBlocks(table, inputs, target, rows.parts) for target in outputs]
     fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
         new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
-        _tell(new)
+        _note_unused(new)
         unused |= new
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
@@ -112,20 +107,20 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
 
 
 def _planned(table: Table, settings: Settings) -> _FitPlan:
-    """Choose columns, read the rows once, and decide whether a model can be chosen."""
+    """Return the plan of a fit: choose columns, read all rows, and decide whether to tune."""
     mixed, memory = settings.tune and settings.missing != "mean", settings.memory * 1e6
     inputs, outputs, unused = choose_columns(table, settings, mixed)
     several = len(outputs) > 1
     if several and not mixed:
         raise ValueError(
-            f"There are {len(outputs)} targets, of which each needs a model that skout chooses: "
-            "leave out --no-tune, --missing mean and settings of a model, or fit one after another."
+            f"There are {len(outputs)} targets, and skout must choose a model for each. Leave out "
+            "--no-tune, --missing mean and settings of a model, or fit one target after another."
         )
-    model = build_model(settings, outputs[0].kind, inputs.is_text)  # says first what is wrong
+    model = build_model(settings, outputs[0].kind, inputs.is_text)  # errors come before the work
     rows = survey(table, inputs, outputs, memory)
     why = reason_not_to_tune(settings, rows.n, rows.parts is not None)
     if why is not None and several:
-        raise ValueError(f"{table.path}: no models of several targets can be chosen: {why}.")
+        raise ValueError(f"{table.path}: skout cannot choose models of several targets: {why}.")
     why = why if settings.tune else "--no-tune"
     if settings.tune and why is not None:
         note(f"the model is not tuned: {why}.")
@@ -139,13 +134,13 @@ def _planned(table: Table, settings: Settings) -> _FitPlan:
 
 
 def _described(
-    model: Any, pair: _Rereadable, left_out: int, record: Mapping[str, Any]
+    model: Any, pair: _TableBlocks, left_out: int, record: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what was done for a target, as JSON has it."""
+    """Return the record of one target: its kind, its validation, and the columns that matter."""
     outputs, is_tuned = pair.outputs, "validation" in record
     classes = getattr(model, "classes_", None)
     count = "" if classes is None else f" ({len(classes)} classes)"
-    columns = _that_matter(model, pair) if is_tuned else []
+    columns = _most_important(model, pair) if is_tuned else []
     return {
         "target": outputs.columns,
         "output": outputs.kind.name,
@@ -157,11 +152,11 @@ def _described(
 
 
 def _fitted(
-    model: Any, pairs: list[_Rereadable], settings: Settings, n: int, started: float | None
+    model: Any, pairs: list[_TableBlocks], settings: Settings, n: int, started: float | None
 ) -> Any:
-    """Return a model that is tuned, or this one, fitted on rows in memory or block by block.
+    """Return the fitted model: a tuned one where `started` is given, and else `model` itself.
 
-    What is tuned has a budget that `started` before the table was read.
+    The budget of a tuned model began when the command `started`, before the table was read.
     """
     first = pairs[0]
     if started is not None:
@@ -190,19 +185,18 @@ def _fitted(
     return model.fit(Blocks(first, n))
 
 
-def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
-    """Return the columns without which the model would lose most, by shuffling each."""
+def _most_important(model: Any, pair: _TableBlocks) -> list[str]:
+    """Return the columns whose shuffling costs the model most of its score."""
     X, Y = (take(rows, slice(_SHUFFLED)) for rows in _joined(pair))
-    saved = Saved(model, pair.inputs, pair.outputs)
+    saved = SavedModel(model, pair.inputs, pair.outputs)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which `fit` gave already
+        warnings.simplefilter("ignore")  # the fit gave them already
         losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
     return [shuffled.column for shuffled in losses[:_MOST_COLUMNS] if shuffled.loss > 0.0]
 
 
 def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, float | str]:
-    """Return a row that nobody has: medians of numbers, the most frequent words that recur, and of
-    dates the one in the middle of the table."""
+    """Return a typical row, which nobody has: medians, most frequent words, and a date half-way."""
     if len(inputs.columns) > _MOST_SHOWN:
         return {}
     part = next(table.parts(inputs.numbers, inputs.texts, inputs.reading))
@@ -222,7 +216,17 @@ def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[
     return row
 
 
-def _tell(unused: dict[str, str]) -> None:
+def _note_targets(outputs: Sequence[Outputs], rows: SurveyedRows) -> None:
+    """Print how many rows lack each target, and what was guessed of it."""
+    for target, left_out in zip(outputs, rows.left_out, strict=True):
+        if left_out:
+            of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
+            note(f"{target.name}: {of_all} have no value and are left out")
+        for text in target.notes(len(outputs) > 1):
+            note(text)
+
+
+def _note_unused(unused: dict[str, str]) -> None:
     if unused:
         note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
 
@@ -233,15 +237,15 @@ class SurveyedRows(NamedTuple):
     n: int
     parts: list[Part] | None  # these rows, None if they take more memory than the budget
     without: int  # rows without any target
-    left_out: list[int]  # of each target, how many rows of the table do not have it
+    left_out: list[int]  # for each target, how many rows of the table lack it
 
 
 def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: float) -> SurveyedRows:
-    """Check and count the rows in one pass, and learn names and scales from them."""
+    """Read all rows once: count and keep those with a target, and learn names and scales."""
     kept: list[Part] | None = []
     n, without, size, scaler = 0, 0, 0, StandardScaler()
     left_out = [0 for _ in outputs]
-    for rows in progress(table.parts(*wanted(inputs, *outputs)), "reading"):
+    for rows in progress(table.parts(*columns_to_read(inputs, *outputs)), "reading"):
         observed = [target.observed_rows(rows) for target in outputs]
         left_out = [
             count + len(rows) - len(filled)
@@ -270,8 +274,8 @@ def survey(table: Table, inputs: Inputs, outputs: Sequence[Outputs], budget: flo
     return SurveyedRows(n, kept, without, left_out)
 
 
-class _Rereadable:
-    """Blocks (X, Y) of a table, read again at each call, or of its parts in memory."""
+class _TableBlocks:
+    """Yields blocks (X, Y) at each call: of parts in memory, or by reading the table again."""
 
     def __init__(
         self, table: Table, inputs: Inputs, outputs: Outputs, parts: list[Part] | None
@@ -279,17 +283,15 @@ class _Rereadable:
         self.table, self.inputs, self.outputs, self.parts = table, inputs, outputs, parts
 
     def __call__(self) -> Iterator[tuple[Any, Any]]:
-        parts: Iterable[Part]
-        if self.parts is None:
-            rows = progress(self.table.parts(*wanted(self.inputs, self.outputs)), "fitting")
-            parts = filter(len, map(self.outputs.observed, rows))
-        else:
-            parts = filter(len, map(self.outputs.observed, self.parts))
-        for part in parts:
+        parts: Iterable[Part] | None = self.parts
+        if parts is None:
+            columns = columns_to_read(self.inputs, self.outputs)
+            parts = progress(self.table.parts(*columns), "fitting")
+        for part in filter(len, map(self.outputs.observed, parts)):
             yield self.inputs.read(self.table, part), self.outputs.read(self.table, part)
 
     def target(self) -> Target:
-        """Return the outputs of the parts in memory, and the rows that have one."""
+        """Return the outputs of the parts in memory, with the positions of their rows."""
         rows, start = [], 0
         for part in self.parts or []:
             rows.append(start + self.outputs.observed_rows(part))
@@ -298,49 +300,50 @@ class _Rereadable:
         return Target(self.outputs.kind, outputs, np.concatenate(rows))
 
 
-def _joined(pairs: _Rereadable) -> tuple[Any, Any]:
-    """Return X and Y of all rows."""
+def _joined(pairs: _TableBlocks) -> tuple[Any, Any]:
+    """Return X and Y of all blocks."""
     blocks, outputs = zip(*pairs(), strict=True)
     return join_inputs(list(blocks)), join(list(outputs))
 
 
 def join_inputs(blocks: list[Any]) -> Any:
-    """Return the inputs of several blocks as one."""
+    """Join the inputs of several blocks."""
     if isinstance(blocks[0], dict):
         return {name: join([block[name] for block in blocks]) for name in blocks[0]}
     return join(blocks)
 
 
 def read_table(table: Table, inputs: Inputs, outputs: Outputs) -> tuple[Any, Any]:
-    """Return X and Y of all rows, for columns that are known."""
-    return _joined(_Rereadable(table, inputs, outputs, None))
+    """Return X and Y of all rows of a table that have a target."""
+    return _joined(_TableBlocks(table, inputs, outputs, None))
 
 
 def _check_streams(settings: Settings, data: Path) -> None:
     if settings.input_sketch == "none":
         raise ValueError(
-            f"{data} is larger than --memory {settings.memory:g} (MB), and without a sketch all "
-            "rows are held: give --input-sketch subsample:1000, say, or more memory."
+            f"{data} is larger than --memory {settings.memory:g} (MB), and without a sketch "
+            "a model needs all rows in memory. Give one, such as --input-sketch subsample:1000, or "
+            "more --memory."
         )
 
 
-# A model that is chosen by validation, and what is said of it -------------------------------------
+# Models that are chosen by validation -------------------------------------------------------------
 
 
 def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | None:
     """Return why no model can be chosen for a table of n rows, None if one can."""
     if not in_memory:
         return (
-            f"the table is larger than --memory {settings.memory:g} (MB), and rows are held to "
-            "compare models"
+            f"the table is larger than --memory {settings.memory:g} (MB), and models are compared "
+            "on rows in memory"
         )
     if n < _LEAST_ROWS:
-        return f"of {n} rows none can be held out to compare models"
+        return f"{n} rows are too few to hold some out and compare models on them"
     return None
 
 
 def validation(model: Tuned) -> dict[str, Any]:
-    """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
+    """Return the score, standard error and baselines of a tuned model, as JSON has them."""
     return {
         "summary": model.summary(),
         "scores": model.summary(brief=True),
@@ -365,40 +368,31 @@ def _number(value: float) -> float | None:
 
 
 def for_people(done: dict[str, Any]) -> dict[str, Any]:
-    """Return what `skout fit` did, in few words, and what to do next."""
-    hidden = (
-        "standardize",
-        "validation",
-        "tuned",
-        "in_memory",
-        "details",
-        "targets",
-        "matter_most",
-    )
-    tuned = done.get("targets", [done] if "validation" in done else [])
-    shown = {name: done[name] for name in done if not tuned or name not in hidden}
-    for name in ("not_used", "rows_left_out"):
-        if not shown.get(name):
-            shown.pop(name, None)
-    if "not_used" in shown:
-        shown["not_used"] = listed(shown["not_used"])  # one may have no name
+    """Return the lines that `skout fit` prints, with the next commands to run."""
+    left_out = {"not_used": listed(done["not_used"]), "rows_left_out": done.get("rows_left_out")}
+    shown = {name: left_out.get(name, value) for name, value in done.items()}
+    shown = {name: value for name, value in shown.items() if value or name not in left_out}
+    tuned = done.get("targets", [done] if done["tuned"] else [])
     if not tuned:
-        details = shown.pop("details", "")
-        return shown | ({"output": f"{shown['output']}{details}"} if details else {})
+        details = shown.pop("details")
+        return shown | {"output": f"{shown['output']}{details}"}
+    seconds = shown.pop("seconds")
+    for name in ("standardize", "validation", "tuned", "in_memory", "details", "targets"):
+        shown.pop(name, None)
+    shown.pop("matter_most", None)
     for target in tuned:
         before = f"{listed(target['target'], 3)}: " if len(tuned) > 1 else ""
-        shown[f"{before}output"] = f"{target['output']}{target.get('details', '')}"
+        shown[f"{before}output"] = f"{target['output']}{target['details']}"
         shown[f"{before}chosen"] = chosen_models(target)
         shown[f"{before}validation"] = target["validation"]["summary"]
         shown |= {f"{before}matter most": target["matter_most"]} if "matter_most" in target else {}
-    seconds = shown.pop("seconds", None)
-    model = shown.get("model", "MODEL")
+    model = done["model"]
     after = f"skout predict {model} NEW.csv; skout report {model} TEST.csv; skout serve {model}"
-    return {**shown, **({} if seconds is None else {"seconds": seconds}), "next": after}
+    return {**shown, "seconds": seconds, "next": after}
 
 
 def chosen_models(record: Mapping[str, Any]) -> list[str]:
-    """Return the maps that `validation` recorded as chosen, with their weights."""
+    """Return the maps that were chosen by validation, each with its weight."""
     weights: Counter[str] = Counter()
     for member in record["validation"]["chosen"]:
         kernel = f"{member['kernel']} " if member.get("kernel") is not None else ""

@@ -1,4 +1,4 @@
-"""Which columns of the inputs a model needs: what its score loses where one is shuffled."""
+"""The importance of input columns: what the score of a model loses where one is shuffled."""
 
 import time
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from scipy import sparse
 from skout.dev import n_rows, no_frames, take
 
 from ..tables.frames import is_frame, names_in
-from .using import Saved
+from .using import SavedModel
 
-# Rows and columns that are shuffled, how often, and seconds after which no further one is.
+# The most rows and columns that are shuffled, how often, and seconds after which no other is.
 _ROWS, _COLUMNS, _REPEATS, _SECONDS = 1000, 50, 3, 60.0
 
 
 @dataclass(frozen=True)
 class ImportanceLoss:
-    """What the score loses where a column is shuffled, and the deviation over repeats."""
+    """The loss of score where a column is shuffled, and its deviation over repeats."""
 
     column: str
     loss: float
@@ -28,22 +28,22 @@ class ImportanceLoss:
 
 @dataclass(frozen=True)
 class Importance:
-    """The columns, those that matter most first, of how many, on how many rows."""
+    """The losses of shuffled columns, the largest first."""
 
-    rows: int
-    columns: int
+    rows: int  # that were predicted
+    columns: int  # of the inputs, of which many are not shuffled
     losses: list[ImportanceLoss] = field(default_factory=list)
 
 
 def importances(
-    saved: Saved,
+    saved: SavedModel,
     X: Any,
     truth: Any,
     predicted: Any,
     candidates: Any = None,
     seconds: float = _SECONDS,
 ) -> Importance:
-    """Return what the main metric loses if a column of the inputs is shuffled."""
+    """Return how much worse the main metric gets where each input column is shuffled."""
     n = n_rows(truth)
     sample = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
     X, truth = take(X, sample), take(truth, sample)
@@ -70,7 +70,7 @@ def importances(
 
 
 def _chosen(X: Any, n_columns: int) -> list[int]:
-    """Return the columns to shuffle: of many those that vary most, or the first of a table."""
+    """Return the columns to shuffle: of many, those that vary most, or the first of a table."""
     if n_columns <= _COLUMNS or is_frame(X):
         return list(range(min(n_columns, _COLUMNS)))
     values = X.astype(float)
@@ -83,7 +83,7 @@ def _chosen(X: Any, n_columns: int) -> list[int]:
 
 
 def _shuffled(X: Any, j: int, order: np.ndarray) -> Any:
-    """Return the inputs with another order of one column."""
+    """Return the inputs with one column in another order."""
     if is_frame(X):
         return _shuffled_frame(X, names_in(X)[j], order)
     if len(getattr(X, "shape", ())) != 2:  # objects, which are one column

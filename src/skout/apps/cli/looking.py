@@ -1,4 +1,4 @@
-"""`skout look`: what a table is taken for, column by column, before anything is fitted."""
+"""`skout look`: the kinds of the columns of a table, before anything is fitted."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from .columns import Outputs
 
 # Characters that are shown of an example, and of the name of a column.
 _SHOWN, _NAME = 40, 30
-# What units are that are signs between numbers, or quantities with two of them.
+# The words for units that are signs, such as 1:30, and for quantities of angles.
 _IN_WORDS = {":": "minutes", "min": "minutes", "°": "degrees"}
 _IN_WORDS |= {"latitude": "degrees", "longitude": "degrees"}
 # Columns that are read together, and rows that are read.
@@ -24,9 +24,9 @@ _TOGETHER, _MOST_ROWS = 100, 100_000
 def look_at_table(
     table: Table, outputs: Sequence[Outputs] = (), kinds: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Return what each column is taken for, as JSON has it, from the first 100,000 rows.
+    """Return the kind of each column with counts of its cells, from the first 100,000 rows.
 
-    Columns of `outputs` are targets; `kinds` are those that somebody said.
+    Columns of `outputs` are targets; `kinds` are those of --kind.
     """
     kinds = kinds or {}
     targets = {name: target for target in outputs for name in target.columns}
@@ -54,7 +54,7 @@ def look_at_table(
 
 
 def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
-    """Yield the columns with their first cells; some are read together, as reading one is slow."""
+    """Yield the name and the first cells of each column; 100 are read at a time."""
     for a in range(0, len(table.names), _TOGETHER):
         names = table.names[a : a + _TOGETHER]
         cells: dict[str, list[str]] = {name: [] for name in names}
@@ -69,14 +69,14 @@ def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
 
 
 def _odd_cells(name: str, cells: np.ndarray, look: Look) -> str:
-    """Return what is to be said of cells that are not what the others are, "" if nothing is."""
+    """Return a message on the cells that are unlike the others, "" where there are none."""
     if look.kind == "number":
         return as_numbers(cells, name, look.writing)[1].message(name)
     return as_dates(cells, name, {})[1].message(name) if look.kind == "date" else ""
 
 
 def _detail(look: Look) -> str:
-    """Return how cells are written, where that is not as usual."""
+    """Return the separator, the unit or the decimal comma of a column, "" where it has none."""
     if look.separator:
         return f"separated by {look.separator!r}"
     writing = look.writing
@@ -88,7 +88,7 @@ def _detail(look: Look) -> str:
 
 
 def print_looks(looks: list[dict[str, Any]]) -> None:
-    """Print what `look_at_table` returned, a line for each column, and notes below."""
+    """Print a line for each column that `look_at_table` returned, and notes below."""
     from rich.console import Console
     from rich.table import Table as Lines
 

@@ -1,4 +1,4 @@
-"""Commands that fit and use a model: `fit`, `predict`, `rank`, `embed` and `evaluate`."""
+"""The commands `look`, `fit`, `predict`, `rank`, `embed` and `evaluate`."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .options import (
-    FORMATS,
+    DATA,
     AsJson,
     Candidates,
     Data,
-    Debug,
     Format,
     Keep,
     Model,
@@ -20,30 +19,49 @@ from .options import (
     SkipInvalid,
     Text,
 )
-from .results import check_format, check_place, show, tell, write_rows
+from .results import check_format, check_place, say_written, show, write_rows
 
-Columns = list[str] | None  # a flag may be given again
+Columns = list[str] | None  # an option that may be given again
 Flag = bool | None
 
-_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Give it again for targets of other kinds.'
-_KIND = "What a column is: artist=category, tags=set, year=number, x=drop; give it again for more."
-_OUTPUT = "What they hold: label_sets, rankings, classes, numbers, strings, smiles ..., a kind."
-_INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
-_INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
-_OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
-_ALPHA = "Penalty, default 0.001; give it again for more, the best is chosen."
-_SEPARATORS = "Characters between labels of a cell, default what the cells have."
-_MEMORY = "MB of the table to hold, default 256; larger ones are streamed."
-_INPUTS = "Input columns; default all others but ids, and with --no-tune numbers or one of text."
-_STANDARDIZE = 'Center and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
-_MISSING = 'Missing input numbers: "error", or "mean" fills them; default the model takes them.'
-_STRICT = "Refuse cells that are no numbers or dates in columns of them; default they are missing."
-_DAY_FIRST = "How 3/4/2024 is read where its column does not tell; default the month is first."
-_TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
-_SCORING = "What the model is chosen by: accuracy, log_loss, roc_auc, f1 ...; default its kind's."
-_PROBA = "Add a column P(...) for each class or label: its probability."
-_ONE_SCORE = "Print this score alone: accuracy, log_loss, roc_auc, f1_macro, rmse ..."
-_BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
+_TARGET = 'The columns to predict: "y", "a,b" or "tag_*"; give it again for each further target.'
+_KIND = (
+    "The kind of a column: artist=category, tags=set, year=number, x=drop; give it again for each "
+    "further column."
+)
+_OUTPUT = (
+    "The kind of the target: label_sets, rankings, classes, numbers, strings, smiles; default what "
+    "the cells suggest."
+)
+_INPUT_KERNEL = 'The kernel of inputs, with parameters: "gaussian:0.5", "ngram:4".'
+_OUTPUT_KERNEL = 'The kernel of outputs: "f1", "tanimoto", "kendall".'
+_INPUT_SKETCH = 'The sketch of inputs: "subsample:500" keeps 500 rows, "none" is exact.'
+_OUTPUT_SKETCH = 'The sketch of outputs: "p_sparsified:200" has 200 coordinates, "none" is exact.'
+_ALPHA = "The ridge penalty, default 0.001; of several, each given by --alpha, the best is chosen."
+_DECODER = "How outputs are found: candidates, label_sets, rankings or strings."
+_SEPARATORS = "The characters between the labels of a cell; default those that the cells have."
+_MEMORY = "MB of the table that are held in memory, default 256; larger tables are streamed."
+_INPUTS = (
+    "The input columns; default all others but ids, and with --no-tune those of numbers, or the "
+    "only one of text."
+)
+_DROP = "Columns to leave out of the inputs."
+_STANDARDIZE = (
+    'Center and scale the inputs; default yes, but no for a kernel with a width: "gaussian:0.5".'
+)
+_MISSING = (
+    'Missing input numbers: "error" refuses, "mean" fills them; default the model takes them.'
+)
+_STRICT = "Refuse cells that are no number in a column of numbers, or no date in one of dates."
+_DAY_FIRST = "Read 3/4/2024 as 3 April where its column does not tell; default as March 4."
+_TUNE = "Choose the model by validation; default yes, unless an option says what the model is."
+_BUDGET = 'The seconds to choose a model in, default 60, or a number of fits: "40 fits".'
+_SCORING = "The score to choose by: accuracy, log_loss, roc_auc, f1; default that of the kind."
+_CONFIG = "A TOML file with these options; those on the command line win."
+_PROBA = "Add a column P(...) for each class or label, with its probability."
+_K = "The number of candidates for each row."
+_POOL = "The file to write, such as pool.skpool, to be given to --candidates."
+_ONE_SCORE = "Print this score alone: accuracy, log_loss, roc_auc, f1_macro, rmse."
 
 
 def look(
@@ -51,21 +69,20 @@ def look(
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Show what the columns of a table are taken for, without fitting anything.
+    """Show the kind of each column of a table, without fitting a model.
 
-    `skout fit` says so too, and --kind, --separators, --inputs and --drop overrule it.
+    `skout fit` reads columns so, too, unless --kind, --separators, --inputs or --drop overrule it.
 
     Example: skout look train.csv --target tags
     """
     from .choosing import choose_columns
     from .looking import look_at_table, print_looks
-    from .progress import opened
+    from .progress import open_with_notes
     from .settings import merge
 
     settings = merge({"target": target, "kind": kind}, None)
-    table = opened(data)
+    table = open_with_notes(data)
     outputs = choose_columns(table, settings, mixed=True)[1] if target else []
     looks = look_at_table(table, outputs, settings.kind)
     if as_json:
@@ -75,38 +92,36 @@ def look(
 
 
 def fit(
-    data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
+    data: Annotated[Path, Argument(help=f"{DATA} (with X and Y).")],
     out: NewModel = Path("model.skout"),
     target: Annotated[Columns, Option(help=_TARGET)] = None,
     output: Annotated[Text, Option(help=_OUTPUT)] = None,
     kind: Annotated[Columns, Option(help=_KIND)] = None,
     inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
-    drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
+    drop: Annotated[Columns, Option(help=_DROP)] = None,
     input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
-    output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
+    output_kernel: Annotated[Text, Option(help=_OUTPUT_KERNEL)] = None,
     input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,
     output_sketch: Annotated[Text, Option(help=_OUTPUT_SKETCH)] = None,
     alpha: Annotated[list[float] | None, Option(help=_ALPHA)] = None,
-    intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
-    decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
+    decoder: Annotated[Text, Option(help=_DECODER)] = None,
     standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
     missing: Annotated[Text, Option(help=_MISSING)] = None,
     strict: Annotated[Flag, Option("--strict", help=_STRICT)] = None,
     day_first: Annotated[Flag, Option("--day-first/--month-first", help=_DAY_FIRST)] = None,
     separators: Annotated[Text, Option("--separators", "--separator", help=_SEPARATORS)] = None,
-    seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of all random draws, default 0.")] = None,
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,
     tune: Annotated[Flag, Option(help=_TUNE)] = None,
     budget: Annotated[Text, Option(help=_BUDGET)] = None,
     scoring: Annotated[Text, Option(help=_SCORING)] = None,
-    config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
+    config: Annotated[Path | None, Option(help=_CONFIG)] = None,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Choose a model for a table, fit it and save it.
 
-    Kernels, forests and boosting are compared on rows that are held out, and the best is fitted
-    on all. --no-tune, or any setting of a model such as --alpha, fits a kernel ridge as it is.
+    Kernels, forests and boosting are compared on held-out rows, and the best is fitted on all.
+    With --no-tune, or with a setting of a model such as --alpha, one kernel ridge is fitted.
 
     Example: skout fit train.csv --target tags -o model.skout
     """
@@ -132,7 +147,6 @@ def predict(
     keep: Keep = None,
     proba: Annotated[bool, Option("--proba", help=_PROBA)] = False,
     form: Format = None,
-    debug: Debug = False,
 ) -> None:
     """Predict the target of each row of a table.
 
@@ -142,7 +156,7 @@ def predict(
     from .using import opened_files, predict_table
 
     rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep, proba)
-    tell(write_rows(rows, out, form), out)
+    say_written(write_rows(rows, out, form), out)
 
 
 def rank(
@@ -150,11 +164,10 @@ def rank(
     data: Data,
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
-    k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
+    k: Annotated[int, Option("-k", help=_K)] = 10,
     out: Rows = "-",
     keep: Keep = None,
     form: Format = None,
-    debug: Debug = False,
 ) -> None:
     """Rank candidates for each row of a table: query, rank, candidate, score.
 
@@ -164,18 +177,17 @@ def rank(
     from .using import opened_files, rank_table
 
     rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k, keep)
-    tell(write_rows(rows, out, form), out)
+    say_written(write_rows(rows, out, form), out)
 
 
 def embed(
     model: Model,
-    data: Annotated[Path, Argument(help="A table of candidates.")],
-    out: Annotated[Path, Option("--out", "-o", help="The file to give to --candidates.")],
+    data: Annotated[Path, Argument(help="The table of candidates.")],
+    out: Annotated[Path, Option("--out", "-o", help=_POOL)],
     skip_invalid: SkipInvalid = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Prepare candidates once, so that `rank`, `predict` and `evaluate` begin at once.
+    """Embed candidates once, so that `rank`, `predict` and `evaluate` need not do it again.
 
     Example: skout embed model.skout pool.csv -o pool.skpool
     """
@@ -187,16 +199,15 @@ def embed(
 
 def evaluate(
     model: Model,
-    data: Annotated[Path, Argument(help=f"{FORMATS}, with the target.")],
+    data: Annotated[Path, Argument(help=f"{DATA}, with the target.")],
     candidates: Candidates = None,
     skip_invalid: SkipInvalid = False,
     scoring: Annotated[Text, Option(help=_ONE_SCORE)] = None,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Compare predictions with the target, by the metrics of its kind.
+    """Score the predictions for a table that has the target, by the metrics of its kind.
 
-    Of classes and labels, the scores of each are printed too, and the confusion table.
+    For classes and labels it prints the scores of each one, too, and for classes a confusion table.
 
     Example: skout evaluate model.skout test.csv --json
     """

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""The arguments and options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,17 +6,22 @@ from typing import Annotated
 from typer import Argument, Option
 
 FORMATS = "CSV, TSV, JSON (also .gz, .bz2, .xz), parquet, feather, xlsx or npz"
-_CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
-_SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
+DATA = f"A table: {FORMATS}"
+_CANDIDATES = (
+    "The outputs to choose from: a table, or a file of `skout embed`; default the training outputs."
+)
+_SKIP = "Leave out candidates that are no SMILES or have unknown labels, and list them."
+_ROWS = "The file to write: .csv, .jsonl or .parquet; - is the terminal."
+_FORMAT = "csv, jsonl or parquet; default by the ending of --out."
+_KEEP = 'Columns of the table to copy before the others, such as "id" or "id,name".'
 
 Text = str | None
-Debug = Annotated[bool, Option("--debug", help="Show tracebacks.")]
-AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
-Model = Annotated[Path, Argument(help="What `skout fit` wrote.")]
-NewModel = Annotated[Path, Option("--out", "-o", help="The model's file.")]
-Data = Annotated[Path, Argument(help=f"{FORMATS}.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Model = Annotated[Path, Argument(help="A file that `skout fit` wrote.")]
+NewModel = Annotated[Path, Option("--out", "-o", help="The file of the model to write.")]
+Data = Annotated[Path, Argument(help=f"{DATA}.")]
 Candidates = Annotated[Path | None, Option(help=_CANDIDATES)]
 SkipInvalid = Annotated[bool, Option("--skip-invalid", help=_SKIP)]
-Rows = Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")]
-Format = Annotated[Text, Option("--format", help="csv, jsonl or parquet.")]
-Keep = Annotated[Text, Option(help="Columns of DATA to copy.")]
+Rows = Annotated[str, Option("--out", "-o", help=_ROWS)]
+Format = Annotated[Text, Option("--format", help=_FORMAT)]
+Keep = Annotated[Text, Option(help=_KEEP)]

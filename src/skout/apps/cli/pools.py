@@ -1,31 +1,34 @@
-"""Commands on pools of molecules: `pool build`, `pool append`, `pool info` and `pool find`."""
+"""The commands on pools of molecules: `pool build`, `append`, `info` and `find`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, Typer
 
-from .options import AsJson, Debug, Format, Rows, Text
-from .results import check_format, show, tell, write_rows
+from .options import AsJson, Format, Rows, Text
+from .results import check_format, say_written, show, write_rows
 
 if TYPE_CHECKING:
     from ..spectra.pools import MoleculePool
 
-_FILES = "SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also with .gz, .bz2 or .xz."
-_COLUMN = 'The column of SMILES in tables; default "smiles".'
-_STRICT = "Stop at invalid molecules; by default they are left out."
+_FILES = "Files of SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also .gz, .bz2 or .xz."
+_COLUMN = 'The column of tables that has the SMILES; default "smiles".'
+_STRICT = "Stop at the first invalid molecule; by default they are left out."
+_KIND = "The fingerprints: morgan, counts, pairs, rdkit, maccs, with commas between them."
+_CHECK = "Compare all files with their checksums."
+_PPM = "The largest difference of masses, in millionths."
+_KEY = "The InChIKey; only its first block is compared."
 
-_KIND = "Fingerprints: morgan, counts, pairs, rdkit, maccs, with commas between them."
-
-Folder = Annotated[Path, Argument(help="What `skout pool build` made.")]
+Folder = Annotated[Path, Argument(help="A folder that `skout pool build` made.")]
 Files = Annotated[list[Path], Argument(help=_FILES)]
-Jobs = Annotated[int, Option(help="Processes; -1 takes all cores.")]
+Jobs = Annotated[int, Option(help="The number of processes; -1 is one for each core.")]
 Column = Annotated[Text, Option(help=_COLUMN)]
-Batch = Annotated[int, Option(min=1, help="Molecules at a time in a process.")]
 Strict = Annotated[bool, Option("--strict", help=_STRICT)]
 
 pools: Typer = Typer(
-    add_completion=False, no_args_is_help=True, help="Molecules on disk, found by mass or formula."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Keep molecules on disk, and find them by mass or formula.",
 )
 
 
@@ -35,17 +38,15 @@ def build(
     out: Annotated[Path, Option("--out", "-o", help="The folder to make, NAME.skpool.")],
     n_jobs: Jobs = 1,
     kind: Annotated[str, Option(help=_KIND)] = "morgan,counts,pairs,rdkit,maccs",
-    n_bits: Annotated[int, Option(min=1, help="Bits of a fingerprint.")] = 2048,
-    radius: Annotated[int, Option(min=0, help="Of morgan fingerprints.")] = 2,
+    n_bits: Annotated[int, Option(min=1, help="The number of bits of a fingerprint.")] = 2048,
+    radius: Annotated[int, Option(min=0, help="The radius of Morgan fingerprints.")] = 2,
     column: Column = None,
-    batch: Batch = 5000,
     strict: Strict = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Make a pool: standardized, each molecule once, with masses, formulas and fingerprints.
+    """Make a pool of standardized, distinct molecules, with masses, formulas and fingerprints.
 
-    Killed while it builds, the same command goes on.
+    After an interruption, the same command continues the build.
 
     Example: skout pool build molecules.smi -o molecules.skpool --n-jobs 2
     """
@@ -56,7 +57,7 @@ def build(
         files,
         out,
         fingerprints={"kind": kinds if "," in kind else kind, "n_bits": n_bits, "radius": radius},
-        **_work(n_jobs, batch, column, strict),
+        **_reading(n_jobs, column, strict),
     )
     show(_about(pool, as_json), as_json)
 
@@ -67,30 +68,27 @@ def append(
     files: Files,
     n_jobs: Jobs = 1,
     column: Column = None,
-    batch: Batch = 5000,
     strict: Strict = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Add molecules that a pool does not have yet.
+    """Add to a pool the molecules of files that it does not have yet.
 
     Example: skout pool append molecules.skpool more.sdf.gz
     """
     from ..spectra.pools import MoleculePool
 
     opened = MoleculePool.open(pool)
-    added = opened.append(files, **_work(n_jobs, batch, column, strict))
+    added = opened.append(files, **_reading(n_jobs, column, strict))
     show({"added": added, **_about(opened, as_json)}, as_json)
 
 
 @pools.command()
 def info(
     pool: Folder,
-    check: Annotated[bool, Option("--check", help="Read all files: are they as written?")] = False,
+    check: Annotated[bool, Option("--check", help=_CHECK)] = False,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Say what a pool has.
+    """Show the number of molecules in a pool, and its fingerprints.
 
     Example: skout pool info molecules.skpool --check
     """
@@ -105,22 +103,20 @@ def info(
 @pools.command()
 def find(
     pool: Folder,
-    mass: Annotated[float | None, Option(help="Neutral exact mass in Da.")] = None,
-    ppm: Annotated[float, Option(help="Largest error of the mass, in millionths.")] = 10.0,
-    formula: Annotated[Text, Option(help='Such as "C6H12O6".')] = None,
-    key: Annotated[Text, Option(help="InChIKey; its first block counts.")] = None,
-    top: Annotated[int | None, Option(min=1, help="Only so many.")] = None,
+    mass: Annotated[float | None, Option(help="The neutral exact mass, in Da.")] = None,
+    ppm: Annotated[float, Option(help=_PPM)] = 10.0,
+    formula: Annotated[Text, Option(help='The formula, such as "C6H12O6".')] = None,
+    key: Annotated[Text, Option(help=_KEY)] = None,
+    top: Annotated[int | None, Option(min=1, help="Return at most this many molecules.")] = None,
     out: Rows = "-",
     form: Format = None,
-    debug: Debug = False,
 ) -> None:
     """Find molecules by mass, the nearest first, by formula, or by InChIKey.
 
     Example: skout pool find molecules.skpool --mass 180.0634 --ppm 5
     """
     form = check_format(out, form)
-    given = [name for name in (mass, formula, key) if name is not None]
-    if len(given) != 1:
+    if sum(value is not None for value in (mass, formula, key)) != 1:
         raise ValueError("Give one of --mass, --formula and --key.")
     from ..spectra.pools import MoleculePool
 
@@ -132,20 +128,20 @@ def find(
     else:
         numbers = opened.by_key([str(key)])
         numbers = numbers[numbers >= 0]
-    tell(write_rows([_rows(opened, numbers[:top], mass)], out, form), out)
+    say_written(write_rows([_rows(opened, numbers[:top], mass)], out, form), out)
 
 
-def _work(n_jobs: int, batch: int, column: str | None, strict: bool) -> dict[str, Any]:
-    """Return how files are read, as arguments of a pool."""
+def _reading(n_jobs: int, column: str | None, strict: bool) -> dict[str, Any]:
+    """Return the arguments of a pool that say how files are read."""
     from .progress import is_terminal
 
     on_error = "raise" if strict else "skip"
-    named = {"n_jobs": n_jobs, "batch": batch, "column": column, "on_error": on_error}
+    named = {"n_jobs": n_jobs, "column": column, "on_error": on_error}
     return named | {"verbose": is_terminal()}
 
 
 def _about(pool: "MoleculePool", as_json: bool) -> dict[str, Any]:
-    """Return what is known of a pool, for programs or for people."""
+    """Return the size and the fingerprints of a pool, these in words unless `as_json`."""
     record = pool.about()
     if as_json:
         return record
@@ -156,7 +152,7 @@ def _about(pool: "MoleculePool", as_json: bool) -> dict[str, Any]:
 
 
 def _rows(pool: "MoleculePool", numbers: Any, mass: float | None) -> dict[str, list[Any]]:
-    """Return molecules as columns to write."""
+    """Return the columns to write of molecules."""
     masses = pool.masses(numbers)
     columns = {
         "number": numbers.tolist(),

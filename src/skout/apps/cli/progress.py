@@ -1,4 +1,4 @@
-"""What people see of a command while it works."""
+"""Notes and progress bars, on standard error."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ from ..tables.files import Part, Table, open_table
 
 
 def note(text: str) -> None:
-    """Print a line that is no result."""
+    """Print a line on standard error, beside the results."""
     print(f"skout: {text}", file=sys.stderr)
 
 
-def opened(path: Path) -> Table:
-    """Open a table, and say how it was read where that is not as usual."""
+def open_with_notes(path: Path) -> Table:
+    """Open a table, and print notes on what is unusual in its file."""
     table = open_table(path)
     for text in table.notes:
         note(text)
@@ -24,7 +24,7 @@ def opened(path: Path) -> Table:
 
 
 def progress(parts: Iterator[Part], label: str) -> Iterator[Part]:
-    """Pass parts on; show how many rows there were, on a terminal."""
+    """Yield the parts, with a progress bar of their rows on a terminal."""
     make: Callable[..., Any] = tqdm
     with make(desc=label, unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
         for part in parts:
@@ -33,5 +33,5 @@ def progress(parts: Iterator[Part], label: str) -> Iterator[Part]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody sees what is shown."""
+    """Whether standard error is a terminal, where progress is shown."""
     return sys.stderr.isatty()

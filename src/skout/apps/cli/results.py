@@ -1,4 +1,4 @@
-"""Write rows of results by the block: CSV, JSON lines or parquet, to a file or to the terminal."""
+"""Write results: rows as CSV, JSON lines or parquet, and records and numbers for people."""
 
 import csv
 import io
@@ -18,33 +18,33 @@ Columns = dict[str, list[Any]]
 
 
 def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> None:
-    """Raise, before any work, if a file cannot be written there, or is one of those to read."""
+    """Raise, before any work, if a file cannot be written, or is one of those that are read."""
     check_writable(path, option)
     for other in read:
         if other is not None and path.exists() and other.exists() and path.samefile(other):
             raise ValueError(
-                f"{option} {str(path)!r} is {str(other)!r}, which is read: it would be lost. "
-                "Give another name."
+                f"{option} {str(path)!r} is {str(other)!r}, which the command reads, and would be "
+                "lost. Give another name."
             )
 
 
 def check_page(path: Path, read: Sequence[Path | None] = ()) -> None:
-    """Raise, before any work, if --out is no page, or cannot be written."""
+    """Raise, before any work, if --out does not end in .html, or cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out must end in .html. Got {str(path)!r} instead.")
     check_place(path, "--out", read)
 
 
 def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
-    """Return the format of a file, given or by its end, before any work; `-` is standard output.
+    """Return the format of --out, given or by its ending, or raise before any work.
 
-    The file must be none of those that are `read`.
+    `-` is standard output. The file must be none of those that are `read`.
     """
     if given is not None:
         check_choice(given, "--format", FORMATS)
     if out == "-":
         if given == "parquet":
-            raise ValueError("--format parquet needs a file: -o FILE.parquet.")
+            raise ValueError("--format parquet needs a file: give -o FILE.parquet.")
         return given or "csv"
     path = Path(out)
     check_place(path, "--out", read)
@@ -59,10 +59,10 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
 
 
 def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
-    """Write blocks of rows in one of `FORMATS`, and return how many rows there were.
+    """Write blocks of rows in one of `FORMATS`, and return the number of rows.
 
-    `out` is a path, or `-` for standard output. The file appears when all is written; a pipe or a
-    device is written into.
+    `out` is a path, or `-` for standard output. A file appears when all is written; into a pipe or
+    a device rows are written at once.
     """
     if out == "-":
         return _WRITERS[form](blocks, sys.stdout)
@@ -146,7 +146,7 @@ def show(record: dict[str, Any], as_json: bool) -> None:
 
 
 def digits(value: float, n: int = 3) -> str:
-    """Return a number with so many significant digits, as people write it.
+    """Return a number with n significant digits, as people write it.
 
     Examples
     --------
@@ -164,21 +164,33 @@ def digits(value: float, n: int = 3) -> str:
     return f"{shown:#.{n}g}".rstrip(".")
 
 
-def tell(n: int, out: str) -> None:
-    """Say what was written, where that is not the terminal."""
+def say_written(n: int, out: str) -> None:
+    """Print how many rows were written, unless to the terminal."""
     if out != "-":
         print(f"wrote {n:,} rows to {out}")
 
 
-def inside(value: Any, *names: str) -> Any:
-    """Return what lies in dicts within each other, None if there is nothing of these names."""
+def described(path: Path, *, parts: bool = False) -> dict[str, Any]:
+    """Return what `skout.persistence.describe` says of a model's file; errors name the file."""
+    from skout.persistence import FileError, describe
+
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}.")
+    try:
+        return describe(path, parts=parts)
+    except FileError as error:
+        raise FileError(f"{path}: {error}") from error
+
+
+def value_at(value: Any, *names: str) -> Any:
+    """Return the value under names in nested dicts, None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def size_text(n_bytes: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in kB, MB or GB."""
     size, unit = float(n_bytes), "bytes"
     for larger in ("kB", "MB", "GB"):
         if size < 1000:

@@ -1,19 +1,21 @@
-"""From words to a model: flags and TOML files to settings, settings to kernels and sketches."""
+"""The settings of `skout fit`, from options and TOML files, and the model that they describe."""
 
 import inspect
 import math
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
-from skout import KernelClassifier, KernelRidge, iokr
+from skout import KernelClassifier, KernelRidge, StructuredPredictor, iokr
 from skout.decoding import DECODERS
 from skout.dev import check_alphas, check_choice, check_number, resolve
 from skout.kernels import (
     KERNELS,
     Gaussian,
+    Kernel,
     Laplacian,
     Linear,
     Mapped,
@@ -23,34 +25,35 @@ from skout.kernels import (
 )
 from skout.kinds import Kind
 from skout.molecules import fingerprints
-from skout.sketches import SKETCHES
+from skout.sketches import SKETCHES, Sketch
 
 from .columns import known_kind
 
-# What kernels compare that take texts: strings, or SMILES as they are; others see fingerprints.
+T = TypeVar("T")
+# Kernels that compare these take texts, strings or SMILES; others take fingerprints of SMILES.
 _ON_TEXTS = ("strings", "graphs")
-# Kernels that change with the scale of single columns, and take any numbers.
+# Kernels that depend on the scale of single columns, and take any numbers.
 _OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
-# Of inputs, where no kernel is given.
+# The default kernels of inputs.
 _ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
-# Settings of a model of one's own: where one is given, nothing is chosen.
+# Settings that describe a model: where one is given, no model is chosen.
 _OF_A_MODEL = (
     *("input_kernel", "output_kernel", "input_sketch", "output_sketch"),
-    *("alpha", "intercept", "decoder", "standardize"),
+    *("alpha", "decoder", "standardize"),
 )
 
 
 @dataclass
 class Settings:
-    """The settings of `skout fit`, by a flag or in a TOML file, and their defaults.
+    """The settings of `skout fit` and their defaults.
 
-    Specifications of kernels and sketches are a name and parameters: "gaussian:0.5",
-    "p_sparsified:200,distribution=gaussian", "none".
+    Kernels and sketches are given by a name and parameters: "gaussian:0.5",
+    "p_sparsified:200,distribution=gaussian" or "none".
     """
 
     target: list[str] | None = None  # columns or patterns, one for each target
     output: str | None = None
-    kind: dict[str, str] | None = None  # what columns are, by their names
+    kind: dict[str, str] | None = None  # of columns, by their names
     inputs: str | None = None
     drop: str | None = None
     input_kernel: str | None = None
@@ -58,7 +61,6 @@ class Settings:
     input_sketch: str = "subsample"
     output_sketch: str = "p_sparsified"
     alpha: Any = 1e-3
-    intercept: bool | None = None
     decoder: str = "candidates"
     standardize: bool | None = None
     missing: str | None = None
@@ -72,7 +74,7 @@ class Settings:
     scoring: str | None = None
 
     def check(self) -> None:
-        """Raise, before any file is read, for what the settings alone show to be wrong."""
+        """Raise for the first setting that is wrong whatever the table has."""
         for setting in fields(self):
             value = getattr(self, setting.name)
             kind, *_ = get_args(setting.type) or (setting.type,)
@@ -111,8 +113,8 @@ class Settings:
     def standardizes(self) -> bool:
         """Whether to scale columns of numbers.
 
-        If not said: for kernels that depend on scales, but not for one whose width is given as a
-        number, which is meant for the inputs as they are.
+        By default for kernels that depend on scales, but not for one with a number as its width,
+        which is meant for the inputs as they are.
         """
         if self.standardize is not None:
             return self.standardize
@@ -122,16 +124,16 @@ class Settings:
 
 
 def merge(flags: dict[str, Any], config: Path | None) -> Settings:
-    """Return the settings: flags win over the TOML file, and it over the defaults.
+    """Return the settings: options win over the TOML file, and the file over the defaults.
 
-    A flag that was not given is None; names in the file are those of the flags, with - or _.
+    An option that was not given is None; the file has the names of options, with - or _.
     """
     from_file: dict[str, Any] = {}
     if config is not None:
         try:
             from_file = tomllib.loads(config.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{config} is no TOML file: {error}.") from error
+            raise ValueError(f"--config: {config} is not a TOML file: {error}.") from error
         from_file = {name.replace("-", "_"): value for name, value in from_file.items()}
         names = {setting.name: setting for setting in fields(Settings)}
         for name in from_file:
@@ -147,8 +149,8 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
     wanted = [_flag(name) for name in ("tune", "budget", "scoring") if given.get(name)]
     if of_model and wanted:
         raise ValueError(
-            f"{wanted[0]} lets skout choose the model, and {of_model[0]} says what it is: "
-            "leave one out."
+            f"{wanted[0]} lets skout choose the model, and {of_model[0]} says what it is. "
+            "Leave one of them out."
         )
     settings = Settings(**{"tune": not of_model, **given})
     settings.check()
@@ -156,7 +158,7 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
-    """Return the columns and kinds of words such as "artist=category"."""
+    """Return the kinds of columns by name, from words such as "artist=category"."""
     kinds = {}
     for word in words:
         name, equals, kind = str(word).rpartition("=")
@@ -166,8 +168,8 @@ def _pairs(words: list[str]) -> dict[str, str]:
     return kinds
 
 
-def check_budget(text: Any) -> Any:
-    """Return a budget as `skout.Tuned` takes it: seconds, or "40 fits".
+def check_budget(text: object) -> float | str:
+    """Return a budget as `skout.Tuned` takes it, seconds or "40 fits", or raise.
 
     Examples
     --------
@@ -180,11 +182,13 @@ def check_budget(text: Any) -> Any:
         return budget
     if isinstance(budget, int | float) and not isinstance(budget, bool) and 0 < budget < math.inf:
         return float(budget)
-    raise ValueError(f'--budget must be seconds, or a number such as "40 fits". Got {text!r}.')
+    raise ValueError(f'--budget must be a number of seconds, or of fits: "40 fits". Got {text!r}.')
 
 
-def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
-    """Return an estimator that is to be fitted, for a kind of output; inputs may be text."""
+def build_model(
+    settings: Settings, kind: Kind, is_text: bool
+) -> KernelRidge | KernelClassifier | StructuredPredictor:
+    """Return the unfitted estimator that the settings describe, for a kind of output."""
     spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
     inputs = _kernel(spec, "--input-kernel", is_text)
     sketch = parse_sketch(settings.input_sketch, "--input-sketch")
@@ -195,7 +199,7 @@ def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
     }
     if kind.estimator_type is not None:
         model = KernelRidge if kind.estimator_type == "regressor" else KernelClassifier
-        return model(inputs, sketch, fit_intercept=settings.intercept is not False, **shared)
+        return model(inputs, sketch, fit_intercept=True, **shared)
     outputs = kind.kernel
     if settings.output_kernel is not None:
         outputs = _kernel(settings.output_kernel, "--output-kernel", kind.are_texts)
@@ -207,13 +211,12 @@ def build_model(settings: Settings, kind: Kind, is_text: bool) -> Any:
         input_sketch=sketch,
         output_sketch=parse_sketch(settings.output_sketch, "--output-sketch"),
         decoder=settings.decoder,
-        fit_intercept=bool(settings.intercept),
         **shared,
     )
 
 
-def _kernel(text: str, option: str, on_text: bool) -> Any:
-    """Return a kernel; those of texts are normalized, and made to take SMILES if need be."""
+def _kernel(text: str, option: str, on_text: bool) -> Kernel:
+    """Return the kernel of a specification; on texts it is normalized, or sees fingerprints."""
     kernel = parse(text, KERNELS, "kernel", option)
     if not on_text:
         return kernel
@@ -222,8 +225,8 @@ def _kernel(text: str, option: str, on_text: bool) -> Any:
     return kernel if kernel.normalized else Normalized(kernel)
 
 
-def parse_sketch(text: str, option: str) -> Any:
-    """Return the sketch that a specification means, None for "none".
+def parse_sketch(text: str, option: str) -> Sketch | None:
+    """Return the sketch of a specification such as "subsample:500", None for "none".
 
     Examples
     --------
@@ -234,8 +237,8 @@ def parse_sketch(text: str, option: str) -> Any:
     return None if text == "none" else parse(text, SKETCHES, "sketch", option)
 
 
-def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
-    """Return the object that a specification means: "name" or "name:value,name=value".
+def parse(text: str, registry: Mapping[str, Callable[..., T]], kind: str, option: str) -> T:
+    """Return the object of a specification, "name" or "name:value,name=value".
 
     Examples
     --------
@@ -260,12 +263,12 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
     except TypeError as error:
         takes = ", ".join(inspect.signature(make).parameters)
         raise ValueError(
-            f"{option}: {text!r} does not fit {name}, which takes: {takes} ({error})."
+            f"{option}: {text!r} does not fit {name}, whose parameters are: {takes} ({error})."
         ) from None
     return make(*values, **named)
 
 
-def _value(word: str) -> Any:
+def _value(word: str) -> float | str | bool | None:
     """Return a number, or the word itself."""
     for kind in (int, float):
         try:

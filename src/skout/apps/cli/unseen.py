@@ -1,4 +1,4 @@
-"""Values of categories that the training rows did not have, and what they may stand for."""
+"""Values of categories that the training rows did not have, and those that are spelled alike."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-# Letters that two values must share to be called alike; difflib's own default.
+# The least similarity of two values that are called alike; the default of difflib.
 _ALIKE = 0.6
-#: Columns and values, and in how many rows they are.
+#: The number of rows of each column and value.
 Unseen = Counter[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class UnseenValue:
-    """A value of a column of categories that the model was not fitted on."""
+    """A value of a column of categories that no training row had."""
 
     column: str
     value: str
     rows: int
-    nearest: str | None  # the value of the training rows that is spelled most alike
+    nearest: str | None  # the training value that is spelled most like it
 
     def __str__(self) -> str:
         rows = f"{self.rows:,} row{'s' if self.rows > 1 else ''}"
@@ -32,7 +32,7 @@ class UnseenValue:
 
 
 def unseen_of(rows: object, levels: Mapping[str, Sequence[str]]) -> Unseen:
-    """Count the values of columns that are none of their levels; other inputs have none."""
+    """Count the values of a table that are not among the levels of their column."""
     counts: Unseen = Counter()
     if isinstance(rows, Mapping):
         for column, values in levels.items():
@@ -42,16 +42,16 @@ def unseen_of(rows: object, levels: Mapping[str, Sequence[str]]) -> Unseen:
     return counts
 
 
-def named(unseen: Unseen, levels: Mapping[str, Sequence[str]]) -> Iterator[UnseenValue]:
-    """Yield the values that were counted, the most frequent first, with the nearest of levels."""
+def unseen_values(unseen: Unseen, levels: Mapping[str, Sequence[str]]) -> Iterator[UnseenValue]:
+    """Yield the counted values with the nearest level, the most frequent value first."""
     for (column, value), rows in unseen.most_common():
         yield UnseenValue(column, value, rows, nearest(value, levels[column]))
 
 
 def nearest(value: str, levels: Sequence[str]) -> str | None:
-    """Return the level that is spelled most like a value, None if none is like it.
+    """Return the level that is spelled most like a value, None if no level is similar.
 
-    Upper case, and what is no letter or digit, do not count.
+    Case and punctuation are ignored.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`skout predict`, `rank`, `embed` and `evaluate`: what a model in a file says of a table."""
+"""`skout predict`, `rank`, `embed` and `evaluate`: apply the model of a file to a table."""
 
 import time
 import warnings
@@ -16,24 +16,24 @@ from skout import load, save
 from skout.decoding import EmbeddedPool
 from skout.dev import check_number, join, n_rows, take
 from skout.kinds import Kind
-from skout.persistence import FileError, describe
 
 from ..tables.encoder import EncodedTable
 from ..tables.files import Part, Table, is_table, listed, select
 from .classes import class_scores, label_scores
-from .columns import Inputs, Outputs, wanted
-from .progress import note, opened, progress
-from .unseen import Unseen, named, unseen_of
+from .columns import Inputs, Outputs, columns_to_read
+from .progress import note, open_with_notes, progress
+from .results import described
+from .unseen import Unseen, unseen_of, unseen_values
 
-# Samples of the rows that standard errors of what is no mean over rows come from.
+# Bootstrap samples for the standard error of a measure that is no mean over rows.
 _SAMPLES = 200
-# Categories that were not in the training rows, of which each has a line.
+# The most new values of categories that are printed.
 _MOST_NOTES = 10
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Predictions of a kind of output beside the truth."""
+    """The measures of predictions beside the truth, by the kind of output."""
 
     kind: Kind
     truth: Any
@@ -51,21 +51,21 @@ class Scores:
 
     @property
     def main(self) -> str:
-        """The measure that tells most of one row."""
+        """The name of the main measure."""
         return next(iter(self.each))
 
     @property
     def merit(self) -> float:
-        """The main measure, the greater the better."""
+        """The main measure of all rows, with the sign that makes greater better."""
         return self.sign * float(self.metrics[self.main])  # type: ignore[arg-type]
 
     @property
     def sign(self) -> float:
-        """-1 where less of the main measure is better."""
+        """-1 where less of the main measure is better, and 1 elsewhere."""
         return -1.0 if self.kind.estimator_type == "regressor" else 1.0
 
     def errors(self, n: int) -> dict[str, float | None]:
-        """Return the standard error of each measure of n rows, of which these are a sample."""
+        """Return the standard error of each measure over n rows, estimated from these rows."""
         if n_rows(self.truth) < 2:
             return dict.fromkeys(self.metrics)
         if self.metrics == {name: float(np.mean(rows)) for name, rows in self.each.items()}:
@@ -86,38 +86,41 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A model of `skout fit`, and what its columns are."""
+class SavedModel:
+    """A model of `skout fit`, with the columns that it takes and predicts."""
 
     model: Any
     inputs: Inputs
     outputs: Outputs
-    others: tuple["Saved", ...] = ()  # models of further targets, with the same inputs
+    others: tuple["SavedModel", ...] = ()  # models of further targets, with the same inputs
 
     @property
-    def targets(self) -> tuple["Saved", ...]:
+    def targets(self) -> tuple["SavedModel", ...]:
         """This model and those of further targets."""
         return replace(self, others=()), *self.others
 
     def check_one_target(self, what: str) -> None:
-        """Raise if there are several targets, of which `what` would have to name one."""
+        """Raise if the model has several targets, which the command or option cannot take."""
         if self.others:
             names = listed([target.outputs.name for target in self.targets])
-            raise ValueError(f"{what} is for models of one target, and this one has: {names}.")
+            raise ValueError(
+                f"{what} is for models of one target, and this model has: {names}. Fit a model of "
+                "the one that you want."
+            )
 
     @property
     def _chooser(self) -> Any:
-        """What embeds candidates; a tuned model may build its outputs, and has another decoder."""
+        """The estimator that embeds candidates: the `searcher_` of a tuned model, if it has one."""
         return getattr(self.model, "searcher_", self.model)
 
     @property
     def pool(self) -> Any:
-        """The training outputs that are chosen from, None where there are none."""
+        """The training outputs to choose from, None for a model that does not choose."""
         return getattr(getattr(self._chooser, "decoder_", self._chooser), "pool_", None)
 
     @property
     def levels(self) -> Mapping[str, Sequence[str]]:
-        """The values of columns of categories, of a model that takes a table."""
+        """The training values of each column of categories; empty unless it takes a table."""
         levels: Mapping[str, Sequence[str]] = getattr(
             getattr(self.model, "encoder_", None), "levels_", {}
         )
@@ -125,7 +128,7 @@ class Saved:
 
     @property
     def classes(self) -> list[str]:
-        """Classes or labels that the model has a probability for; none where it has none."""
+        """The classes or labels that the model has probabilities of; empty without these."""
         kind = self.outputs.kind
         if not (kind.has_probabilities and callable(getattr(self.model, "predict_proba", None))):
             return []
@@ -136,13 +139,13 @@ class Saved:
         """Return the probability of each of the `classes`, (n, n_classes); None without them."""
         return self.model.predict_proba(X) if self.classes else None
 
-    def names_of_probabilities(self, target: "Saved") -> list[str]:
+    def names_of_probabilities(self, target: "SavedModel") -> list[str]:
         """Return the columns of a target's probabilities, with its name where there are more."""
         prefix = f"{target.outputs.name}=" if self.others else ""
         return [f"P({prefix}{name})" for name in target.classes]
 
     def check_proba(self) -> None:
-        """Raise where no target has probabilities, and say why."""
+        """Raise if no target has probabilities, and say why."""
         if not any(target.outputs.kind.has_probabilities for target in self.targets):
             kinds = listed([target.outputs.kind.plural for target in self.targets])
             raise ValueError(
@@ -150,8 +153,8 @@ class Saved:
             )
         if not any(target.classes for target in self.targets):
             raise ValueError(
-                "--proba: the model was fitted with settings of its own and has no probabilities. "
-                "Fit it without them (--input-kernel, --alpha ...), so that skout chooses it."
+                "--proba: the model has no probabilities, since it was fitted with settings of its "
+                "own. Fit it without them (--no-tune, --input-kernel, --alpha ...)."
             )
 
     def predict(self, X: Any, candidates: Any) -> Any:
@@ -160,28 +163,28 @@ class Saved:
         return self.model.predict(X, **more)
 
     def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
-        """Return the candidates of a table or of `skout embed`; None for the training outputs."""
+        """Return the candidates in a table or a file of `skout embed`, None without a path."""
         if path is None:
             return None
         if not self.outputs.kind.has_candidates:
             what = self.outputs.kind.plural
-            raise ValueError(f"The model predicts {what}, which are not chosen from candidates.")
+            raise ValueError(f"The model predicts {what}, and does not choose from candidates.")
         return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
 
     def n_candidates(self, candidates: Any) -> int:
-        """Return how many candidates there are, 0 for a model that has none."""
+        """Return the number of candidates, or of training outputs to choose from."""
         if candidates is not None:
             return n_rows(candidates.objects)
         return 0 if self.pool is None else n_rows(self.pool)
 
     def scores(self, truth: Any, predicted: Any) -> Scores:
-        """Return how good predictions are."""
+        """Return the measures of predictions beside the truth."""
         return Scores(self.outputs.kind, truth, predicted)
 
     def evaluation(
         self, truth: Any, predicted: Any, proba: np.ndarray | None = None
     ) -> dict[str, Any]:
-        """Return what `skout evaluate` says; `proba` are the probabilities of the `classes`."""
+        """Return the record of `skout evaluate`; `proba` are the probabilities of the `classes`."""
         kind = self.outputs.kind
         record = {
             "rows": n_rows(truth),
@@ -197,8 +200,8 @@ class Saved:
         return record
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
-        """Return the candidates of a table, embedded."""
-        table, outputs, skipped, n, blocks = opened(path), self.outputs, [], 0, []
+        """Return the embedded candidates of a table."""
+        table, outputs, skipped, n, blocks = open_with_notes(path), self.outputs, [], 0, []
         parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
         for part in progress(parts, "candidates"):
             n += len(part)
@@ -215,25 +218,24 @@ class Saved:
         try:
             pool: EmbeddedPool = self._chooser.embed(join(blocks))
         except ValueError as error:
-            raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
+            raise ValueError(f"{path}: {error} Give --skip-invalid to leave these out.") from error
         return pool
 
     def _embedded(self, path: Path) -> EmbeddedPool:
-        """Return what `skout embed` wrote, if it is of this model."""
+        """Return the pool in a file of `skout embed`, which must be of this model."""
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {str(path)!r}.")
         pool = load(path, mmap=True)
         if not isinstance(pool, EmbeddedPool):
             raise ValueError(
-                f"--candidates must be a table, or what `skout embed` wrote. Got {str(path)!r}, "
+                f"--candidates must be a table, or a file of `skout embed`. Got {str(path)!r}, "
                 f"which holds a {type(pool).__name__}."
             )
         try:
             self._chooser.embed(pool)
         except ValueError as error:
             raise ValueError(
-                f"{path} was embedded by another model, whose coordinates mean something else: "
-                "make it again by `skout embed` with this model."
+                f"{path} was made by `skout embed` with another model. Make it again with this one."
             ) from error
         return pool
 
@@ -243,10 +245,10 @@ def _shown(outputs: Outputs, part: Part, i: int) -> str:
     return f"{cell}row {part.start + i}"
 
 
-def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
-    """Embed the candidates of a table and save them; return what was done."""
+def embed_file(saved: SavedModel, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
+    """Embed the candidates of a table and save them; return a record of it."""
     if is_table(out):
-        raise ValueError(f"--out {str(out)!r} would be read as a table: end it in .skpool, say.")
+        raise ValueError(f"--out must end in .skpool, or not as a table does. Got {str(out)!r}.")
     start = time.perf_counter()
     pool = saved.candidates(data, skip_invalid)
     save(pool, out, metadata={"command_line": {"candidates": len(pool)}})
@@ -258,21 +260,16 @@ def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[
     }
 
 
-def open_model(path: Path) -> Saved:
+def open_model(path: Path) -> SavedModel:
     """Load a model that `skout fit` saved."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    try:
-        metadata = describe(path, parts=False)["about"].get("metadata", {})
-    except FileError as error:
-        raise FileError(f"{path}: {error}") from error
+    metadata = described(path)["about"].get("metadata", {})
     if "fit_spectra" in metadata:
         raise ValueError(f"{path} is a model of spectra: use it with `skout identify`.")
     record = metadata.get("command_line")
     if not isinstance(record, dict):
         raise ValueError(
-            f"{path} does not say which columns it takes: it was saved from Python, not by "
-            "`skout fit`. Use it with skout.load."
+            f"{path} does not say which columns it takes: it was saved from Python, and not by "
+            "`skout fit`. Use it in Python, by skout.load."
         )
     try:
         inputs = Inputs(**record["inputs"])
@@ -281,36 +278,39 @@ def open_model(path: Path) -> Saved:
         if not all(isinstance(name, str) for name in (*inputs.columns, *names)):
             raise TypeError("columns have names that are no text")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
+        raise ValueError(
+            f"{path} describes its columns in a way that this version of skout cannot read: "
+            f"{error}. Fit the model again."
+        ) from error
     modules = [module for outputs in targets for module in outputs.kind.modules]
     model = load(path, modules=modules)
     models = [model] if len(targets) == 1 else [model.models_[target.name] for target in targets]
     first, *others = (
-        Saved(fitted, inputs, outputs) for fitted, outputs in zip(models, targets, strict=True)
+        SavedModel(fitted, inputs, outputs) for fitted, outputs in zip(models, targets, strict=True)
     )
     return replace(first, others=tuple(others))
 
 
 def opened_files(
     model: Path, data: Path, candidates: Path | None, skip_invalid: bool
-) -> tuple[Saved, Table, Any]:
+) -> tuple[SavedModel, Table, Any]:
     """Return the model, the table and the candidates that a command names."""
-    saved, table = open_model(model), opened(data)
+    saved, table = open_model(model), open_with_notes(data)
     if candidates is not None:
         saved.check_one_target("--candidates")
     return saved, table, saved.candidates(candidates, skip_invalid)
 
 
 def predict_table(
-    saved: Saved,
+    saved: SavedModel,
     table: Table,
     candidates: Any = None,
     keep: str | None = None,
     proba: bool = False,
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns of predictions, with some of the table's own before them.
+    """Yield the columns of predictions by the block, after the columns that `keep` names.
 
-    At the end, categories that the training rows did not have are named.
+    At the end, new values of categories are printed.
     """
     inputs = saved.inputs
     if proba:
@@ -324,25 +324,25 @@ def predict_table(
         columns, new = predict_part(saved, table, part, candidates, proba)
         unseen += new
         yield {**{name: part.texts[name] for name in copied}, **columns}
-    for value in list(named(unseen, saved.levels))[:_MOST_NOTES]:
+    for value in list(unseen_values(unseen, saved.levels))[:_MOST_NOTES]:
         note(f"{value}.")
     if len(unseen) > _MOST_NOTES:
         note(f"{len(unseen) - _MOST_NOTES:,} more values were not in the training rows.")
 
 
 def _kept(keep: str | None, table: Table, taken: Sequence[str]) -> list[str]:
-    """Return the columns of --keep, none of which may be one of those that are written."""
+    """Return the columns of --keep, which may not be `taken` by the result."""
     copied = select(keep, table.names, "--keep") if keep else []
     clash = [name for name in copied if name in set(taken)]
     if clash:
-        raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
+        raise ValueError(f"--keep: {clash[0]!r} is also a column of the result. Leave it out.")
     return copied
 
 
 def predict_part(
-    saved: Saved, table: Table, part: Part, candidates: Any, proba: bool = False
+    saved: SavedModel, table: Table, part: Part, candidates: Any, proba: bool = False
 ) -> tuple[dict[str, list[Any]], Unseen]:
-    """Return columns of predictions for some rows, and the values that are new in them."""
+    """Return the columns of predictions for a part, and its new values of categories."""
     X = saved.inputs.read(table, part)
     unseen = unseen_of(X, saved.levels)
     encoder = getattr(saved.model, "encoder_", None)
@@ -359,10 +359,9 @@ def predict_part(
 
 
 def rank_table(
-    saved: Saved, table: Table, candidates: Any, k: int, keep: str | None = None
+    saved: SavedModel, table: Table, candidates: Any, k: int, keep: str | None = None
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns query, rank, candidate and score, one row a query and rank, after columns of
-    the table that are to be kept."""
+    """Yield columns query, rank, candidate and score by the block, after those of `keep`."""
     check_number(k, "-k", low=1, integer=True)
     inputs = saved.inputs
     copied = _kept(keep, table, ("query", "rank", "candidate", "score"))
@@ -374,14 +373,14 @@ def rank_table(
 
 
 def rank_part(
-    saved: Saved, table: Table, part: Part, candidates: Any, k: int
+    saved: SavedModel, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
-    """Return columns query, rank, candidate and score for some rows."""
+    """Return columns query, rank, candidate and score for the rows of a part."""
     saved.check_one_target("rank")
     if not saved.outputs.kind.has_candidates:
         what = saved.outputs.kind.plural
         hint = "predict --proba" if saved.classes else "predict"
-        raise ValueError(f"The model predicts {what}: there is nothing to rank. Use {hint}.")
+        raise ValueError(f"The model predicts {what}, which cannot be ranked. Use `skout {hint}`.")
     indices, scores = saved.model.rank(saved.inputs.read(table, part), candidates, k=k)
     pool = saved.pool if candidates is None else candidates.objects
     distinct, place = np.unique(indices, return_inverse=True)
@@ -395,16 +394,16 @@ def rank_part(
     }
 
 
-def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
-    """Return the number of rows, and the metrics of the model's kind of output, by target."""
+def evaluate_table(saved: SavedModel, table: Table, candidates: Any = None) -> dict[str, Any]:
+    """Return the record of `skout evaluate`: rows and metrics, or those of each target."""
     if saved.others:
         scores = {target.outputs.name: evaluate_table(target, table) for target in saved.targets}
         return {"rows": max(score["rows"] for score in scores.values()), "targets": scores}
-    return saved.evaluation(*joined(list(predicted_parts(saved, table, candidates))))
+    return saved.evaluation(*join_parts(list(predicted_parts(saved, table, candidates))))
 
 
-def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | None]:
-    """Return the truth, the predictions and the probabilities of several blocks as one."""
+def join_parts(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | None]:
+    """Join the truth, the predictions and the probabilities of several parts."""
     probas = [part.proba for part in parts if part.proba is not None]
     return (
         join_truth([part.truth for part in parts]),
@@ -414,7 +413,7 @@ def joined(parts: Sequence["PredictedPart"]) -> tuple[Any, Any, np.ndarray | Non
 
 
 def metrics_by_target(evaluations: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the metrics of several targets, as people read them."""
+    """Return the metrics of several targets in one dict, under names for people."""
     return {
         f"{name}: {metric.replace('_', ' ')}" if name else metric: value
         for name, evaluation in evaluations.items()
@@ -426,7 +425,7 @@ def metrics_by_target(evaluations: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def join_truth(parts: Sequence[Any]) -> Any:
-    """Return true outputs of several blocks as one; unknown labels may widen single blocks."""
+    """Join true outputs of several parts, of which some are wider by unknown labels."""
     if sparse.issparse(parts[0]):
         width = max(part.shape[1] for part in parts)
         for part in parts:
@@ -436,7 +435,7 @@ def join_truth(parts: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class PredictedPart:
-    """Some rows of a table with what a model says of them, and in how many seconds."""
+    """Rows of a table with their targets, predictions and probabilities, and the seconds taken."""
 
     part: Part
     X: Any
@@ -447,11 +446,11 @@ class PredictedPart:
 
 
 def predicted_parts(
-    saved: Saved, table: Table, candidates: Any = None, more: Sequence[str] = ()
+    saved: SavedModel, table: Table, candidates: Any = None, more: Sequence[str] = ()
 ) -> Iterator[PredictedPart]:
-    """Yield rows with their target and the prediction, and `more` columns as text."""
+    """Yield parts of a table with targets and predictions, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
-    numbers, texts, reading = wanted(inputs, outputs)
+    numbers, texts, reading = columns_to_read(inputs, outputs)
     parts = table.parts(numbers, list(dict.fromkeys([*texts, *more])), reading)
     for part in filter(len, map(outputs.observed, progress(parts, "evaluating"))):
         truth, X = outputs.read(table, part), inputs.read(table, part)

@@ -1,8 +1,8 @@
-"""Tables of all kinds of columns: `TableEncoder` makes numbers of them, `files` reads them."""
+"""Tables with columns of all kinds: `TableEncoder` encodes them as numbers, `files` reads them."""
 
-from . import onnx  # noqa: F401  which registers how encoders are exported
+from . import onnx  # noqa: F401  registers the ONNX form of encoders
 from .encoder import TableEncoder
-from .encoders import CategoryColumn as CategoryColumn  # in files, as the others
+from .encoders import CategoryColumn as CategoryColumn  # files of models name these classes
 from .encoders import DateColumn as DateColumn
 from .encoders import HashedText as HashedText
 from .encoders import ManyCategories as ManyCategories

@@ -1,4 +1,4 @@
-"""`TableEncoder`: a transformer from tables with columns of any kind to matrices."""
+"""`TableEncoder`: a transformer of tables with columns of any kind to matrices of numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ColumnGroup(NamedTuple):
 
 
 class TableEncoder(TransformerMixin, PartsByName):
-    """Make a matrix of a table with columns of numbers, categories, dates, text and sets.
+    """Encode a table with columns of numbers, categories, dates, text and sets as a matrix.
 
     Numbers are scaled by quartiles and bent beyond three deviations. Categories get a column of 0
     and 1 each; where there are many, the frequent ones do, and names are compared by their
@@ -149,7 +149,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         return self._matrix(self._fit(X))
 
     def _fit(self, X: Any) -> Columns:
-        """Learn from a table, and return its columns as they were read."""
+        """Learn from a table, and return its columns as their kinds read them."""
         check_number(self.one_hot, "one_hot", low=2, integer=True)
         check_number(self.dimensions, "dimensions", low=1, integer=True)
         table = columns_of(X)
@@ -216,7 +216,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         return makers[look.kind]()
 
     def _read(self, X: Any, table: Columns) -> tuple[Columns, dict[str, dict[str, bool]]]:
-        """Return columns as their kinds take them, and of dates where days come first.
+        """Return columns as their kinds read them, and for dates whether days come first.
 
         Cells that cannot be read raise a warning, or an error if the reading is strict.
         """
@@ -357,7 +357,7 @@ class TableEncoder(TransformerMixin, PartsByName):
 
 
 class EncodedTable(np.ndarray):
-    """The matrix of an encoded table with its encoder, so that models need not encode it again.
+    """The matrix of an encoded table, which keeps its encoder so that models need not encode again.
 
     Examples
     --------
@@ -373,7 +373,7 @@ class EncodedTable(np.ndarray):
 
     @classmethod
     def of(cls, matrix: np.ndarray, encoder: TableEncoder) -> EncodedTable:
-        """Return a view of a matrix that knows its encoder."""
+        """Return a view of a matrix with its encoder."""
         rows = matrix.view(cls)
         rows.encoder = encoder
         return rows

@@ -30,8 +30,8 @@ HASHED = 2**14
 # Cells that singular vectors are computed from, at most.
 _MOST_CELLS = 20_000
 _SEED = 0
-# What all descriptors of a molecule count together, in columns of numbers, and what its likeness
-# to others does.
+# The weight of all descriptors of a molecule together, in columns of numbers, and that of its
+# likeness to others.
 _MOLECULE, _LIKENESS = 20.0, 5.0
 
 Cells = np.ndarray  # of texts, and None where one is missing
@@ -71,7 +71,7 @@ class NumberColumns(BaseEstimator):
         return np.where(np.isnan(z), 0.0, bent) / self.deviation_
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """Return the numbers, then where those of some columns are missing."""
+        """Return the scaled numbers, then columns of 0 and 1 for missing ones."""
         return np.hstack([self._bent(values), np.isnan(values[:, self.gaps_])])
 
     def names(self, columns: Sequence[str]) -> list[str]:
@@ -85,7 +85,7 @@ class DateColumn(BaseEstimator):
     day, year = _DAY, _YEAR  # in seconds, in days
 
     def fit(self, moments: np.ndarray) -> DateColumn:
-        """Learn the scale, and which circles the dates go round."""
+        """Learn the scale, and which of season, weekday and hour vary."""
         days = _days(moments)
         self.days_ = NumberColumns().fit(days[:, None])
         days = days[~np.isnan(days)]
@@ -98,7 +98,7 @@ class DateColumn(BaseEstimator):
         return self
 
     def transform(self, moments: np.ndarray) -> np.ndarray:
-        """Return the day, where it is missing, and half a sine and cosine for each circle."""
+        """Return the day, whether it is missing, and half the sine and cosine of each circle."""
         days = _days(moments)
         turns = {"season": days / _YEAR, "weekday": (np.floor(days) + 3) / 7, "hour": days % 1.0}
         angles = [2.0 * np.pi * turns[name] for name in self.circles_]
@@ -132,7 +132,7 @@ class CategoryColumn(BaseEstimator):
         return self
 
     def transform(self, cells: Cells) -> np.ndarray:
-        """Return which category each row has; a new one counts as one of the others, or as none."""
+        """Return columns of 0 and 1; a new category counts as one of the others, or as none."""
         place = {level: j for j, level in enumerate(self.levels_)}
         others = len(place) if self.has_others_ else -1
         gaps = len(place) + self.has_others_ if self.has_gaps_ else -1
@@ -210,7 +210,7 @@ class HashedText(BaseEstimator):
 
 
 class TextColumn(BaseEstimator):
-    """Free text: words and pairs of them, and parts of words; and how long a text is."""
+    """Free text: words, pairs of words, parts of words, and the length of the text."""
 
     def __init__(self, dimensions: int = 30) -> None:
         self.dimensions = dimensions
@@ -234,7 +234,7 @@ class TextColumn(BaseEstimator):
 
 
 class ManyCategories(BaseEstimator):
-    """Many categories: the `most` frequent ones, how frequent each is, and what names share."""
+    """Many categories: the `most` frequent ones, the frequency of each, and n-grams of names."""
 
     def __init__(self, most: int = 30, dimensions: int = 30) -> None:
         self.most = most
@@ -249,7 +249,7 @@ class ManyCategories(BaseEstimator):
         return self
 
     def transform(self, cells: Cells) -> np.ndarray:
-        """Return 0 and 1 for frequent ones, the logarithm of the count, and coordinates."""
+        """Return 0 and 1 for the frequent ones, the logarithm of counts, and coordinates."""
         counts = np.log1p([self.counts_.get(cell, 1) if cell else 0 for cell in cells])
         counts /= max(1.0, np.log1p(max(self.counts_.values(), default=1)))
         parts = [self.frequent_.transform(cells), counts, self.likeness_.transform(cells)]
@@ -279,7 +279,7 @@ class SetColumn(BaseEstimator):
         return LabelSets(separators=self.separator).split([cell or "" for cell in cells])
 
     def transform(self, cells: Cells) -> np.ndarray:
-        """Return which elements each row has, and whether it has none."""
+        """Return a column for each element, and one for rows without any."""
         place = {word: j for j, word in enumerate(self.elements_)}
         out = np.zeros((len(cells), len(self.elements_) + self.has_gaps_))
         for row, words in zip(out, self._sets(cells), strict=True):

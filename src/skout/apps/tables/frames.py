@@ -1,4 +1,4 @@
-"""Tables of any library as a dict of columns: pandas, polars, pyarrow, or a dict already.
+"""Tables of pandas, polars or pyarrow, or dicts, as a dict of columns.
 
 No library is imported: a table is recognized by its attributes. Columns become arrays of three
 kinds only: float64 with NaN, datetime64[s] with NaT, and objects, each of which is a text or None.
@@ -23,7 +23,7 @@ TableLike: TypeAlias = Rows | Mapping[str, Sequence[Any] | np.ndarray]
 
 
 class SomeRows(dict[str, np.ndarray]):
-    """Columns of a table of which these are the rows from `first_row` on."""
+    """Columns with some rows of a table, which begin at row `first_row`."""
 
     first_row = 1
 
@@ -43,7 +43,7 @@ def is_frame(X: Any) -> bool:
 
 
 def names_in(X: Any) -> list[Any]:
-    """Return the names of the columns of a table, as it has them."""
+    """Return the names of the columns of a table, which need not be texts."""
     if isinstance(X, Mapping):
         return list(X)
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
@@ -86,12 +86,12 @@ def has_only_numbers(X: Any) -> bool:
 
 
 def coded_columns(X: Any) -> set[str]:
-    """Return the columns that are categories to the library of a table."""
+    """Return the columns that the library of a table has marked as categories."""
     return {str(name) for name in names_in(X) if is_categorical(X[name])}
 
 
 def _plain(column: Any, name: str) -> np.ndarray:
-    """Return a column as floats, as moments, or as texts with None for what is missing."""
+    """Return a column as floats, as datetime64, or as texts with None for missing ones."""
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if isinstance(values, str) or not hasattr(values, "__len__"):
         raise TypeError(f"{name} must be a list of cells, also of one row: [{values!r}].")
@@ -121,7 +121,7 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 
 def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
-    """Return objects as the one kind that they all are, or else as texts."""
+    """Return objects as numbers or dates if all are, and else as texts."""
     if {*map(type, values)} <= {str, type(None)}:  # at once, since long tables have many
         return _objects([value.strip() or None if value else None for value in values])
     filled = [value for value in values if not is_gap(value)]

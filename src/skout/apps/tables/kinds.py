@@ -253,7 +253,7 @@ class Content:
 
     @property
     def _family(self) -> str:
-        """The quantity that several units of the numbers are of, such as time; empty if none."""
+        """The quantity, such as time, of which the numbers have several units; empty if none."""
         units = {unit: count for unit, count in self.units.items() if unit}
         if len(units) < 2 or sum(units.values()) < _HALF * (self.plain + self.units.total()):
             return ""
@@ -276,7 +276,7 @@ class Content:
 
     @property
     def _are_names(self) -> bool:
-        """Whether what is behind the numbers tells more than they do.
+        """Whether the words behind the numbers say more than the numbers.
 
         These are "1924 Winter" beside "2024 Summer", and "1/1" beside "1/2", but not "3 of 5".
         """
@@ -508,4 +508,4 @@ def no_column(name: str, names: Sequence[str]) -> str:
     """Return the message that there is no column of a name, with the columns that there are."""
     similar = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
     hint = f" Did you mean {similar[0]!r}?" if similar else ""
-    return f"there is no column {name!r}.{hint} There are: {listed(names)}."
+    return f"there is no column {name!r}.{hint} The columns are: {listed(names)}."

@@ -1,4 +1,4 @@
-"""The columns of a table as inputs of an ONNX graph, and what `TableEncoder` makes of them."""
+"""`TableEncoder` as a part of an ONNX graph, with an input for each column of the table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def _add_column(graph: OnnxGraph, part: object, cells: str) -> str:
     if isinstance(part, CategoryColumn):
         return _category(graph, part, flat)
     if isinstance(part, ManyCategories):
-        counts = _lookup(graph, flat, _count_table(part), float(np.log1p(1) / _most(part)))
+        most = max(1.0, float(np.log1p(max(part.counts_.values(), default=1))))
+        table = {name: float(np.log1p(n)) / most for name, n in part.counts_.items() if name}
+        counts = _lookup(graph, flat, table, float(np.log1p(1) / most))
         likeness = _hashed(graph, part.likeness_, flat)
         return graph.node(
             "Concat", _category(graph, part.frequent_, flat), counts, likeness, axis=1
@@ -103,8 +105,8 @@ def _dates(graph: OnnxGraph, part: DateColumn, seconds: str) -> str:
 
 
 def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
-    """Add the row of a table for each cell: one for each level, for others and for none."""
-    # what `transform` says of each level, of a new one, and of a missing one
+    """Add the encoding of each cell, from a table with a row for each level."""
+    # the encodings of each level, of a new one, and of a missing one
     levels: list[str | None] = [*part.levels_, _PAD, None]
     table = part.transform(np.array(levels, dtype=object))
     keys = [*part.levels_, ""]
@@ -120,7 +122,7 @@ def _category(graph: OnnxGraph, part: CategoryColumn, cells: str) -> str:
 
 
 def _lookup(graph: OnnxGraph, cells: str, table: dict[str, float], other: float) -> str:
-    """Add a column with the number of each text, `other` for new ones and 0 for none."""
+    """Add a column with the number of each text, `other` for a new one, 0 for a missing one."""
     numbers = np.array([*table.values(), 0.0, other])
     at = graph.node(
         *("LabelEncoder", cells),
@@ -133,14 +135,6 @@ def _lookup(graph: OnnxGraph, cells: str, table: dict[str, float], other: float)
     return graph.node("Unsqueeze", column, graph.numbers(1))
 
 
-def _most(part: ManyCategories) -> float:
-    return max(1.0, float(np.log1p(max(part.counts_.values(), default=1))))
-
-
-def _count_table(part: ManyCategories) -> dict[str, float]:
-    return {name: float(np.log1p(n)) / _most(part) for name, n in part.counts_.items() if name}
-
-
 def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     """Add 0 and 1 for each element, over the root of how many there are."""
     if len(part.separator) > 1:  # a word between the elements; signs are matched one by one
@@ -149,7 +143,7 @@ def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
             "elements: replace it by a sign such as ';' in the table, and fit again."
         )
     padded = graph.node("StringConcat", cells, graph.texts([part.separator]))  # none is empty
-    sign = _escaped(part.separator)
+    sign = "".join(f"\\{char}" if char in r"\]^-[" else char for char in part.separator)
     # from the first character that is no blank to the last
     words = _tokens(graph, padded, tokenexp=f"[^{sign}\\s](?:[^{sign}]*[^{sign}\\s])?")  # (n, k)
     n = len(part.elements_)
@@ -170,10 +164,6 @@ def _set(graph: OnnxGraph, part: SetColumn, cells: str) -> str:
     return graph.node("Concat", shares, is_gap, axis=1)
 
 
-def _escaped(signs: str) -> str:
-    return "".join(f"\\{sign}" if sign in r"\]^-[" else sign for sign in signs)
-
-
 # Texts: n-grams are hashed as scikit-learn does it, by operators of ONNX Runtime ------------------
 
 
@@ -185,7 +175,7 @@ def _tokens(graph: OnnxGraph, cells: str, **how: str | list[str]) -> str:
 
 @cache
 def _lower() -> dict[str, str]:
-    """Return the characters that change in lower case, and white space, which becomes a blank."""
+    """Return the lower case of characters that have one, and a blank for white space."""
     signs = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
     changed = {sign: " " if sign.isspace() else sign.lower() for sign in signs}
     return {sign: to for sign, to in changed.items() if sign != to}
@@ -250,7 +240,7 @@ def _hashed(graph: OnnxGraph, part: HashedText, cells: str) -> str:
 
 
 def _windows(graph: OnnxGraph, tokens: str, size: int) -> list[str]:
-    """Return the names of tokens (n, k), and of those after each of them, each of shape (n, k)."""
+    """Return the names of `size` arrays (n, k): the tokens, the ones after them, and so on."""
     n = graph.node("Shape", tokens, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(size), axis=0)
     pads = graph.node("Expand", graph.texts([_PAD]), shape)
@@ -275,9 +265,9 @@ def _is(graph: OnnxGraph, tokens: str, sign: str) -> str:
 
 
 def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
-    """Add n-grams of letters inside of words, which have a blank on both sides, and which count.
+    """Add n-grams of letters, and whether each counts: those with a blank inside do not.
 
-    Of all n-grams of the text those count that have no blank inside.
+    Words have a blank on both sides, as in scikit-learn.
     """
     n = graph.node("Shape", signs, start=0, end=1)
     column = graph.node("Concat", n, graph.numbers(1), axis=0)  # the shape (n, 1)
@@ -307,7 +297,7 @@ def _letter_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple
 
 
 def _windows_before(graph: OnnxGraph, flags: str) -> str:
-    """Return whether the flag before each was set; before the first it was not."""
+    """Add flags moved by one place: whether the one before was set, False for the first."""
     numbers = graph.cast(flags, np.int64)
     n = graph.node("Shape", numbers, start=0, end=1)
     shape = graph.node("Concat", n, graph.numbers(1), axis=0)
@@ -319,7 +309,7 @@ def _windows_before(graph: OnnxGraph, flags: str) -> str:
 
 
 def _word_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[str, str]:
-    """Add words of two letters and more, and neighbors of them with a blank between."""
+    """Add n-grams of words of two letters or more, and whether each is whole."""
     words = _tokens(graph, _lines(graph, signs), tokenexp="[\\p{L}\\p{N}_]{2,}")
     grams, counted = [], []
     for size in range(sizes[0], sizes[1] + 1):
@@ -331,7 +321,7 @@ def _word_grams(graph: OnnxGraph, signs: str, sizes: tuple[int, int]) -> tuple[s
 
 
 def _lines(graph: OnnxGraph, signs: str) -> str:
-    """Add the texts (n,) that characters (n, k) make; padding becomes blanks."""
+    """Add the texts (n,) of characters (n, k), where padding becomes blanks."""
     helper, kinds = graph.onnx.helper, graph.onnx.TensorProto
     signs = graph.node("Where", _is(graph, signs, _PAD), graph.texts([" "]), signs)
     body = helper.make_graph(

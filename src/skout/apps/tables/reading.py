@@ -13,7 +13,7 @@ from .numerals import Writing, is_missing, read_numbers
 
 @dataclass
 class OddCells:
-    """Cells of a column that are not what the others are: how many of each kind, and the first."""
+    """Counts of the cells of a column that are unlike the others, with the first of each kind."""
 
     what: str = "numbers"
     rows: int = 0
@@ -30,7 +30,7 @@ class OddCells:
         unread: Sequence[int] = (),
         bounds: Sequence[int] = (),
     ) -> None:
-        """Count cells of which the first is in row `start`."""
+        """Count more cells, the first of which is in row `start`."""
         self.rows += len(cells)
         self.unread += len(unread)
         self.bounds += len(bounds)
@@ -40,7 +40,7 @@ class OddCells:
             self.first_bound = start + bounds[0], cells[bounds[0]].strip()
 
     def message(self, name: str) -> str:
-        """Return a warning that describes the odd cells of a column, "" if there are none."""
+        """Return a message on the odd cells of the column `name`, "" if there are none."""
         parts, of_all = [], f"of {self.rows:,} cells"
         if self.first_unread is not None:
             row, cell = self.first_unread
@@ -64,7 +64,7 @@ class OddCells:
         return f"column {name!r}: {'; '.join(parts)}." if parts else ""
 
     def refuse(self, name: str) -> None:
-        """Raise for what a strict reading does not take."""
+        """Raise if there are odd cells, which a strict reading refuses."""
         first = self.first_unread or self.first_bound
         if first is not None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Which kind of output a column of a table holds, and its cells as outputs of this kind."""
+"""The kind of output that the columns of a target hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .kinds import are_smiles, look_at
 
 # The share of cells that must be rankings of the same items.
 _MOSTLY = 0.9
-# What kinds of columns are called where a column is an input, and the kind of output of each.
+# The kind of output of each kind of column.
 _AS_TARGET = {
     "number": Numbers.name,
     "date": Numbers.name,
@@ -36,7 +36,7 @@ _AS_TARGET = {
 
 
 def as_target(name: str) -> str:
-    """Return the kind of output of a kind of column, such as "set"; other names as they are.
+    """Return the kind of output for a kind of column, such as "set"; other names are unchanged.
 
     Examples
     --------

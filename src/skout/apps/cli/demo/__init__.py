@@ -1,6 +1,6 @@
-"""The demonstration: complete handwritten digits, with five maps through one predictor.
+"""The demo: handwritten digits are completed by five maps, all through `StructuredPredictor`.
 
-Nothing here prints; the command line (`skout demo`) does the talking.
+Nothing here prints: the command `skout demo` does.
 """
 
 from .page import write_page, write_picture

@@ -1,4 +1,4 @@
-"""What the demo writes: a page that needs nothing else, and one picture of all completions."""
+"""The files of the demo: a page, and one picture of all completions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from string import Template
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from skout.dev import extra
 
+from ..pages import page_in_one_file
 from .run import DemoRun, table
 
 # Colors, in [0, 1].
 _PAPER, _INK = np.array([248, 249, 251]) / 255, np.array([38, 44, 56]) / 255
 _RIGHT, _WRONG = np.array([29, 92, 200]) / 255, np.array([222, 84, 20]) / 255
 _IN_PICTURE, _ON_PAGE = 2, 1  # test digits of each class that are shown
+_TITLE = "Given the upper half of a digit, predict the lower half"
 _PARAMETERS = {
     "regressor__kernel__gamma": "input gamma",
     "regressor__alpha": "alpha",
@@ -28,8 +31,8 @@ _PARAMETERS = {
 }
 
 
-def load_matplotlib() -> Any:
-    """Return matplotlib with the modules that are used here, or say what to install."""
+def load_matplotlib() -> ModuleType:
+    """Return matplotlib with the modules that are used here; the error says what to install."""
     with extra("plot", "The demo draws with matplotlib"):
         import matplotlib.figure
         import matplotlib.image
@@ -43,7 +46,7 @@ def first_of_each(digit: np.ndarray, n: int = _ON_PAGE) -> np.ndarray:
 
 
 def _tiles(run: DemoRun, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return what is shown of these digits, by name, and the colors: (names, digits, 8, 8, 3)."""
+    """Return names and colors of rows of pictures, (names, digits, 8, 8, 3), of these digits."""
     upper, lower = run.test.upper[shown], run.test.lower[shown]
     rows = [_colored(upper, 0.0 * lower, _INK), _colored(upper, lower, _INK)]
     for method in run.methods:
@@ -53,7 +56,7 @@ def _tiles(run: DemoRun, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def _colored(upper: np.ndarray, lower: np.ndarray, color: np.ndarray) -> np.ndarray:
-    """Return digits as colors: (n, 8, 8, 3), the upper half in ink."""
+    """Return the colors of digits, (n, 8, 8, 3): the lower half in `color`, the upper one black."""
     halves = [half.reshape(-1, 4, 8, 1) for half in (upper, lower)]
     inks = [_PAPER + half * (c - _PAPER) for half, c in zip(halves, (_INK, color), strict=True)]
     return np.concatenate(inks, axis=1)
@@ -83,12 +86,12 @@ def write_picture(run: DemoRun, path: str | Path) -> Path:
 
 
 def write_page(run: DemoRun, path: str | Path) -> Path:
-    """Write the self-contained page of a finished demo."""
+    """Write the page of a finished demo, one HTML file."""
     shown = first_of_each(run.test.digit)
     _, tiles = _tiles(run, shown)
     sisokr = 2 + [m.name for m in run.methods].index("SISOKR")
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
-    text = template.substitute(
+    body = template.substitute(
         _numbers(run),
         object_in=_image(tiles[0, 0], "the upper half of a digit"),
         object_out=_image(tiles[sisokr, 0], "the digit with the predicted lower half"),
@@ -96,11 +99,13 @@ def write_page(run: DemoRun, path: str | Path) -> Path:
         grid="\n".join(_grid_row(run, i, tiles[:, at]) for at, i in enumerate(shown)),
         table_head="".join(f"<th scope=col>{name}</th>" for name in ["method", *table(run)[0]]),
         table="\n".join(_table_rows(run)),
-        chosen="\n".join(_chosen(m.name, m.chosen) for m in run.methods),
+        chosen="\n".join(_settings(m.name, m.chosen) for m in run.methods),
         versions=", ".join(f"{k} {v}" for k, v in run.versions.items()),
     )
+    header = f'<p class="dim">skout demo</p>\n<h1>{_TITLE}</h1>'
     path = Path(path)
-    path.write_text(text, encoding="utf-8")
+    page = page_in_one_file(__package__, "skout demo: completing digits", header, body)
+    path.write_text(page, encoding="utf-8")
     return path
 
 
@@ -118,7 +123,7 @@ def _numbers(run: DemoRun) -> dict[str, Any]:
 
 
 def _image(tile: np.ndarray, words: str) -> str:
-    """Return an inline picture."""
+    """Return a picture as HTML, with its words for who cannot see it."""
     buffer = BytesIO()
     load_matplotlib().image.imsave(buffer, tile, format="png")
     data = b64encode(buffer.getvalue()).decode("ascii")
@@ -126,7 +131,7 @@ def _image(tile: np.ndarray, words: str) -> str:
 
 
 def _grid_row(run: DemoRun, i: int, tiles: np.ndarray) -> str:
-    """Return one test digit: what is given, the truth, and what each method makes of it."""
+    """Return the table row of a test digit: the given half, the truth, and each completion."""
     digit = run.test.digit[i]
     given = _image(tiles[0], f"upper half of a {digit}")
     truth = _image(tiles[1], f"the true {digit}")
@@ -138,7 +143,7 @@ def _grid_row(run: DemoRun, i: int, tiles: np.ndarray) -> str:
 
 
 def _table_rows(run: DemoRun) -> list[str]:
-    """Return the rows of the table; the best figure of a column is strong."""
+    """Return the rows of the table of scores; the best score of a column is bold."""
     rows = []
     names, texts = table(run)
     for method, cells in zip(run.methods, texts, strict=True):
@@ -151,7 +156,7 @@ def _table_rows(run: DemoRun) -> list[str]:
     return rows
 
 
-def _chosen(name: str, chosen: dict[str, Any]) -> str:
-    """Say which settings a method chose."""
+def _settings(name: str, chosen: dict[str, Any]) -> str:
+    """Return the settings of a method as HTML."""
     words = ", ".join(f"{_PARAMETERS[k]} {v:.3g}" for k, v in sorted(chosen.items()))
     return f"<dt>{name}</dt><dd>{words}</dd>"

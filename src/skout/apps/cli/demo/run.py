@@ -1,15 +1,16 @@
-"""Run the demo: fit, predict, score."""
+"""Run the demo: fit five methods, predict the lower halves of digits, and score them."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import platform
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from statistics import median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -20,9 +21,11 @@ from skout import KernelBasis, StructuredPredictor, iokr, metrics
 from skout.kernels import Gaussian
 from skout.sketches import SubSample
 
+T = TypeVar("T")
+
 
 class Halves(NamedTuple):
-    """Digits cut in two; pixels are in [0, 1] and row i of every part is the same digit."""
+    """Digits cut in two halves; pixels are in [0, 1], and row i of each part is the same digit."""
 
     upper: np.ndarray  # (n, 32) the inputs
     lower: np.ndarray  # (n, 32) the objects to predict
@@ -35,7 +38,7 @@ class Halves(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """How much the demo does; everything that is not learned from data."""
+    """The sizes and settings of a demo."""
 
     n_train: int = 1347
     n_test: int = 450
@@ -55,7 +58,7 @@ _QUICK = Plan(400, 150, 150, 50, 20, (2.0, 1e-4), (2.0, 1e-4), 0.33)
 
 @dataclass(frozen=True)
 class MethodRun:
-    """What one method chose, cost and predicted."""
+    """The settings, scores and predictions of one method."""
 
     name: str
     what: str
@@ -67,7 +70,7 @@ class MethodRun:
 
 @dataclass(frozen=True)
 class DemoRun:
-    """A finished demo: the test digits, the methods' results and how to do it again."""
+    """A finished demo: the test digits, the results, and what is needed to run it again."""
 
     seed: int
     test: Halves
@@ -75,22 +78,12 @@ class DemoRun:
     settings: dict[str, Any]
     versions: dict[str, str]
 
-    def record(self) -> dict[str, Any]:
-        """Return everything but the pixels, ready for JSON."""
-        fields = ("name", "what", "chosen", "metrics")
-        return {
-            "seed": self.seed,
-            "settings": self.settings,
-            "versions": self.versions,
-            "methods": [{field: getattr(m, field) for field in fields} for m in self.methods],
-        }
-
 
 def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> DemoRun:
     """Complete digits with IOKR, SIOKR, ISOKR, SISOKR and a random forest.
 
-    The seed is that of the split, of the sketches and of the trees. Where it is `quick`, there are
-    fewer digits: seconds instead of half a minute.
+    The seed is that of the split, of the sketches and of the trees. A `quick` demo has fewer
+    digits, and takes seconds instead of half a minute.
 
     Examples
     --------
@@ -147,9 +140,8 @@ def _methods(plan: Plan, inputs: Gaussian, outputs: Gaussian, seed: int) -> list
     )
     split = {"regressor__min_samples_leaf": 1, "regressor__max_features": plan.tree_features}
 
-    def ridge(input_sketch: Any, output_sketch: Any) -> StructuredPredictor:
-        sketches = {"input_sketch": input_sketch, "output_sketch": output_sketch}
-        return iokr(inputs, outputs, **sketches, random_state=seed)
+    def ridge(x: SubSample | None, y: SubSample | None) -> StructuredPredictor:
+        return iokr(inputs, outputs, input_sketch=x, output_sketch=y, random_state=seed)
 
     trees = RandomForestRegressor(plan.n_trees, n_jobs=-1, random_state=seed)
     forest = StructuredPredictor(trees, KernelBasis(outputs, few_y, random_state=seed))
@@ -165,9 +157,10 @@ def _methods(plan: Plan, inputs: Gaussian, outputs: Gaussian, seed: int) -> list
 def _scored(
     model: StructuredPredictor, train: Halves, test: Halves, plan: Plan, kernel: Gaussian
 ) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
-    """Fit on all training digits; return figures, completions and which of them are right."""
+    """Fit a method; return its scores, its completions, and which are of the right digit."""
     _, fit_seconds = _timed(lambda: model.fit(train.upper, train.lower), plan.n_repeats)
-    lower, predict_seconds = _timed(lambda: model.predict(test.upper), plan.n_repeats)
+    halves, predict_seconds = _timed(lambda: model.predict(test.upper), plan.n_repeats)
+    lower = np.asarray(halves)
     right = same_digit(lower, test.digit, train)
     loss = 2.0 - 2.0 * kernel.paired(test.lower, lower)  # a Gaussian kernel has k(y, y) = 1
     figures = {
@@ -183,13 +176,13 @@ def _scored(
 
 
 def same_digit(lower: np.ndarray, digit: np.ndarray, train: Halves) -> np.ndarray:
-    """Tell which predicted halves were cut from a training digit of the true class."""
+    """Return whether each predicted half was cut from a training digit of the true class."""
     known = {(half.tobytes(), d) for half, d in zip(train.lower, train.digit, strict=True)}
     return np.array([(half.tobytes(), d) in known for half, d in zip(lower, digit, strict=True)])
 
 
-def _timed(function: Any, repeats: int) -> tuple[Any, float]:
-    """Call a function; return its result and the median of the seconds it took."""
+def _timed(function: Callable[[], T], repeats: int) -> tuple[T, float]:
+    """Call a function several times; return its result, and the median of the seconds."""
     seconds = []
     for _ in range(repeats):
         start = perf_counter()
@@ -198,7 +191,7 @@ def _timed(function: Any, repeats: int) -> tuple[Any, float]:
     return result, median(seconds)
 
 
-# A column of the table: how it is called, the figure in it and how that is written.
+# The columns of the table: the title, the score in it, and the format of that.
 _COLUMNS = (
     ("kernel loss", "kernel_loss", "{:.3f}"),
     ("pixel error", "pixel_error", "{:.4f}"),
@@ -210,7 +203,7 @@ _COLUMNS = (
 
 
 def table(run: DemoRun) -> tuple[list[str], list[list[tuple[str, bool]]]]:
-    """Return the names of the columns, and each method's texts with whether they are the best."""
+    """Return the columns, and for each method its texts with whether each is the best."""
     columns = []
     for _, key, form in _COLUMNS:
         values = [method.metrics[key] for method in run.methods]

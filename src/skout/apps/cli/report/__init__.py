@@ -1,8 +1,7 @@
-"""`skout report` and `model_report`: one page on what a model is, and how good.
+"""`skout report` and `model_report`: one page on what a model is, and how good it is.
 
 `subject` gathers the model, its test rows and predictions, from files or from Python, `measure`
-makes numbers of them, with `calibration` and `sources` (inputs that matter, more rows),
-and `page` writes HTML.
+and `calibration` compute the numbers of the report, and `page` and `figures` write HTML.
 """
 
 from pathlib import Path
@@ -63,7 +62,7 @@ def model_report(
     """
     from skout.dev import check_place, replacing
 
-    from .measure import measured
+    from .measure import report_of
     from .page import page_of
     from .subject import subject_of_rows
 
@@ -74,7 +73,7 @@ def model_report(
     )
     if title is not None:
         subject.title = title
-    page = page_of(measured(subject))
+    page = page_of(report_of(subject))
     if path is not None:
         with replacing(path) as part:
             part.write_text(page, encoding="utf-8")

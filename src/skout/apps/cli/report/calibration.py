@@ -1,4 +1,4 @@
-"""Does the truth lie in intervals and sets as often as their nominal level says?"""
+"""Calibration: how often the truth lies in intervals and sets, beside their nominal level."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from skout.dev import n_rows
 from .subject import Subject
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
-# Parts of the rows by the probability of their class: at least, at most, and rows of each.
+# The fewest and the most bins of rows by their probability, and the rows of a bin.
 _LEAST_PARTS, _MOST_PARTS, _ROWS = 5, 10, 50
 Interval = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Level:
-    """A nominal level, the observed share with its standard error, and the size of sets."""
+    """A nominal level, the observed share with its standard error, and the size of the sets."""
 
     nominal: float
     observed: float
@@ -31,17 +31,16 @@ class Level:
 
 @dataclass(frozen=True)
 class ReportedCalibration:
-    """What has a probability or a level, what its size is called, the levels, and what was counted
-    at each."""
+    """Observed shares beside nominal levels, of sets, intervals or probabilities."""
 
-    what: str
-    size: str
+    what: str  # has the levels, such as "Prediction sets"
+    size: str  # the name of `Level.size`, such as "mean width", "" without one
     levels: list[Level]
-    counted: str = "hold the truth"
+    counted: str = "hold the truth"  # what the observed share is of
 
 
 def calibration_of(subject: Subject) -> ReportedCalibration | None:
-    """Return the calibration of what the model has: sets, intervals or probabilities."""
+    """Return the calibration of sets, intervals or probabilities; None for a model without."""
     model, n = subject.saved.model, n_rows(subject.truth)
     if subject.sets is not None:
         return _of_sets(subject, n)
@@ -82,7 +81,7 @@ def _of_intervals(
     for level in _LEVELS:
         try:
             lower, upper = (np.reshape(end, truth.shape) for end in interval(subject.X, level))
-        except ValueError:  # a level that the model has not
+        except ValueError:  # the model has no such level
             continue
         inside = (lower <= truth) & (truth <= upper)
         width = float(np.mean(upper - lower))
@@ -127,7 +126,7 @@ def _of_labels(subject: Subject, proba: np.ndarray) -> ReportedCalibration:
 
 
 def _levels(chance: np.ndarray, is_so: np.ndarray) -> list[Level]:
-    """Return the mean probability of parts of equal size, and how often it was so in them."""
+    """Return the mean probability of bins of equal size, and the share in which it was so."""
     levels = []
     n = int(np.clip(len(chance) // _ROWS, _LEAST_PARTS, _MOST_PARTS))
     for rows in np.array_split(np.argsort(chance, kind="stable"), n):

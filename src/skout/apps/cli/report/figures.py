@@ -1,18 +1,18 @@
-"""Plots for a page, as SVG."""
+"""The plots of a report, as SVG."""
 
 from collections.abc import Sequence
 from html import escape
 
 from ..results import digits
 from .calibration import Level
-from .sources import Point
+from .measure import Point
 
 _WIDTH, _HEIGHT = 560, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 540, 16, 204
 
 
 def calibration_svg(levels: Sequence[Level]) -> str:
-    """Return observed shares against nominal ones; on the dashed line both agree."""
+    """Return the plot of observed shares against nominal ones; on the dashed line both agree."""
     lines = [_segment(_at(0.0, 0.0), _at(1.0, 1.0), "nominal")]
     for level in levels:
         low, high = max(0.0, level.observed - level.error), min(1.0, level.observed + level.error)
@@ -24,7 +24,7 @@ def calibration_svg(levels: Sequence[Level]) -> str:
 
 
 def curve_svg(points: Sequence[Point], name: str) -> str:
-    """Return scores against the number of training rows; both axes begin at 0, or below it."""
+    """Return the plot of scores against training rows; its axes begin at 0, or below."""
     most = max(point.rows for point in points)
     scores = [point.score for point in points]
     low, high = min(0.0, *scores), max(0.0, *scores)
@@ -40,7 +40,7 @@ def curve_svg(points: Sequence[Point], name: str) -> str:
 
 
 def _at(x: float, y: float) -> tuple[float, float]:
-    """Return the pixel of a point of the unit square."""
+    """Return the pixels of a point of the unit square."""
     return _LEFT + x * (_RIGHT - _LEFT), _BOTTOM - y * (_BOTTOM - _TOP)
 
 

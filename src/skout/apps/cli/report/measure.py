@@ -1,12 +1,14 @@
-"""The numbers of a report: scores with errors, groups, examples, and what they come from."""
+"""The numbers of a report: scores with errors, groups, examples, and a learning curve."""
 
+import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from skout.dev import n_rows, take
+from skout.dev import n_rows, no_frames, take
 from skout.kinds import KINDS
 
 from ...tables.frames import is_frame, names_in
@@ -14,24 +16,24 @@ from ...tables.numerals import read_numbers
 from ..importance import Importance, importances
 from ..using import Scores
 from .calibration import ReportedCalibration, calibration_of
-from .sources import Point, learning_curve
 from .subject import Subject
 
-# Rows that scores of single rows are computed of; groups of a column, and examples, that are shown.
+# The most rows for scores of single rows, groups of a column, and examples.
 _MOST_ROWS, _MOST_GROUPS, _EXAMPLES = 5000, 12, 6
-_PARTS = 5  # of a column of many numbers
-_CELLS = 4  # inputs that are shown of an example, those that matter most
+_PARTS = 5  # groups of a column of many numbers
+_CELLS = 4  # inputs of an example that are shown, those that matter most
+# Shares of the training rows that the learning curve is of, and the most and the fewest rows.
+_SHARES, _TRAIN_ROWS, _LEAST_ROWS = (0.125, 0.25, 0.5, 1.0), 10_000, 5
 
 
 @dataclass(frozen=True)
 class Example:
-    """A test row: its number from 1, true and predicted words, and its score.
+    """A test row with its true and predicted words, and its score.
 
-    Of a class, the score is the probability that the model gave to the predicted one; `cells` are
-    the inputs that matter most.
+    The score of a class is its predicted probability; `cells` are the inputs that matter most.
     """
 
-    row: int
+    row: int  # from 1
     truth: list[str]
     predicted: list[str]
     score: float
@@ -40,7 +42,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one value of a column: how many, their score and its standard error."""
+    """The number of rows with one value of a column, their score and its standard error."""
 
     column: str
     value: str
@@ -49,9 +51,17 @@ class Group:
     error: float | None
 
 
+@dataclass(frozen=True)
+class Point:
+    """The score on the test rows of a model that was fitted on so many training rows."""
+
+    rows: int
+    score: float
+
+
 @dataclass
 class Report:
-    """All that the page shows."""
+    """All that the page of a report shows."""
 
     subject: Subject
     errors: dict[str, float | None]
@@ -65,7 +75,7 @@ class Report:
     importance: Importance
 
     def numbers(self) -> dict[str, Any]:
-        """Return the numbers as JSON has them: those of `skout evaluate`, and more."""
+        """Return the numbers as JSON has them: those of `skout evaluate`, and those of the page."""
         return {
             **self.subject.evaluation,
             "standard_errors": self.errors,
@@ -79,8 +89,8 @@ class Report:
         }
 
 
-def measured(subject: Subject) -> Report:
-    """Return the numbers of a report."""
+def report_of(subject: Subject) -> Report:
+    """Compute the report on a model and its test rows."""
     saved, n = subject.saved, subject.evaluation["rows"]
     sampled = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
     score = saved.scores(take(subject.truth, sampled), take(subject.predicted, sampled))
@@ -99,7 +109,7 @@ def measured(subject: Subject) -> Report:
         wrong=wrong,
         right=right,
         calibration=calibration_of(subject),
-        curve=learning_curve(subject),
+        curve=_learning_curve(subject),
         importance=importance,
     )
 
@@ -116,7 +126,7 @@ def _baseline(subject: Subject) -> tuple[str, dict[str, Any]] | None:
 def _extremes(
     subject: Subject, rows: np.ndarray, score: Scores, shown: list[str]
 ) -> tuple[list[Example], list[Example]]:
-    """Return the first of the worst rows, and the first of the best ones."""
+    """Return examples of the worst rows, and of the best ones."""
     each = score.each[score.main]
     scores = score.sign * each  # the greater the better
     order = np.argsort(scores, kind="stable")
@@ -130,8 +140,7 @@ def _extremes(
 
 
 def _closest(subject: Subject, shown: list[str]) -> tuple[list[Example], list[Example]]:
-    """Return the wrong rows that a model of classes was most certain of, and the right ones that
-    it was least certain of."""
+    """Return the mistakes that a model was most certain of, and the least certain right rows."""
     chance = np.max(subject.proba, axis=1)  # type: ignore[arg-type]
     is_right = np.asarray(subject.predicted) == subject.truth
     order = np.argsort(chance, kind="stable")
@@ -149,7 +158,7 @@ def _example(subject: Subject, row: int, score: float, shown: list[str]) -> Exam
 
 
 def _cell(subject: Subject, row: int, name: str) -> str:
-    """Return an input of a row as people read it."""
+    """Return the text of one input cell."""
     X, columns = subject.X, subject.saved.inputs.columns
     if is_frame(X):
         value = take(X[names_in(X)[columns.index(name)]], [row])
@@ -164,7 +173,7 @@ def _cell(subject: Subject, row: int, name: str) -> str:
 
 
 def _written(value: float) -> str:
-    """Return a number of the table as those that are predicted are written."""
+    """Return a number of the table in the form of predicted numbers."""
     words: list[list[str]] = KINDS["numbers"].words(np.array([[value]]))
     return words[0][0]
 
@@ -183,7 +192,7 @@ def _groups(subject: Subject, column: str) -> list[Group]:
 
 
 def _grouped(values: list[str]) -> list[tuple[str, np.ndarray]]:
-    """Return few groups of rows: values, parts of many numbers, or the most frequent values."""
+    """Return groups of rows: by value, by ranges of numbers, or by the most frequent values."""
     counts = Counter(values)
     cells = np.array(values, dtype=object)
     if len(counts) > _MOST_GROUPS:
@@ -197,7 +206,7 @@ def _grouped(values: list[str]) -> list[tuple[str, np.ndarray]]:
 
 
 def _parts(numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Return rows by the quantiles of their numbers, and those that have none."""
+    """Return rows by the quantiles of their numbers, and those without a number."""
     filled, missing = np.flatnonzero(~np.isnan(numbers)), np.flatnonzero(np.isnan(numbers))
     ends = np.unique(np.quantile(numbers[filled], np.linspace(0.0, 1.0, _PARTS + 1)))
     part = np.clip(np.searchsorted(ends, numbers[filled], side="right") - 1, 0, len(ends) - 2)
@@ -206,3 +215,32 @@ def _parts(numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
         for j in range(len(ends) - 1)
     ]
     return [(name, rows) for name, rows in [*parts, ("(empty)", missing)] if len(rows)]
+
+
+def _learning_curve(subject: Subject) -> list[Point]:
+    """Return the score of models that are fitted on parts of the training rows."""
+    if subject.train is None:
+        return []
+    X, Y = subject.train
+    saved, n = subject.saved, n_rows(Y)
+    base: Any = getattr(saved.model, "best_estimator_", saved.model)
+    encoder = getattr(saved.model, "encoder_", None)
+    rows, inputs = (data if encoder is None else encoder.transform(data) for data in (X, subject.X))
+    order = np.random.default_rng(0).permutation(n)
+    pool = getattr(subject.candidates, "objects", subject.candidates)
+    more = {} if pool is None else {"candidates": pool}
+    points, most = [], min(n, _TRAIN_ROWS)
+    for size in sorted({max(_LEAST_ROWS, round(share * most)) for share in _SHARES}):
+        train_rows = np.sort(order[:size])
+        with warnings.catch_warnings(), no_frames():
+            warnings.simplefilter("ignore")  # such as sketches larger than few rows
+            model = clone(base).fit(take(rows, train_rows), _shaped(base, take(Y, train_rows)))
+            predicted = model.predict(inputs, **more)
+        score = saved.scores(subject.truth, predicted)
+        points.append(Point(min(size, n), score.sign * score.merit))
+    return points
+
+
+def _shaped(model: Any, Y: Any) -> Any:
+    """Return targets in the shape that the model was fitted with."""
+    return np.reshape(Y, (len(Y), -1))[:, 0] if getattr(model, "_is_vector", False) else Y

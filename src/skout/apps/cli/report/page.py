@@ -2,20 +2,20 @@
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
 
 from skout.kinds import Kind
 
-from ..pages import bar, page_in_one_file
+from ..pages import bar, page_in_one_file, table
 from ..results import digits
 from .calibration import ReportedCalibration
 from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 
-# Characters that are shown of a fact and of an output, and its words.
+# The most characters of a fact and of an output that are shown, and words of an output.
 _LONGEST, _LONGEST_TEXT, _MOST_WORDS = 600, 300, 60
 Words = Sequence[str]
 _NAMES = {
@@ -33,12 +33,12 @@ _NAMES = {
     "roc_auc": "AUC",
     "brier": "Brier score",
 }
-# Classes or labels that are listed, and that a confusion table has.
+# The most classes or labels that are listed, and that a confusion table has.
 _MOST_CLASSES, _MOST_CONFUSED = 30, 12
 
 
 def page_of(*reports: Report) -> str:
-    """Return the HTML of a report; of several targets, one after the other."""
+    """Return the page of a report, or of the reports on several targets, one after the other."""
     subject = reports[0].subject
     n = max(report.subject.evaluation["rows"] for report in reports)
     header = (
@@ -55,7 +55,7 @@ def page_of(*reports: Report) -> str:
 
 
 def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
-    """Return a table of the targets: the main metric of each, with a link to its part."""
+    """Return a table with the main score of each target, and a link to its sections."""
     rows = []
     for j, (report, name) in enumerate(zip(reports, names, strict=True)):
         value = report.subject.evaluation["metrics"][report.main]
@@ -65,11 +65,11 @@ def _overview(reports: Sequence[Report], names: Sequence[str]) -> str:
         )
         link = f'<a href="#target-{j}">{name}</a>'
         rows.append([link, _name(report.main), f"{number(value)} <small>{error}</small>", others])
-    return _rows(["target", "score", "this model", "constant prediction"], rows)
+    return table(["target", "score", "this model", "constant prediction"], rows)
 
 
 def _body(report: Report) -> str:
-    """Return all sections on one target."""
+    """Return the sections on one target."""
     subject = report.subject
     n = subject.evaluation["rows"]
     costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
@@ -92,7 +92,7 @@ def _section(title: str, body: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with three digits; its attribute has all of them."""
+    """Return a number with three digits as HTML, which has all digits in an attribute."""
     return "–" if value is None else f'<data value="{value!r}">{digits(value)}</data>'
 
 
@@ -104,19 +104,8 @@ def _name(metric: str) -> str:
     return escape(_NAMES.get(metric, metric.replace("_", " ")))
 
 
-def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML; bars, without a title, are not on a telephone."""
-    wide = ["" if title or not j else ' class="wide"' for j, title in enumerate(head)]
-    titles = "".join(f"<th scope=col{w}>{title}</th>" for w, title in zip(wide, head, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{w}>{cell}</td>" for w, cell in zip(wide, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
 def _scores(report: Report) -> str:
-    """Return the metrics with standard errors, beside those of the baseline."""
+    """Return a table of scores with standard errors, beside those of the baseline."""
     evaluation, validation = report.subject.evaluation, report.subject.validation
     baseline = report.baseline
     head = ["", "this model", *([] if baseline is None else [escape(baseline[0])])]
@@ -133,10 +122,10 @@ def _scores(report: Report) -> str:
         [_name(name), number(value), *([] if baseline is None else [""])]
         for name, value in overall.items()
     ]
-    notes = ["± is one standard error, over the test rows."]
+    note = "± is one standard error, over the test rows."
     if baseline is None:
-        notes.append("There is no baseline: give the training rows, too.")
-    parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
+        note += " There is no baseline: it needs the training rows."
+    parts = [table(head, rows), f'<p class="dim">{note}</p>']
     if validation:
         fitted = escape(validation.replace("+-", "±"))
         parts.append(f"<p>When it was fitted: {fitted}.</p>")
@@ -173,16 +162,16 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
         for group in groups
     ]
     head = ["group", "rows", _name(metric), ""]
-    return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
+    return f"<h3>By {escape(column)}</h3>\n{table(head, rows)}"
 
 
 def _part(value: float | None, most: float) -> float:
-    """Return the share of a value in the largest one."""
+    """Return a value as a share of the largest one."""
     return 0.0 if value is None or most == 0.0 else min(1.0, abs(value) / most)
 
 
 def _classes(report: Report) -> str:
-    """Return the scores of each class or label, and which classes are taken for which."""
+    """Return a table of the scores of each class or label, and the confusion table."""
     scores = report.subject.evaluation.get("classes")
     if scores is None or len(scores["each"]) < 2:
         return ""
@@ -196,7 +185,7 @@ def _classes(report: Report) -> str:
         ]
         for row in each[:_MOST_CLASSES]
     ]
-    parts = [_rows(["", "rows", "precision", "recall", "F1", ""], rows)]
+    parts = [table(["", "rows", "precision", "recall", "F1", ""], rows)]
     if len(each) > len(rows):
         more = f"The {len(rows)} most frequent of {len(each):,}; `skout evaluate --json` has all."
         parts.append(f'<p class="dim">{more}</p>')
@@ -204,7 +193,7 @@ def _classes(report: Report) -> str:
 
 
 def _confusion(scores: dict[str, Any]) -> str:
-    """Return a table of true classes by predicted ones; of many classes, the usual mistakes."""
+    """Return the confusion table; of many classes, a table of the most frequent mistakes."""
     names, counts = scores.get("names", []), scores.get("confusion", [])
     if not names:
         return ""
@@ -218,15 +207,15 @@ def _confusion(scores: dict[str, Any]) -> str:
         ]
         mistakes.sort(key=lambda mistake: -mistake[0])
         rows = [[escape(a), escape(b), f"{n:,}"] for n, a, b in mistakes[:_MOST_CONFUSED]]
-        return f"{title}\n{_rows(['true', 'predicted', 'rows'], rows)}" if rows else ""
+        return f"{title}\n{table(['true', 'predicted', 'rows'], rows)}" if rows else ""
     head = "".join(f"<th scope=col>{escape(_short(name, 24))}</th>" for name in names)
     body = ""
     for i, (name, row) in enumerate(zip(names, counts, strict=True)):
         cells = "".join(_shaded(n, sum(row), i == j) for j, n in enumerate(row))
         body += f"<tr><th scope=row>{escape(_short(name, 24))}</th>{cells}</tr>"
     said = "A row is a true class, a column the predicted one; shades are shares of the row."
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'{title}\n<p class="dim">{said}</p>\n<div class="scroll confusion">{table}</div>'
+    counted = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'{title}\n<p class="dim">{said}</p>\n<div class="scroll confusion">{counted}</div>'
 
 
 def _shaded(count: int, total: int, is_right: bool) -> str:
@@ -237,7 +226,7 @@ def _shaded(count: int, total: int, is_right: bool) -> str:
 
 
 def _examples(report: Report) -> str:
-    """Return rows that went wrong and rows that went right, predicted beside true."""
+    """Return the examples of wrong and of right rows, the predicted output beside the true one."""
     titles = ("The worst", "The best")
     if report.subject.has_classes:
         titles = ("Wrong, though the model was certain", "Right, though it was a close call")
@@ -265,7 +254,7 @@ def _example_item(example: Example, report: Report) -> str:
 
 
 def _calibration(calibration: ReportedCalibration | None) -> str:
-    """Return a plot and a table of nominal levels and of what was observed."""
+    """Return a plot and a table of observed shares beside nominal levels."""
     if calibration is None:
         return ""
     sized = [calibration.size] if calibration.size else []
@@ -277,12 +266,11 @@ def _calibration(calibration: ReportedCalibration | None) -> str:
         ]
         for level in calibration.levels
     ]
-    table = _rows(["nominal", "observed", *sized], rows)
+    levels = table(["nominal", "observed", *sized], rows)
     what, counted = escape(calibration.what), escape(calibration.counted)
-    said = f"{what}: how often they are {counted}, beside their nominal level."
-    if counted.startswith("hold"):
-        said = f"{what}: how often they {counted}, beside their nominal level."
-    return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{table}"
+    verb = "" if counted.startswith("hold") else "are "
+    said = f"{what}: how often they {verb}{counted}, beside their nominal level."
+    return f"<p>{said}</p>\n{calibration_svg(calibration.levels)}\n{levels}"
 
 
 def _curve(report: Report) -> str:
@@ -290,8 +278,8 @@ def _curve(report: Report) -> str:
         return ""
     rows = [[f"{point.rows:,}", number(point.score)] for point in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
-    table = _rows(["training rows", _name(report.main)], rows)
-    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{table}"
+    points = table(["training rows", _name(report.main)], rows)
+    return f"<p>{said}</p>\n{curve_svg(report.curve, html.unescape(_name(report.main)))}\n{points}"
 
 
 def _importance(report: Report) -> str:
@@ -312,14 +300,14 @@ def _importance(report: Report) -> str:
         f"By how much the {_name(report.main)} of {importance.rows:,} test rows gets worse if a "
         f"column is shuffled; {len(importance.losses):,} columns{of}, ± over repeats."
     )
-    return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
+    return f'<p class="dim">{said}</p>\n{table(["column", "loss", ""], rows)}'
 
 
 # Outputs as HTML, in the style of their kind -----------------------------------------------------
 
 
 def _drawn(truth: Words, predicted: Words, kind: Kind, columns: Words) -> tuple[str, str]:
-    """Return a true output and a predicted one as HTML, from words as `Kind.words` has them."""
+    """Return a true and a predicted output as HTML; both are words as `Kind.words` has them."""
     if kind.style == "chips":
         return _chips(truth, predicted), _chips(predicted, truth)
     if kind.style == "bars" and len(columns) > 1:
@@ -336,7 +324,7 @@ def _few(words: Words) -> list[str]:
 
 
 def _chips(labels: Words, others: Words) -> str:
-    """Return labels; those that the other set has not are marked."""
+    """Return labels as HTML; those that the other set lacks are marked."""
     other_labels = set(others)
     marks = [
         ("hit" if label in other_labels else "miss", _short(label, _LONGEST_TEXT))
@@ -347,7 +335,7 @@ def _chips(labels: Words, others: Words) -> str:
 
 
 def _picture(kind: Kind, text: str) -> str:
-    """Return the drawing of an output, where what draws it is installed."""
+    """Return the drawing of an output, "" where what draws it is not installed."""
     try:
         return kind.picture(text)
     except ImportError:

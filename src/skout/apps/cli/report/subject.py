@@ -1,8 +1,9 @@
-"""What is reported on: a model, test rows and its predictions, from files or from Python."""
+"""The subject of a report: a model, test rows and predictions, from files or from Python."""
 
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,25 @@ import numpy as np
 from skout import save
 from skout.dev import column_names, n_rows, no_frames
 from skout.kinds import Kind, guess_kind
-from skout.persistence import describe
 
 from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
 from ..fitting import chosen_models, join_inputs, read_table
-from ..progress import opened
-from ..results import inside, size_text
-from ..using import Saved, joined, open_model, predicted_parts
+from ..progress import open_with_notes
+from ..results import described, size_text, value_at
+from ..using import SavedModel, join_parts, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
 
 
 @dataclass
 class Subject:
-    """A model, n test rows, and what the model says of them."""
+    """A model with test rows and its predictions for them."""
 
-    saved: Saved
+    saved: SavedModel
     title: str
-    facts: Facts  # what the model is
-    evaluation: dict[str, Any]  # what `skout evaluate --json` says
+    facts: Facts  # about the model
+    evaluation: dict[str, Any]  # the record of `skout evaluate --json`
     X: Any
     truth: Any
     predicted: Any
@@ -39,7 +39,7 @@ class Subject:
     shown: list[list[str]]  # the true outputs as words
     seconds: float  # of all predictions
     candidates: Any = None
-    groups: dict[str, list[str]] = field(default_factory=dict)  # by the columns to group by
+    groups: dict[str, list[str]] = field(default_factory=dict)  # the columns to group rows by
     baseline: tuple[str, Any] | None = None
     validation: str = ""  # the score at the time of the fit
     train: tuple[Any, Any] | None = None
@@ -48,7 +48,7 @@ class Subject:
 
     @property
     def has_classes(self) -> bool:
-        """Whether the model predicts classes, and how probable they are."""
+        """Whether the model predicts classes with probabilities."""
         return self.saved.outputs.kind.estimator_type == "classifier" and self.proba is not None
 
 
@@ -60,17 +60,17 @@ def subjects_of_files(
     by: str | None,
     train: Path | None,
 ) -> list[Subject]:
-    """Return what is reported on, from the files that the command names, for each target."""
+    """Return the subject of each target, from the files that the command names."""
     saved = open_model(model)
     if candidates is not None:
         saved.check_one_target("--candidates")
-    about = describe(model, parts=False)["about"]
-    record, subjects, table = about["metadata"]["command_line"], [], opened(data)
+    about = described(model)["about"]
+    record, subjects, table = about["metadata"]["command_line"], [], open_with_notes(data)
     columns = select(by, table.names, "--by") if by else []
     for target, target_record in zip(saved.targets, record.get("targets") or [record], strict=True):
         facts = {**record, **target_record}
         inputs, outputs = target.inputs, target.outputs
-        rows = None if train is None else read_table(opened(train), inputs, outputs)
+        rows = None if train is None else read_table(open_with_notes(train), inputs, outputs)
         pool = target.candidates(candidates, skip_invalid)
         blocks, shown = [], []
         groups: dict[str, list[str]] = {name: [] for name in columns}
@@ -83,7 +83,7 @@ def subjects_of_files(
             for name in columns:
                 groups[name] += block.part.texts[name]
         kept = facts.get("baseline") or (rows and outputs.baseline(rows[1]))
-        truth, predicted, proba = joined(blocks)
+        truth, predicted, proba = join_parts(blocks)
         if outputs.kind.estimator_type == "regressor":
             truth = outputs.kind.to_columns(truth)
         subjects.append(
@@ -101,7 +101,7 @@ def subjects_of_files(
                 candidates=pool,
                 groups=groups,
                 baseline=outputs.baseline_output(kept),
-                validation=str(inside(facts, "validation", "summary") or ""),
+                validation=str(value_at(facts, "validation", "summary") or ""),
                 train=rows,
                 costs=_costs_of_file(model, facts),
             )
@@ -109,38 +109,31 @@ def subjects_of_files(
     return subjects
 
 
-def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) -> Facts:
-    """Return what a file says about its model."""
-    rows = record.get("rows")
-    chosen = ""
-    if isinstance(record.get("validation"), dict):
-        try:
-            chosen = ", ".join(chosen_models(record))
-        except (KeyError, TypeError):  # a file of another version
-            chosen = ""
-    versions = about.get("versions")
+def _facts_of_file(saved: SavedModel, record: dict[str, Any], about: dict[str, Any]) -> Facts:
+    """Return the facts about a model that are in its file."""
+    rows, versions, chosen = record.get("rows"), about.get("versions"), ""
+    with suppress(KeyError, TypeError):  # not tuned, or a file of another version
+        chosen = ", ".join(chosen_models(record))
+    versions = versions if isinstance(versions, Mapping) else {}
     facts = [
         ("Model", str(about.get("class", ""))),
         ("Chosen", chosen),
         *_columns_of(saved),
         ("Fitted on", f"{rows:,} rows" if isinstance(rows, int) else ""),
         ("Saved", str(about.get("saved", ""))),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
-    if isinstance(versions, Mapping):
-        facts.append(
-            ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items()))
-        )
     return [(name, value) for name, value in facts if value]
 
 
-def _columns_of(saved: Saved) -> Facts:
+def _columns_of(saved: SavedModel) -> Facts:
     inputs, outputs = saved.inputs.columns, saved.outputs
     what = ("Predicts", f"{outputs.kind.plural}: {listed(outputs.columns)}")
     return [what, ("From", f"{len(inputs)} columns: {listed(inputs)}")]
 
 
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
-    description = describe(path)
+    description = described(path, parts=True)
     arrays = size_text(description["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")
@@ -158,7 +151,7 @@ def subject_of_rows(
     train: tuple[Any, Any] | None,
     labels: list[str] | None,
 ) -> Subject:
-    """Return what is reported on, from objects of Python."""
+    """Return the subject of objects of Python."""
     n = n_rows(X)
     _check_rows(n, Y, by)
     sets = model if hasattr(model, "gaps_") and callable(getattr(model, "evaluate", None)) else None
@@ -166,7 +159,7 @@ def subject_of_rows(
     known = known_kind(kind or getattr(model, "kind_", None) or guess_kind(Y))
     truth, outputs = _outputs(known, Y, labels or column_names(Y))
     inputs = Inputs([str(name) for name in column_names(X) or _numbered(X)])
-    saved = Saved(model, inputs, outputs)
+    saved = SavedModel(model, inputs, outputs)
     start = time.perf_counter()
     with no_frames():
         predicted = saved.predict(X, candidates)
@@ -203,7 +196,7 @@ def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:
 
 
 def _outputs(kind: Kind, Y: Any, names: list[str] | None) -> tuple[Any, Outputs]:
-    """Return outputs as their kind takes them, and what their columns are."""
+    """Return outputs in the form of their kind, and the columns that they have."""
     truth = kind.check(Y)
     truth = kind.to_columns(truth) if kind.estimator_type == "regressor" else truth
     columns = names or kind.names(truth)
@@ -211,17 +204,17 @@ def _outputs(kind: Kind, Y: Any, names: list[str] | None) -> tuple[Any, Outputs]
 
 
 def _numbered(X: Any) -> list[str]:
-    """Return names for columns that have none; objects are one column."""
+    """Return names of columns without names, x0, x1 and so on; objects are one column."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     return [f"x{j}" for j in range(shape[1])] if len(shape) == 2 else ["input"]
 
 
 def _costs_of_model(model: Any) -> Facts:
-    """Return the size of the file that the model makes, if it can be saved."""
+    """Return the size of the model in a file, empty where it cannot be saved."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.skout"
         try:
             save(model, path)
-        except (TypeError, ValueError):  # with parts of one's own
+        except (TypeError, ValueError):  # it has parts of the user's own
             return []
         return _costs_of_file(path, {})

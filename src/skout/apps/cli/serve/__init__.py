@@ -1,6 +1,6 @@
 """`skout serve`: a model behind a page and a REST API (`pip install skout[cli,serve]`).
 
-`answers` has what models say to requests, `models` reads them again when their file is replaced,
-`limits` says how much a request may ask for, `guard` refuses and counts requests, `app` has the
-addresses, `server` runs all of it, and `page/` is what browsers get.
+`app` has the addresses, `schemas` and `outline` read requests, `answers` and `spectra` answer them,
+`limits` and `guard` refuse and count them, `models` loads the model again when its file changes,
+`server` runs all of it, and `page/` has the files for browsers.
 """

@@ -1,4 +1,4 @@
-"""What a served model says to a request."""
+"""The answers of a served model of tables."""
 
 import math
 from collections import Counter
@@ -7,47 +7,50 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from skout.decoding import EmbeddedPool
+
 from ...tables.files import Part, Table
 from ..results import Columns, as_records
-from ..unseen import Unseen, UnseenValue, named
-from ..using import Saved, predict_part, rank_part
+from ..unseen import Unseen, UnseenValue, unseen_values
+from ..using import SavedModel, predict_part, rank_part
 from .drawing import Picture, draw_all
 from .limits import Deadline, Limits, Refused
+from .schemas import PredictRequest, RankRequest, RowsRequest
 from .tables import table_of_records, table_of_text
 
-# Rows between two checks of the clock, and values that the training rows did not have, at most.
+# Rows between two checks of the clock, and the most new values of categories in an answer.
 _AT_ONCE, _MOST_UNSEEN = 128, 50
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """A model of `skout fit`, for rows of a table."""
+    """A model of `skout fit` that is served."""
 
-    saved: Saved
-    candidates: Any = None  # an EmbeddedPool to choose from; None for the training outputs
-    id: str = ""  # stands for the file of the model
-    summary: str = ""  # what is known of how well it predicts
-    input_image: Picture | None = None  # how columns of numbers lie in an image
+    saved: SavedModel
+    candidates: EmbeddedPool | None = None  # to choose from; None for the training outputs
+    id: str = ""  # of the model's file
+    summary: str = ""  # the scores of its validation
+    input_image: Picture | None = None  # where the columns of numbers are pixels
     output_image: Picture | None = None
     example: Mapping[str, float | str] = field(default_factory=dict)  # typical inputs
 
     kind = "table"
 
     def __post_init__(self) -> None:
-        sides = (self.input_image, self.saved.inputs), (self.output_image, self.saved.outputs)
-        for picture, side in sides:
-            if picture is not None:
-                picture.check(side.numbers)
+        if self.input_image is not None:
+            self.input_image.check(self.saved.inputs.numbers)
+        if self.output_image is not None:
+            self.output_image.check(self.saved.outputs.numbers)
 
     @cached_property
     def n_candidates(self) -> int:
-        """How many candidates there are to rank; 0 if the model does not rank."""
+        """The number of candidates to rank; 0 for a model that does not rank."""
         if self.saved.others or not self.saved.outputs.kind.has_candidates:
             return 0
         return self.saved.n_candidates(self.candidates)
 
     def about(self) -> dict[str, Any]:
-        """Return what a page needs to know."""
+        """Return the inputs, the targets and the candidates of the model, for GET /api/model."""
         inputs = self.saved.inputs
         targets = [self._described(target) for target in self.saved.targets]
         return {
@@ -67,7 +70,7 @@ class TableModel:
         }
 
     def _field(self, name: str) -> dict[str, Any]:
-        """Return what a form needs to know of an input."""
+        """Return the name, the values and an example of an input, for a form."""
         levels = self.saved.levels.get(name, ())
         return {
             "name": name,
@@ -76,8 +79,8 @@ class TableModel:
             "example": self.example.get(name),
         }
 
-    def _described(self, saved: Saved) -> dict[str, Any]:
-        """Return what a page needs to know of a target."""
+    def _described(self, saved: SavedModel) -> dict[str, Any]:
+        """Return the kind and the columns of a target, for the page."""
         outputs = saved.outputs
         return {
             "target": outputs.name,
@@ -92,7 +95,7 @@ class TableModel:
         }
 
     def warm(self) -> None:
-        """Do what only the first request would wait for, such as imports."""
+        """Predict one row, so that the first request does not wait for imports."""
         inputs = self.saved.inputs
         cell = "C" if inputs.is_text else 0.0  # a text, and a molecule
         row = {**dict.fromkeys(inputs.columns, cell), **dict.fromkeys(inputs.words)}
@@ -101,9 +104,9 @@ class TableModel:
             predict_part(self.saved, table, part, self.candidates)
 
     def predict(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: PredictRequest, limits: Limits, deadline: Deadline
     ) -> tuple[list[Columns], list[UnseenValue]]:
-        """Return predictions of the rows of a request, and the values in them that are new."""
+        """Return the predictions for a request, and the new values of categories in it."""
         if request.proba:
             self.saved.check_proba()
         blocks: list[Columns] = []
@@ -114,10 +117,10 @@ class TableModel:
             )
             blocks.append(columns)
             unseen += new
-        return blocks, list(named(unseen, self.saved.levels))[:_MOST_UNSEEN]
+        return blocks, list(unseen_values(unseen, self.saved.levels))[:_MOST_UNSEEN]
 
     def as_rows(self, blocks: Iterable[Columns]) -> list[dict[str, Any]]:
-        """Return the columns of `predict` as one dict a row, its probabilities in one of theirs."""
+        """Return the columns of `predict` as a dict for each row, with one of its probabilities."""
         rows = list(as_records(blocks))
         for target in self.saved.targets:
             columns = dict(
@@ -130,46 +133,42 @@ class TableModel:
                     by_target |= {target.outputs.name: chances} if self.saved.others else chances
         return rows
 
-    def rank(self, request: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
+    def rank(self, request: RankRequest, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
         """Yield the best candidates for the rows of a request."""
         limits.check_candidates(request.top)
         if not self.n_candidates:
-            raise Refused(422, "The model builds its answers: there is nothing to rank.")
+            raise Refused(422, "This model has no candidates to rank: use /api/predict.")
         for table, part in self._parts(request, limits, deadline):
             yield rank_part(self.saved, table, part, self.candidates, request.top)
 
     def _parts(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: RowsRequest, limits: Limits, deadline: Deadline
     ) -> Iterator[tuple[Table, Part]]:
-        """Yield few rows at a time, after a look at all of them."""
-        if (request.rows is None) == (request.table is None):
-            raise Refused(422, "A request has either rows or a table.")
-        if request.rows is not None:
-            limits.check_rows(len(request.rows))
+        """Yield the rows of a request, a few at a time, when all are within the limits."""
         inputs, parts, n = self.saved.inputs, [], 0
-        table = (
-            table_of_text(request.table) if request.rows is None else table_of_records(request.rows)
-        )
+        if request.rows is not None and request.table is None:
+            limits.check_rows(len(request.rows))
+            table = table_of_records(request.rows)
+        elif request.table is not None and request.rows is None:
+            table = table_of_text(request.table)
+        else:
+            raise Refused(422, "A request must have rows or a table, and not both.")
         for part in table.parts(inputs.numbers, inputs.texts, inputs.reading):
             deadline.check()
             n += len(part)
             limits.check_rows(n)
             parts.append(part)
-        for piece in (piece for part in parts for piece in _pieces(part)):
-            deadline.check()
-            yield table, piece
-
-
-def _pieces(part: Part) -> Iterator[Part]:
-    for a in range(0, len(part), _AT_ONCE):
-        piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
-        yield replace(piece, start=part.start + a)
+        for part in parts:
+            for a in range(0, len(part), _AT_ONCE):
+                deadline.check()
+                piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
+                yield table, replace(piece, start=part.start + a)
 
 
 def as_rankings(
     blocks: Iterable[Columns], deadline: Deadline, draw: Callable[[str], str] | None
 ) -> list[dict[str, Any]]:
-    """Return the columns of `rank` as one dict a query, drawn by a function if there is one."""
+    """Return the columns of `rank` as a dict for each query; `draw` adds pictures."""
     by_query: dict[int, list[dict[str, Any]]] = {}
     for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few

@@ -1,8 +1,8 @@
-"""The addresses of a server: the page, the API, and what those who watch it ask for."""
+"""The addresses of a server: the page, the API, /health and /metrics."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from skout import __version__
 
-from ..results import as_csv
+from ..results import Columns, as_csv
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
-from .limits import Bodies, Deadline, Gate, Limits, Refused, Share
+from .limits import Bodies, Deadline, Gate, Limits, Refused
 from .metrics import Metrics
 from .models import Models
 from .schemas import (
@@ -33,7 +33,7 @@ from .schemas import (
     parse,
 )
 
-# What a worker returns: the body, its type, and how many rows it answers.
+# An answer: its body, the type of that, and the number of rows.
 Answer = tuple[bytes, str, int]
 Work = Callable[..., Answer]
 _JSON, _CSV = "application/json", "text/csv; charset=utf-8"
@@ -54,7 +54,7 @@ def build_app(
 ) -> FastAPI:
     """Return the application that answers requests.
 
-    It may be called by the names in `hosts`, or by any if there are none.
+    Requests must name one of the `hosts`; if there are none, any host.
     """
     limits = limits or Limits()
     bodies, gate, metrics = Bodies(limits), Gate(limits), Metrics()
@@ -86,13 +86,15 @@ def build_app(
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
-        refused = Refused(error.status_code, error.detail)
+        is_unknown = error.status_code == 404 and error.detail == "Not Found"
+        reason = "There is no such address: see /openapi.json." if is_unknown else error.detail
+        refused = Refused(error.status_code, reason)
         refused.headers.update(error.headers or {})
         return Failed(refused)
 
 
 def _add_page(app: FastAPI) -> None:
-    """Add the page; its files are read here, and never by a request."""
+    """Add the addresses of the page, whose files are read here, and not by a request."""
     for path, (name, kind) in _PAGE.items():
         content = (files(__package__) / "page" / name).read_bytes()
         app.add_api_route(path, _constant(content, kind), include_in_schema=False)
@@ -108,7 +110,7 @@ def _constant(content: bytes, kind: str) -> Callable[[], Any]:
 def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate: Gate) -> None:
     @app.get("/api/model")
     async def model() -> dict[str, Any]:
-        """Say what the model takes and predicts, and what requests may ask for."""
+        """Return what the model takes and predicts, and the limits of requests."""
         allowed = {name: getattr(limits, name) for name in ("megabytes", "rows", "candidates")}
         return {**models.current.about(), "limits": allowed, "version": __version__}
 
@@ -122,7 +124,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate:
 
 
 def _described(schema: Any, answer: Any) -> dict[str, Any]:
-    """Return what OpenAPI says of an address; bodies are parsed in a worker's thread."""
+    """Return the OpenAPI description of an address, as bodies are parsed in another thread."""
     body = {"required": True, "content": {_JSON: {"schema": schema.model_json_schema()}}}
     failures = {code: {"model": Failure} for code in (400, 408, 413, 415, 422, 503)}
     good = {"model": answer, "content": {"text/csv": {}}}
@@ -137,14 +139,14 @@ def _described(schema: Any, answer: Any) -> dict[str, Any]:
 def _endpoint(
     models: Models, limits: Limits, bodies: Bodies, gate: Gate, work: Work
 ) -> Callable[..., Any]:
-    """Return what answers requests by some work, or says why there is no answer."""
+    """Return an endpoint that answers requests by `work`, or with the reason of a refusal."""
 
     async def endpoint(request: Request) -> Response:
         deadline, note = Deadline(limits.seconds), request.scope["skout"]
         wants_csv = "text/csv" in request.headers.get("accept", "")
         try:
-            with Share(bodies) as share:
-                body = await read_body(request, limits, deadline, share)
+            with bodies.share() as grow:
+                body = await read_body(request, limits, deadline, grow)
                 model = models.current
                 note["model"] = model.id
                 job = partial(_attempt, work, model, body, limits, wants_csv)
@@ -152,10 +154,10 @@ def _endpoint(
         except Refused as refused:
             return Failed(refused)
         except ClientDisconnect:
-            return Failed(Refused(400, "The body ended too early."))
+            return Failed(Refused(400, "The body of the request is not complete."))
         except Exception as error:
             note["exception"] = error
-            reason = "Something went wrong here; the log of the server says what."
+            reason = "The server failed; its log says why."
             return Failed(Refused(500, reason))
         if isinstance(answer, Refused):
             return Failed(answer)
@@ -168,7 +170,7 @@ def _endpoint(
 
 
 def _attempt(work: Work, *arguments: Any) -> Answer | Refused:
-    """Return an answer, or why there is none: without a traceback, which would hold the rows."""
+    """Return an answer or a refusal, without its traceback, which would keep the rows in memory."""
     try:
         return work(*arguments)
     except Refused as refused:
@@ -216,15 +218,16 @@ def _identify(
     return _json(model, {"spectra": spectra}), _JSON, len(spectra)
 
 
-def _able(model: Any, method: str) -> Any:
-    """Return what answers a request, if the model does such things."""
-    function = getattr(model, method, None)
+def _able(model: Any, method: str) -> Callable[..., Any]:
+    """Return a method of the model, or refuse the request if it has no such method."""
+    function: Callable[..., Any] | None = getattr(model, method, None)
     if function is None:
-        raise Refused(404, f"The model takes {model.kind}: see /api/model.")
+        takes = "tables" if model.kind == "table" else model.kind
+        raise Refused(404, f"The model takes {takes}: see /api/model.")
     return function
 
 
-def _csv(blocks: Any) -> Answer:
+def _csv(blocks: Iterable[Columns]) -> Answer:
     text = as_csv(blocks)
     return text.encode(), _CSV, max(0, text.count("\n") - 1)
 
@@ -236,7 +239,7 @@ def _json(model: Any, record: dict[str, Any]) -> bytes:
 def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Say which model answers, and what is wrong with a newer file."""
+        """Return which model answers, and what is wrong with a newer file."""
         return {
             "status": "ok",
             "model": models.current.id,

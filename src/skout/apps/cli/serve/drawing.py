@@ -1,4 +1,4 @@
-"""Pictures: how columns lie in an image, and drawings as SVG."""
+"""Columns that are the pixels of an image, and drawings as SVG."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ class Picture:
     high: float = 1.0  # white
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise if there are not as many columns as pixels."""
+        """Raise if the columns are not as many as the pixels."""
         if len(columns) != self.height * self.width:
             raise ValueError(
                 f"An image of {self.height}x{self.width} has {self.height * self.width} pixels, "
@@ -28,7 +28,7 @@ class Picture:
 
 
 def picture_of(text: str, option: str) -> Picture:
-    """Return the picture of words such as 16x16 or 16x16:-1,1.
+    """Return the picture that an option describes, such as 16x16 or 16x16:-1,1.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def picture_of(text: str, option: str) -> Picture:
         return Picture(int(height), int(width), float(low or 0.0), float(high or 1.0))
     except ValueError:
         raise ValueError(
-            f"{option} must be height x width, as 16x16, with the values of black and white if "
-            f"these are not 0 and 1, as 16x16:-1,1. Got {text!r} instead."
+            f"{option} must be HEIGHTxWIDTH, such as 16x16, or with the values of black and white, "
+            f"such as 16x16:-1,1. Got {text!r} instead."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What stands before the addresses: hosts, headers, logs, counts, and the reading of bodies."""
+"""What all requests pass: checks of hosts, headers, logs, counts, and the reading of bodies."""
 
 import asyncio
 import json
@@ -7,9 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
-from .limits import Deadline, Limits, Refused, Share
+from .limits import Deadline, Limits, Refused
 from .metrics import Metrics
 
 log: logging.Logger = logging.getLogger("skout.serve")
@@ -19,7 +20,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-# Nothing of others is loaded, and nothing runs but the page's own script.
+# Nothing is loaded from elsewhere, and no script runs but that of the page.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,17 +35,17 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 _ENCODED = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-#: Names that a browser has for this computer.
+#: The host names of this computer.
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-# Seconds for which the rest of a body is read and thrown away, so that its sender reads why.
+# Seconds for which the rest of a refused body is read, since its sender reads the answer after it.
 _LINGER = 2.0
 
 
 class Guard:
-    """Middleware around all addresses: `routes` are counted by name.
+    """Middleware that checks the host of requests, adds headers, and counts by `routes`.
 
     Only requests whose header Host, without a port, is one of `hosts` are answered; if there are
-    none, all.
+    no `hosts`, all are.
     """
 
     def __init__(
@@ -104,14 +105,16 @@ def _host(scope: Message) -> str:
 
 
 def _is_ambiguous(scope: Message) -> bool:
-    """Whether a proxy may see another end of the body (RFC 9112, 6.1: such connections end)."""
+    """Whether a proxy may see another end of the body (RFC 9112, 6.1: close the connection)."""
     return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
 
 
-async def read_body(request: Any, limits: Limits, deadline: Deadline, share: Share) -> bytes:
-    """Return the body of a request of JSON, or refuse what is too large or too slow.
+async def read_body(
+    request: Request, limits: Limits, deadline: Deadline, grow: Callable[[int], None]
+) -> bytes:
+    """Return the body of a JSON request, or refuse one that is too large or too slow.
 
-    What has come counts against the total of all bodies by `share`.
+    Its bytes are counted by `grow`, against the total of all bodies.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other sites cannot send it without asking first
@@ -126,7 +129,7 @@ async def read_body(request: Any, limits: Limits, deadline: Deadline, share: Sha
                 body += chunk
                 if len(body) > limits.bytes:
                     raise _too_large(limits)
-                share.grow(len(body))
+                grow(len(body))
     except TimeoutError:
         late = f"The body did not arrive within {deadline.seconds:g} s."
         raise Refused(408, late, Connection="close") from None
@@ -138,7 +141,7 @@ def _too_large(limits: Limits) -> Refused:
 
 
 class Failed(Response):
-    """Says why a request has no answer."""
+    """The response to a refused request: a status, and the reason as JSON."""
 
     def __init__(self, refused: Refused) -> None:
         reason = {"status": refused.status, "message": refused.reason[:1000]}
@@ -148,7 +151,7 @@ class Failed(Response):
         self._reason = refused.reason[:200]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Send it; where the body is not read, read on for a while, so that its sender reads."""
+        """Send the response; read the rest of the body, so that the sender gets to the response."""
         scope.get("skout", {})["error"] = self._reason
         if self.status_code not in (413, 503) or "connection" not in self.headers:
             await super().__call__(scope, receive, send)
@@ -161,7 +164,7 @@ class Failed(Response):
 
 
 async def _drain(receive: Receive) -> None:
-    """Throw away what is still coming, for a while."""
+    """Read what is still coming for a while, and throw it away."""
     try:
         async with asyncio.timeout(_LINGER):
             while True:

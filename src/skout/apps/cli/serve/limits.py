@@ -1,30 +1,30 @@
-"""How much requests may ask for, and how many are worked on at a time."""
+"""Limits: how large requests may be, how long they take, and how many run at a time."""
 
 import asyncio
 import contextlib
 import contextvars
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from skout.dev import check_number
 
 T = TypeVar("T")
-# Bytes of a body up to which it does not count against the total of all, so that large ones cannot
-# keep it out; and bytes beyond which one body is worked on at a time.
+# Bodies up to so many bytes do not count against the total of all, so that large ones cannot keep
+# them out; of bodies beyond so many bytes, one is worked on at a time.
 _SMALL, _LARGE = 2**16, 2**20
-# How many bodies of the most bytes are held at a time.
+# How many of the largest bodies are held at a time.
 _HELD = 8
 
 
 class Refused(Exception):
-    """A request that gets no answer but a status and the reason."""
+    """Raised to refuse a request, with a status and a reason."""
 
     status: int
     reason: str
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server allows."""
+    """The limits of a server."""
 
     megabytes: float = 8.0  # of the body of a request
     rows: int = 1000  # or spectra, of a request
@@ -64,7 +64,7 @@ class Limits:
 
     @property
     def cells(self) -> int:
-        """The most cells of a request: with a name and a value hardly one has eight bytes."""
+        """The most cells of a request; with a name and a value one has eight bytes or more."""
         return self.bytes // 8
 
     def check_cells(self, n: int) -> None:
@@ -84,7 +84,7 @@ class Limits:
 
 
 class Deadline:
-    """The end of the time of a request."""
+    """The time by which a request must be answered."""
 
     seconds: float
 
@@ -93,21 +93,21 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """The seconds that are left."""
         return max(0.0, self._end - time.monotonic())
 
     def check(self) -> None:
-        """Refuse to go on after it."""
+        """Raise `Refused` if the time is over."""
         if self.left <= 0.0:
             raise self.passed()
 
     def passed(self) -> Refused:
-        """Return what to raise after it."""
+        """Return the refusal of a request whose time is over."""
         return Refused(503, f"It takes longer than {self.seconds:g} s: ask for less at a time.")
 
 
 class Bodies:
-    """Bytes of the bodies of all requests, of which only so many are held at a time."""
+    """The bytes of all bodies that are held at a time, which are at most `most`."""
 
     most: int
     held: int
@@ -115,34 +115,31 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self.most, self.held = _HELD * limits.bytes, 0
 
+    @contextlib.contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that counts the bytes of one body, until the end of a `with`."""
+        held = 0
 
-class Share:
-    """The bytes that one request holds, until the end of a `with`."""
+        def grow(size: int) -> None:
+            nonlocal held
+            more = size - held if size > _SMALL else 0
+            if self.held + more > self.most:
+                busy = "Too many large requests are coming in: come again."
+                raise Refused(503, busy, Retry_After="1", Connection="close")
+            held += more
+            self.held += more
 
-    def __init__(self, bodies: Bodies) -> None:
-        self._bodies, self._held = bodies, 0
-
-    def __enter__(self) -> "Share":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bodies.held -= self._held
-
-    def grow(self, size: int) -> None:
-        """Hold so many bytes in all, or refuse the request where others hold too many."""
-        more = size - self._held if size > _SMALL else 0
-        if self._bodies.held + more > self._bodies.most:
-            busy = "Too many large requests are coming in: come again."
-            raise Refused(503, busy, Retry_After="1", Connection="close")
-        self._held += more
-        self._bodies.held += more
+        try:
+            yield grow
+        finally:
+            self.held -= held
 
 
 class Gate:
-    """Runs work in threads: some at a time, some in a queue, and no more.
+    """Runs work in threads: some at a time, some waiting, and the rest is refused.
 
-    Large bodies are worked on one after the other: they take one thread and the memory of one.
-    Work that has passed its deadline is not answered, but it keeps its thread until it ends.
+    Large bodies are worked on one after the other, to bound the memory. Work beyond its deadline is
+    answered by a refusal, but it keeps its thread until it ends.
     """
 
     waiting: int
@@ -169,8 +166,8 @@ class Gate:
             raise deadline.passed() from None
 
     async def _wait(self, deadline: Deadline, size: int) -> contextlib.ExitStack:
-        """Wait for a free thread; return what gives it back."""
-        if self.running + self.waiting >= self._most:  # "waiting": also who is being let in
+        """Wait for a free thread; return a context that gives it back."""
+        if self.running + self.waiting >= self._most:
             raise self._busy()
         self.waiting += 1
         places = [self._large, self._free] if size > _LARGE else [self._free]
@@ -189,17 +186,17 @@ class Gate:
     def _busy(self) -> Refused:
         return Refused(503, "The server is busy: come again.", Retry_After="1")
 
-    def _release(self, turn: contextlib.ExitStack, future: Any) -> None:
+    def _release(self, turn: contextlib.ExitStack, future: asyncio.Future[T]) -> None:
         self.running -= 1
         turn.close()
         if not future.cancelled():
-            future.exception()  # seen, where nobody waits any more
+            future.exception()  # so that asyncio does not warn of one that nobody awaits
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads that are idle, and drop waiting work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _one_thread() -> None:
-    """Hold OpenMP to one thread in this one: requests are what runs in parallel."""
+    """Let OpenMP use one thread in this one, since requests run in parallel."""
     threadpool_limits(1, user_api="openmp")

@@ -1,16 +1,16 @@
-"""Counts of what a server did, as Prometheus reads them."""
+"""Counts of requests, in the text format of Prometheus."""
 
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import Any
 
-# Upper ends of the histogram of seconds.
+# The upper ends of the bins of the histogram of seconds.
 _ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Requests by address and status, their seconds, and rows."""
+    """Counts requests by address and status, their seconds, and their rows."""
 
     rows: int
 
@@ -28,7 +28,7 @@ class Metrics:
         self.rows += rows
 
     def text(self, now: dict[str, Any]) -> str:
-        """Return all of it, and gauges of `now`, in the text format of Prometheus."""
+        """Return all counts and the gauges of `now` in the text format of Prometheus."""
         lines = ["# TYPE skout_requests_total counter"]
         for (route, status), n in sorted(self._requests.items()):
             lines.append(f'skout_requests_total{{route="{route}",status="{status}"}} {n}')

@@ -1,4 +1,4 @@
-"""The model that is served, and the next one when its file is replaced."""
+"""The model that is served, which is loaded again when its file is replaced."""
 
 import asyncio
 import hashlib
@@ -14,7 +14,7 @@ Stamp = tuple[Any, ...]
 
 
 class Models:
-    """Holds the model of some files; who works on a request takes `current` once."""
+    """Holds the model of some files as `current`, which a request takes once."""
 
     loaded: float
     current: Any
@@ -31,27 +31,27 @@ class Models:
         self.loads["ok"] += 1
 
     def _read(self) -> tuple[Any, Stamp]:
-        """Return the model, and what its files were before and after it was read."""
+        """Return the model, and the stamp of its files, which did not change meanwhile."""
         while True:
-            before = self._look()
+            before = self._stamps()
             try:
                 model = self._open()
             except Exception:
-                if before == self._look():
+                if before == self._stamps():
                     raise
                 continue
-            if before == self._look():  # else parts may be of two models
+            if before == self._stamps():  # else parts may be of two models
                 return model, before
 
-    def _look(self) -> Stamp:
-        """Return what tells files from those that replace them."""
+    def _stamps(self) -> Stamp:
+        """Return the stamps of the files, which change when files are replaced."""
         return tuple(_stamp(path) for path in self._paths)
 
     async def watch(self, seconds: float) -> None:
-        """Look at the files again and again, and load what is new; a bad file changes nothing."""
+        """Load the files again whenever they change; a bad file changes nothing."""
         while True:
             await asyncio.sleep(seconds)
-            stamp = self._look()
+            stamp = self._stamps()
             if stamp == self._stamp:
                 continue
             self._stamp = stamp
@@ -66,7 +66,7 @@ class Models:
                 log.info("a new model is used", extra={"model": self.current.id})
 
     def _said(self, error: Exception) -> str:
-        """Return what is wrong, without the folders of files."""
+        """Return the message of an error without the folders of files."""
         text = " ".join(str(error).split())
         for path in self._paths:
             text = text.replace(str(path), path.name)
@@ -74,7 +74,7 @@ class Models:
 
 
 def _stamp(path: Path) -> Any:
-    """Return what changes with a file; of a folder, with the files in it."""
+    """Return inode, size and time of a file, and of the files in a folder."""
     try:
         stats = os.stat(path)
         inside = sorted(os.listdir(path)) if path.is_dir() else []
@@ -85,7 +85,7 @@ def _stamp(path: Path) -> Any:
 
 
 def digest(path: Path) -> str:
-    """Return a short name of the content of a model's file: the start of its own checksum."""
+    """Return the first 12 digits of the checksum at the end of a model's file."""
     size = hashlib.sha256().digest_size
     with open(path, "rb") as file:
         file.seek(-size, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Where the rows of a body lie, found before anything is built of it, and how large they are."""
+"""Scan a body of JSON for its rows, and count their cells, before anything is built of it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 from .limits import Limits, Refused
 
-# Bytes that are read together, and cells of a row that are.
+# Bytes that are scanned at a time, and cells of a row that are parsed at a time.
 _CHUNK, _CELLS = 2**18, 4096
 # The most fields of a request.
 _FIELDS = 16
-# Depths of nested brackets: the request, its list, a row, and what a cell must not be.
+# Depths of brackets: the request, its list of rows, a row, and a cell, which may not have one.
 _REQUEST, _LIST, _ROW, _CELL = 1, 2, 3, 4
-# What a byte may be.
+# Kinds of bytes.
 _QUOTE, _ESCAPE, _OPEN, _CLOSE, _COMMA = 1, 2, 3, 4, 5
 _MARKS = {b'"': _QUOTE, b"\\": _ESCAPE, b"{[": _OPEN, b"}]": _CLOSE, b",": _COMMA}
 _TABLE = bytearray(256)
@@ -25,12 +25,12 @@ for _letters, _mark in _MARKS.items():
 
 @dataclass(frozen=True)
 class Outline:
-    """A body of JSON in pieces, of which each is small."""
+    """A body of JSON, with the places where it can be cut into small pieces."""
 
     body: bytes
-    lists: list[tuple[int, int]]  # positions of brackets: of `rows`, in a request that is right
+    lists: list[tuple[int, int]]  # positions of the brackets of lists; a valid request has one
     commas: np.ndarray  # between rows
-    cuts: np.ndarray  # some of the commas between cells, so that no piece has many
+    cuts: np.ndarray  # some commas between cells: no piece between them has many cells
 
     @property
     def shell(self) -> bytes:
@@ -39,7 +39,7 @@ class Outline:
         return b"".join(self.body[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True))
 
     def rows(self) -> Iterator[list[bytes]]:
-        """Yield the pieces of each row of the last list, each an object of its own."""
+        """Yield the pieces of each row of the last list, each piece a JSON object."""
         first, last = self.lists[-1]
         if not self.body[first + 1 : last].strip(b" \t\r\n"):
             return
@@ -53,10 +53,10 @@ class Outline:
 
 
 def outline(body: bytes, limits: Limits) -> Outline:
-    """Return where the rows of a body lie, or refuse it: too many rows or cells, too deep.
+    """Return where the rows of a body lie, or refuse one with too many rows, cells or brackets.
 
-    Brackets and commas outside of strings are counted a chunk at a time, and no further than to
-    the first that is too many.
+    Brackets and commas outside of strings are counted a chunk at a time, up to the first chunk
+    with too many.
     """
     reader = _BodyReader(limits)
     for start in range(0, len(body), _CHUNK):
@@ -72,7 +72,7 @@ def outline(body: bytes, limits: Limits) -> Outline:
 
 
 class _BodyReader:
-    """What is known of the chunks that were read."""
+    """Counts rows and cells of the chunks of a body, and keeps where rows lie."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -84,14 +84,14 @@ class _BodyReader:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no bracket and no text is open."""
+        """Whether all brackets and strings are closed."""
         return self._depth == 0 and not self._in_string
 
     def read(self, chunk: bytes, start: int) -> None:
         """Count what is in a chunk, and keep where its rows are."""
         at, marks = self._outside_strings(chunk)
         is_open, is_close, is_comma = marks == _OPEN, marks == _CLOSE, marks == _COMMA
-        # (k,): within how many brackets a comma is; those of an opening one count, of a closing not
+        # (k,): the number of open brackets at each mark, an opening one counted, a closing one not
         depth = self._depth + np.cumsum(is_open.astype(np.int8) - is_close, dtype=np.int64)
         self._depth = int(depth[-1]) if len(depth) else self._depth
         between_cells = at[is_comma & (depth == _ROW)]
@@ -119,7 +119,7 @@ class _BodyReader:
             raise Refused(422, "rows: a cell must be a number, a text or null, and no list.")
 
     def _outside_strings(self, chunk: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and marks of brackets and commas that are not part of a text."""
+        """Return positions and kinds of brackets and commas outside of strings."""
         kinds = np.frombuffer(bytearray(chunk.translate(_TABLE)), dtype=np.uint8)
         if self._is_escaped or b"\\" in chunk:
             self._unescape(kinds)
@@ -132,7 +132,7 @@ class _BodyReader:
         return at[kept], marks[kept]
 
     def _unescape(self, kinds: np.ndarray) -> None:
-        """Forget backslashes, and quotes that follow an odd number of them."""
+        """Clear backslashes, and quotes that follow an odd number of them."""
         escapes = np.flatnonzero(kinds == _ESCAPE)
         starts = np.flatnonzero(np.diff(escapes, prepend=-2) != 1)
         lengths = np.diff(np.append(starts, len(escapes)))

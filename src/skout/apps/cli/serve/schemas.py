@@ -1,6 +1,6 @@
-"""What requests and answers look like; the OpenAPI description is made of these."""
+"""The schemas of requests and answers, for parsing and for the OpenAPI description."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -9,6 +9,7 @@ from .outline import outline
 
 _Row = dict[str, int | float | str | None]
 _ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+Request = TypeVar("Request", bound=BaseModel)
 
 
 class _Strict(BaseModel):
@@ -27,14 +28,16 @@ class RowsRequest(_Strict):
 class PredictRequest(RowsRequest):
     """Rows to predict, with probabilities of classes or labels if they are requested."""
 
-    proba: bool = Field(False, description="Whether each row has the probability of each class.")
+    proba: bool = Field(
+        False, description="Whether to add the probability of each class to each row."
+    )
 
 
 class RankRequest(RowsRequest):
     """Rows to rank candidates for."""
 
     top: int = Field(10, description="How many candidates for each row.")
-    draw: bool = Field(False, description="Whether molecules are drawn, as SVG.")
+    draw: bool = Field(False, description="Whether to draw molecules, as SVG.")
 
 
 class SpectraRequest(_Strict):
@@ -46,29 +49,33 @@ class SpectraRequest(_Strict):
     adduct: str | None = Field(
         None,
         max_length=40,
-        description="Of spectra that do not say theirs: [M+H]+, or by polarity [M+H]+,[M-H]-.",
+        description="The adduct of spectra without one: [M+H]+, or by polarity [M+H]+,[M-H]-.",
     )
-    draw: bool = Field(False, description="Whether molecules are drawn, of the first 25 spectra.")
-    explain: int = Field(0, ge=0, le=10, description="Hits whose peaks are explained, of these.")
+    draw: bool = Field(False, description="Whether to draw the molecules of the first 25 spectra.")
+    explain: int = Field(
+        0, ge=0, le=10, description="The number of hits of each of these whose peaks are explained."
+    )
 
 
 class UnseenCategory(BaseModel):
-    """A value of a category that the training rows did not have."""
+    """A value of a category that no training row had."""
 
     column: str
     value: str
-    rows: int = Field(description="How many rows have it.")
-    nearest: str | None = Field(description="The value that is spelled most alike, if one is.")
+    rows: int = Field(description="The number of rows with it.")
+    nearest: str | None = Field(
+        description="The training value that is spelled most like it, if any."
+    )
     note: str
 
 
 class Predictions(BaseModel):
     """What the model predicts: the columns that `skout predict` writes."""
 
-    model: str = Field(description="Stands for the file of the model that answered.")
+    model: str = Field(description="The start of the checksum of the model's file.")
     output: str
     rows: list[dict[str, Any]] = Field(
-        description="Predicted columns; `probabilities` by class, where `proba` was true."
+        description="Predicted columns, and `probabilities` by class if `proba` was true."
     )
     unseen: list[UnseenCategory]
 
@@ -90,7 +97,7 @@ class Ranking(BaseModel):
 
 
 class RankedRows(BaseModel):
-    """The best candidates of each row, as `skout rank` finds them."""
+    """The best candidates of each row, as from `skout rank`."""
 
     model: str
     output: str
@@ -129,30 +136,30 @@ class IdentifiedSpectrum(BaseModel):
 
 
 class Identifications(BaseModel):
-    """The best candidates of each spectrum, as `skout identify` finds them."""
+    """The best candidates of each spectrum, as from `skout identify`."""
 
     model: str
     spectra: list[IdentifiedSpectrum]
 
 
 class Reason(BaseModel):
-    """Why there is no answer."""
+    """Why a request was refused."""
 
     status: int
     message: str
 
 
 class Failure(BaseModel):
-    """What a request gets instead of an answer."""
+    """The answer to a refused request."""
 
     error: Reason
 
 
-def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) -> Any:
-    """Return the request of a body, or refuse it and say what is wrong.
+def parse(schema: type[Request], body: bytes, limits: Limits | None = None) -> Request:
+    """Return the request in a body, or refuse it and say what is wrong.
 
-    Nothing is built before rows and cells are counted. Then rows are read one after the other, up
-    to the first that is wrong; other threads run between them.
+    Rows and cells are counted before anything is built. Then rows are parsed one after the other,
+    up to the first that is wrong, so that other threads can run between them.
     """
     parts = outline(body, limits or Limits())
     try:
@@ -160,14 +167,14 @@ def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) ->
     except ValidationError as error:
         raise _refused(error) from None
     if len(parts.lists) > 1:
-        raise Refused(422, "rows: it is given more than once.")
-    if getattr(request, "rows", None) is not None:
-        request.rows.extend(_row(pieces, i) for i, pieces in enumerate(parts.rows()))  # type: ignore[attr-defined]
+        raise Refused(422, "rows: the field is given more than once.")
+    if isinstance(request, RowsRequest) and request.rows is not None:
+        request.rows.extend(_row(pieces, i) for i, pieces in enumerate(parts.rows()))
     return request
 
 
 def _row(pieces: list[bytes], i: int) -> _Row:
-    """Return a row of the pieces that its body was cut into."""
+    """Return the row that the pieces of a body make."""
     try:
         parts = [_ROW.validate_json(piece) for piece in pieces]
     except ValidationError as error:
@@ -181,8 +188,10 @@ def _row(pieces: list[bytes], i: int) -> _Row:
 
 
 def _refused(error: ValidationError, *place: str | int) -> Refused:
-    """Return what to raise: the first of the errors, after the place of what was parsed."""
+    """Return the refusal for the first of the errors, with its place in the body."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(name)[:80] for name in (*place, *first["loc"]))
     status = 400 if first["type"] == "json_invalid" else 422
-    return Refused(status, f"{where}: {first['msg']}" if where else first["msg"])
+    is_extra = first["type"] == "extra_forbidden"
+    reason = "there is no such field, see /openapi.json" if is_extra else first["msg"]
+    return Refused(status, f"{where}: {reason}" if where else reason)

@@ -1,4 +1,4 @@
-"""Open the files of a model, and run the server until a signal ends it."""
+"""Open the model to serve, and run the server until a signal ends it."""
 
 import asyncio
 import ctypes
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skout.dev import single_thread
-from skout.persistence import describe
 
 from ...spectra.pools import MoleculePool
+from ..results import described
 from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel
@@ -30,8 +31,7 @@ from .models import Models, digest
 from .spectra import SpectraModel
 
 log: logging.Logger = logging.getLogger("skout.serve")
-# Seconds in which the head of a request must have come, and after which a connection without a
-# request is closed.
+# Seconds for the head of a request to arrive, and until a connection without a request is closed.
 _HEAD, _KEEP_ALIVE = 10.0, 15
 # The parameter M_MMAP_THRESHOLD of mallopt, and bytes from which memory is given back when freed.
 _MMAP_THRESHOLD, _GIVEN_BACK = -3, 2**20
@@ -45,14 +45,14 @@ def open_served(
     input_image: Picture | None = None,
     output_image: Picture | None = None,
 ) -> TableModel | SpectraModel:
-    """Return the model of a file, with candidates of another if one is given."""
-    if not model.is_file():
-        raise FileNotFoundError(f"There is no model {str(model)!r}.")
-    about = describe(model, parts=False)["about"]
+    """Return the model of a file, with the candidates of another file if one is given."""
+    about = described(model)["about"]
     served: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
-            raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
+            raise ValueError(
+                "--pool is missing: name the pool of molecules that `skout pool build` made."
+            )
         served = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
     else:
         saved, notes = open_model(model), about["metadata"]["command_line"]
@@ -77,7 +77,7 @@ def open_served(
             output_image,
             notes.get("example", {}),
         )
-    with suppress(Exception):  # of a row that is made up, and nobody asks for
+    with suppress(Exception):  # the row is made up, and may be refused
         served.warm()
     return served
 
@@ -91,10 +91,10 @@ def prepare(
     allowed: Sequence[str] = (),
     reload_seconds: float = 1.0,
 ) -> tuple[uvicorn.Server, socket.socket]:
-    """Return a server that is not yet started, and the socket where it will answer.
+    """Return a server that is not yet started, and the socket where it will listen.
 
-    Browsers may call it by the `allowed` names; if there are none, and it answers other computers,
-    by any.
+    Requests must have one of the `allowed` host names. Without these, a server that listens to
+    other computers allows any, and others those of this computer.
     """
     place = _bind(host, port)
     hosts = (*allowed, *LOCAL, host) if allowed or _is_local(host) else ()
@@ -102,22 +102,32 @@ def prepare(
     return uvicorn.Server(_config(app, limits)), place
 
 
-def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
-    """Answer requests until the process is signaled to end; those that run then are answered."""
+def serve(
+    models: Models,
+    limits: Limits,
+    host: str,
+    port: int,
+    *,
+    allowed: Sequence[str] = (),
+    reload_seconds: float = 1.0,
+) -> None:
+    """Answer requests until a signal ends the process, and then those that are running."""
     _write_log()
-    # glibc would keep what bodies took for later ones; others have no such option
+    # glibc would keep the memory of freed bodies; other libraries have no such option
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
-    server, place = prepare(models, limits, host, port, **options)
+    server, place = prepare(
+        models, limits, host, port, allowed=allowed, reload_seconds=reload_seconds
+    )
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{place.getsockname()[1]}"
     log.info("serving", extra={"address": address, "model": models.current.id})
-    with single_thread():  # requests are what runs in parallel
+    with single_thread():  # requests run in parallel
         server.run(sockets=[place])
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; asyncio sends at once only where its protocol is set."""
+    """Return a listening socket, of protocol TCP, for which asyncio sends without delay."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     place = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -125,15 +135,16 @@ def _bind(host: str, port: int) -> socket.socket:
         place.bind((host, port))
     except OSError as error:
         place.close()
-        raise OSError(f"Cannot listen at {host}, port {port}: {error.strerror}.") from error
+        why = f"{error.strerror}. Give another --port."
+        raise OSError(f"Cannot listen at {host}, port {port}: {why}") from error
     place.listen(512)
     return place
 
 
-def _config(app: Any, limits: Limits) -> uvicorn.Config:
+def _config(app: FastAPI, limits: Limits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Impatient,
+        http=TimedProtocol,
         ws="none",
         log_config=None,
         access_log=False,
@@ -152,7 +163,7 @@ def _is_local(host: str) -> bool:
 
 
 def _write_log() -> None:
-    """Write what happens to standard error, as lines of JSON."""
+    """Log to standard error, as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.captureWarnings(True)
@@ -162,10 +173,10 @@ def _write_log() -> None:
         logger.setLevel(level)
 
 
-class Impatient(H11Protocol):
-    """Closes connections whose requests do not begin, or do not get to the end of their head.
+class TimedProtocol(H11Protocol):
+    """HTTP that closes connections whose requests do not begin, or whose heads do not end, in time.
 
-    Where all are taken, a new one takes the place of the oldest without a request.
+    Where all connections are taken, a new one takes the place of the oldest without a request.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -178,11 +189,11 @@ class Impatient(H11Protocol):
         self._make_room()
 
     def _make_room(self) -> None:
-        """Close the oldest connection without a request, where there would be too many."""
+        """Close the oldest connection without a request, where there are too many."""
         is_open = [
             connection
             for connection in self.connections
-            if isinstance(connection, Impatient) and not connection.transport.is_closing()
+            if isinstance(connection, TimedProtocol) and not connection.transport.is_closing()
         ]
         idle = [
             connection

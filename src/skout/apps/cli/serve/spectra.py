@@ -1,34 +1,38 @@
-"""What a served model of spectra says to a request."""
+"""The answers of a served model of spectra."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from skout import SpectrumIdentifier
 from skout.kinds import Smiles
 
 from ...spectra.identify import Identification
+from ...spectra.pools import MoleculePool
 from ...spectra.readers import SpectraTable, fill_adducts, read_spectra_text
+from ..spectra.work import scores_text
 from .drawing import draw_all
 from .limits import Deadline, Limits, Refused
+from .schemas import SpectraRequest
 
-# Peaks of a spectrum, and spectra whose molecules are drawn and whose peaks are explained.
+# The most peaks of a spectrum, and of spectra whose molecules are drawn and peaks explained.
 _MOST_PEAKS, _MOST_SHOWN = 10_000, 25
-# Candidates to begin with, and errors of a mass in ppm within which there may be so many.
+# Candidates that the first request is tried with, and widths in ppm that may hold so many.
 _MANY, _WIDTHS = 1000, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 
 
 @dataclass(frozen=True)
 class SpectraModel:
-    """A model of `skout fit-spectra`, with a pool of molecules."""
+    """A model of `skout fit-spectra` that is served, with a pool of molecules."""
 
-    identifier: Any
-    pool: Any
-    id: str = ""  # stands for the file of the model
+    identifier: SpectrumIdentifier
+    pool: MoleculePool
+    id: str = ""  # of the model's file
 
     kind = "spectra"
 
     def about(self) -> dict[str, Any]:
-        """Return what a page needs to know."""
+        """Return the number of candidates and the coverage of sets, for GET /api/model."""
         return {
             "model": self.id,
             "kind": self.kind,
@@ -38,9 +42,9 @@ class SpectraModel:
         }
 
     def warm(self) -> None:
-        """Do what only the first requests would wait for: compiled loops, pages of the disk.
+        """Identify a spectrum, so that the first request need not wait for the disk and for numba.
 
-        Loops are compiled when much was compared, so that there should be many candidates.
+        It has many candidates, since loops are compiled only where much is compared.
         """
         mass = float(self.pool.masses([len(self.pool) // 2])[0])
         widths = (ppm for ppm in _WIDTHS if len(self.pool.by_mass(mass, ppm)) >= _MANY)
@@ -54,20 +58,19 @@ class SpectraModel:
         size = f"{len(self.pool):,} molecules"
         if not known["n_several"]:
             return size
-        shares = [f"{name} {100 * known[key]:.0f} %" for name, key in _SHARES]
-        return (
-            f"{size}; of {known['n_several']:,} spectra that were held out and have several "
-            f"candidates: {', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
-        )
+        scores = scores_text(known).replace("+-", "±")
+        return f"{size}; {known['n_several']:,} held-out spectra with several candidates: {scores}"
 
-    def identify(self, request: Any, limits: Limits, deadline: Deadline) -> list[Identification]:
+    def identify(
+        self, request: SpectraRequest, limits: Limits, deadline: Deadline
+    ) -> list[Identification]:
         """Return the best candidates of each spectrum of a request."""
         return self._identify(self._table(request, limits), request, limits, deadline)
 
     def identify_drawn(
-        self, request: Any, limits: Limits, deadline: Deadline
+        self, request: SpectraRequest, limits: Limits, deadline: Deadline
     ) -> list[dict[str, Any]]:
-        """Return the same as JSON has it, with what is to be drawn if requested."""
+        """Return the same as JSON, with drawings and explanations if requested."""
         table = self._table(request, limits)
         records = [result.as_dict() for result in self._identify(table, request, limits, deadline)]
         for i, record in enumerate(records):
@@ -84,7 +87,7 @@ class SpectraModel:
             ]
         return [_finite(record) for record in records]
 
-    def _table(self, request: Any, limits: Limits) -> SpectraTable:
+    def _table(self, request: SpectraRequest, limits: Limits) -> SpectraTable:
         """Return the spectra of a request."""
         table = _read(request.spectra, limits.rows + 1)
         limits.check_rows(len(table), "spectra")
@@ -94,23 +97,27 @@ class SpectraModel:
         return fill_adducts(table, request.adduct)
 
     def _identify(
-        self, table: SpectraTable, request: Any, limits: Limits, deadline: Deadline
+        self, table: SpectraTable, request: SpectraRequest, limits: Limits, deadline: Deadline
     ) -> list[Identification]:
         limits.check_candidates(request.top)
         deadline.check()
-        identifications: list[Identification] = self.identifier.identify(
+        return self.identifier.identify(
             table,
             self.pool,
             ppm=request.ppm,
             top=request.top,
             progress=lambda done, total: deadline.check(),
         )
-        return identifications
 
     def _explained(
-        self, table: SpectraTable, i: int, hit: dict[str, Any], request: Any, deadline: Deadline
+        self,
+        table: SpectraTable,
+        i: int,
+        hit: dict[str, Any],
+        request: SpectraRequest,
+        deadline: Deadline,
     ) -> dict[str, Any] | None:
-        """Return which peaks a candidate explains, None for one whose parts are not tried."""
+        """Return the peaks that a candidate explains, None for one that cannot be fragmented."""
         deadline.check()
         adduct = str(table["adduct"][i]) or None
         spectrum = table.spectra[i : i + 1]
@@ -123,11 +130,8 @@ class SpectraModel:
         return dict(explanation.as_dict())
 
 
-_SHARES = (("top 1", "top_1"), ("top 10", "top_10"))
-
-
 def _read(text: str, limit: int) -> SpectraTable:
-    """Return the spectra of a text; errors do not speak of arguments that a request lacks."""
+    """Return the spectra of a text; its errors do not name arguments of Python."""
     try:
         return read_spectra_text(text, limit)
     except ValueError as error:
@@ -135,7 +139,7 @@ def _read(text: str, limit: int) -> SpectraTable:
 
 
 def _finite(value: Any) -> Any:
-    """Return what JSON can hold: None for numbers that are not known."""
+    """Return a value with None for numbers that are not finite, which JSON cannot hold."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

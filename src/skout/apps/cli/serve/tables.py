@@ -1,4 +1,4 @@
-"""The tables of requests: text of a CSV file, or records. No file is read."""
+"""The tables of requests: the text of a CSV file, or rows. No file is read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from ...tables.files import Delimited, Table, strings
 def table_of_text(text: str) -> Table:
     """Return the table that is the text of a CSV or TSV file."""
     if not text.strip():
-        raise ValueError("The table is empty.")
+        raise ValueError("The table is empty: it must have a header and rows.")
     return _Text(Path("table"), text.removeprefix("\ufeff"))
 
 
@@ -25,12 +25,12 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     array([[2.5, 1. ]])
     """
     if not records:
-        raise ValueError("There are no rows.")
+        raise ValueError("The list of rows is empty.")
     return _Records(records)
 
 
 class _OfRequest(Table):
-    """A table of a request: what is wrong is said to who sent it."""
+    """A table of a request, whose errors name no options of commands."""
 
     def missing(self, column: str, row: int, value: str = "") -> ValueError:
         """Return the error for a cell that is empty, or no number."""
@@ -50,7 +50,7 @@ class _Records(_OfRequest):
         self._rows = rows
 
     def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
-        """Yield some columns, which all rows must have."""
+        """Yield these columns, which all rows must have."""
         requested = dict.fromkeys(columns)
         for number, row in enumerate(self._rows, 1):
             if not row.keys() >= requested.keys():

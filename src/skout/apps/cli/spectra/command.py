@@ -5,28 +5,35 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from ..options import AsJson, Debug, NewModel, Text
+from ..options import AsJson, NewModel, Text
 
 _FORMS = ".mgf, .msp, .mzML, .mzXML, .json (GNPS), .ms (SIRIUS) or .txt (MassBank), also .gz"
-_LIBRARY = f"Spectra with SMILES: {_FORMS}; one file or several."
-_SPECTRA = f"Spectra to identify: {_FORMS}; one file or several."
-_MODEL = "What `skout fit-spectra` wrote; default the model that comes with skout."
-_POOL = "What `skout pool build` made; default the molecules that come with skout."
-_MEASURE = "Candidates to measure the model with, as it will be used; default the library."
+_LIBRARY = f"One or more files of spectra with SMILES: {_FORMS}."
+_SPECTRA = f"One or more files of spectra to identify: {_FORMS}."
+_MODEL = "A file of `skout fit-spectra`; default the model that comes with skout."
+_POOL = "A folder of `skout pool build`; default the molecules that come with skout."
+_MEASURE = "The pool of candidates to score the model with; default the molecules of the library."
 _PRIOR = (
-    "A table of known molecules: inchikey or smiles, and a number, or sources with | between; "
-    "`pool` takes the numbers of the pool. Default none."
+    "How well known molecules are: a table with inchikey or smiles and a number, or sources "
+    "separated by |; `pool` takes the numbers of the pool. Default none."
 )
-_ADDUCT = 'Of spectra that do not say theirs, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".'
+_ADDUCT = 'The adduct of spectra without one, such as "[M+H]+", or by polarity "[M+H]+,[M-H]-".'
+_FOLDS = "The number of folds, of laboratories where spectra have these, else of molecules."
+_COVERAGE = "The share of prediction sets that hold the truth."
+_TOP = "The most candidates of a spectrum."
+_BY = 'Find candidates by "mass", or by the "formula" in the file.'
 _MERGE = (
-    "One result for all spectra of a compound: by the compound that the file names, else by "
-    "precursor and retention time (10 s)."
+    "Give one result for all spectra of a compound: those with the name of one in the file, else "
+    "with the same precursor and retention time (10 s)."
 )
-_SKIP = "Leave out damaged records, and say which; default is to stop at the first."
-_OUT = "hits.csv, .jsonl, .parquet (a row a hit), .json, .html (drawn structures), or - for CSV."
-_LISTS = "A row a spectrum instead: query, and its SMILES with spaces between them."
+_SKIP = "Leave out damaged records, and list them; by default the first one is an error."
+_OUT = (
+    "The file to write: .csv, .jsonl or .parquet with a row for each hit, .json, or .html with "
+    "drawn structures; - prints CSV."
+)
+_LISTS = "Write a row for each spectrum instead: query, and its SMILES separated by spaces."
 
-Ppm = Annotated[float, Option(help="Largest error of a candidate's mass.")]
+Ppm = Annotated[float, Option(help="The largest error of a candidate's mass, in millionths.")]
 Adduct = Annotated[Text, Option(help=_ADDUCT)]
 Prior = Annotated[Text, Option(help=_PRIOR)]
 SkipInvalid = Annotated[bool, Option("--skip-invalid", help=_SKIP)]
@@ -39,17 +46,16 @@ def fit_spectra(
     ppm: Ppm = 10.0,
     adduct: Adduct = None,
     prior: Prior = None,
-    folds: Annotated[int, Option(help="Folds of laboratories, else of molecules.")] = 5,
-    coverage: Annotated[float, Option(help="Share of prediction sets with the truth.")] = 0.9,
+    folds: Annotated[int, Option(help=_FOLDS)] = 5,
+    coverage: Annotated[float, Option(help=_COVERAGE)] = 0.9,
     skip_invalid: SkipInvalid = False,
-    seed: Annotated[int, Option(help="Seed of all draws.")] = 0,
+    seed: Annotated[int, Option(help="Seed of all random draws.")] = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Learn to identify molecules from a library of spectra.
 
-    The printed top-1, top-10 and MRR@25 are of molecules, and of laboratories where the spectra
-    say theirs, that the model had not seen, with standard errors; random order stands beside.
+    It prints top-1, top-10 and MRR@25 with standard errors, beside those of a random order. They
+    are of molecules, and of laboratories where spectra have these, that the model had not seen.
 
     Example: skout fit-spectra library.msp --pool pool.skpool -o m.skout
     """
@@ -78,16 +84,15 @@ def identify(
     pool: Annotated[Path | None, Option(help=_POOL)] = None,
     out: Annotated[str, Option("--out", "-o", help=_OUT)] = "-",
     ppm: Ppm = 10.0,
-    top: Annotated[int, Option(help="Candidates of a spectrum, at most.")] = 25,
-    by: Annotated[str, Option(help="Candidates by mass, or by the formula in the file.")] = "mass",
+    top: Annotated[int, Option(help=_TOP)] = 25,
+    by: Annotated[str, Option(help=_BY)] = "mass",
     adduct: Adduct = None,
     prior: Prior = None,
     merge: Annotated[bool, Option("--merge", help=_MERGE)] = False,
     lists: Annotated[bool, Option("--lists", help=_LISTS)] = False,
     skip_invalid: SkipInvalid = False,
-    debug: Debug = False,
 ) -> None:
-    """Name the molecules of spectra: candidates of a pool, best first.
+    """Name the molecules of spectra: list candidates of a pool, the best first.
 
     Example: skout identify spectra.mgf -o hits.html
     """

@@ -1,4 +1,4 @@
-"""Drawings as SVG: a spectrum whose peaks a molecule explains."""
+"""The drawing of a spectrum whose peaks a molecule explains, as SVG."""
 
 from html import escape
 
@@ -8,13 +8,13 @@ from ...spectra.identify import Explanation
 
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _BOTTOM, _TOP = 8, 24, 34
-# Peaks that are drawn, and that are named.
+# The most peaks that are drawn, and that are labeled.
 _MOST_PEAKS, _MOST_NAMES = 300, 8
-_NEAREST_NAMES = 52.0  # pixels between names
+_NEAREST_NAMES = 52.0  # pixels between labels
 
 
 def spectrum_svg(explanation: Explanation, precursor: float = np.nan) -> str:
-    """Return the drawing of a spectrum: explained peaks are colored, the largest are named."""
+    """Return the drawing of a spectrum: explained peaks are colored, the largest are labeled."""
     mz, height = explanation.mz, explanation.intensity
     shown = np.sort(np.argsort(-height, kind="stable")[:_MOST_PEAKS])
     low, high = _ends(mz, precursor)
@@ -59,7 +59,7 @@ def _peak(x: float, base: float, top: float, explanation: Explanation, i: int) -
 
 
 def _named(explanation: Explanation, x: np.ndarray) -> list[int]:
-    """Return the largest explained peaks whose names do not stand on each other."""
+    """Return the largest explained peaks whose labels do not overlap."""
     peaks: list[int] = []
     for i in np.argsort(-explanation.intensity, kind="stable"):
         apart = all(abs(x[i] - x[j]) > _NEAREST_NAMES for j in peaks)
@@ -77,7 +77,7 @@ def _name(x: float, top: float, formula: str) -> str:
 
 
 def _round_values(low: float, high: float) -> np.ndarray:
-    """Return about six round numbers between two."""
+    """Return about six round numbers between `low` and `high`, for ticks."""
     step = 10.0 ** np.floor(np.log10((high - low) / 3))
     step *= next((k for k in (1, 2, 5) if (high - low) / (k * step) <= 7), 10)
     values: np.ndarray = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step

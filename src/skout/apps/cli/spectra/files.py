@@ -1,4 +1,4 @@
-"""Open files of spectra by their ending, models and pools."""
+"""Open files of spectra, models, pools and priors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,20 +7,17 @@ import numpy as np
 
 from skout import SpectrumIdentifier, load
 from skout.dev import chemistry, stack
-from skout.persistence import FileError
 
 from ...spectra.pools import MoleculePool, read_prior
 from ...spectra.readers import SpectraTable, read_spectra_file
 from ...spectra.shipped import default_model, default_pool
 from ...spectra.shipped.defaults import is_built
 from ..progress import is_terminal, note
+from ..results import described
 
 
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
-    """Return the spectra of files, one after the other; errors name the file and the remedy.
-
-    With `skip_invalid`, damaged records are left out, with a warning.
-    """
+    """Return the spectra of files; `skip_invalid` leaves out damaged ones with a warning."""
     tables = [_read(path, skip_invalid) for path in paths]
     problems = tuple(problem for table in tables for problem in table.problems)
     return SpectraTable(
@@ -39,40 +36,36 @@ def _read(path: Path, skip_invalid: bool) -> SpectraTable:
 
 
 def for_the_shell(error: ValueError) -> ValueError:
-    """Return an error whose remedy is an option of the command line."""
+    """Return an error whose remedy is an option of the command line, and not of Python."""
     return ValueError(str(error).replace('on_error="skip"', "--skip-invalid"))
 
 
 def open_identifier(path: Path | None) -> SpectrumIdentifier:
-    """Load a model of spectra, without a path the one that comes with skout."""
+    """Load a model of spectra; without a path, the one that comes with skout."""
     if path is None:
         return default_model()
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    try:
-        model = load(path)
-    except FileError as error:
-        raise ValueError(f"{path}: {error}") from error
+    described(path)  # whose errors name the file
+    model = load(path)
     if not isinstance(model, SpectrumIdentifier):
         raise ValueError(
-            f"--model must be what `skout fit-spectra` wrote. Got {str(path)!r}, which holds a "
+            f"--model must be a file of `skout fit-spectra`. Got {str(path)!r}, which holds a "
             f"{type(model).__name__}."
         )
     return model
 
 
 def open_pool(path: Path | None) -> MoleculePool:
-    """Open a pool, without a path the default one, which is built the first time."""
+    """Open a pool; without a path the default one, which is built the first time."""
     if path is not None:
         return MoleculePool.open(path)
     if not is_built():
-        chemistry()  # says what to install, before any work
+        chemistry()  # raises before any work where RDKit is missing
         note("building the default pool, once: one to three minutes on two cores")
     return default_pool(verbose=is_terminal())
 
 
 def open_prior(prior: str | None, pool: MoleculePool | None) -> dict[str, float] | None:
-    """Return how well known molecules are, by a table or, for "pool", as the pool says."""
+    """Return how well known molecules are, from a table, or for "pool" from the pool."""
     if prior != "pool":
         return None if prior is None else read_prior(Path(prior))
     known = {} if pool is None else pool.prior()

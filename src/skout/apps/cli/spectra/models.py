@@ -1,21 +1,22 @@
-"""Commands on models that come ready: `models build` and `models show`."""
+"""The commands `models build` and `models show`, on the model that comes with skout."""
 
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option, Typer
 
-from ..options import AsJson, Debug, NewModel
-from ..results import check_place, inside, show
+from ..options import AsJson, NewModel
+from ..results import check_place, described, show, value_at
 
-_NAME = "massbank: the open spectra of MassBank and MIADB."
-_POOL = "Candidates that the model is measured with; default the molecules that come with skout."
-_ALIKE = "Also learn from records under CC BY-SA: pass such a model on under that license only."
+_NAME = "The model to build: massbank, of the open spectra of MassBank and MIADB."
+_POOL = "The pool of candidates to score the model with; default the one that comes with skout."
+_ALIKE = "Learn from records under CC BY-SA, too; share such a model under that license only."
+_FILE = "The file of the model; default the model that comes with skout."
 
 models: Typer = Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Models of spectra that need no library of yours.",
+    help="Build or show a model of spectra that needs no library of yours.",
 )
 
 
@@ -25,14 +26,12 @@ def build(
     out: NewModel,
     pool: Annotated[Path | None, Option(help=_POOL)] = None,
     share_alike: Annotated[bool, Option("--share-alike", help=_ALIKE)] = False,
-    landmarks: Annotated[int, Option(min=10, help="Spectra that are kept in the file.")] = 800,
-    seed: Annotated[int, Option(help="Seed of all draws.")] = 0,
+    seed: Annotated[int, Option(help="Seed of all random draws.")] = 0,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Fit a model on open spectra, with sources and licenses in its file.
+    """Fit a model on open spectra, and save it with their sources and licenses.
 
-    The spectra are the data set msms_open: `skout datasets fetch msms_open` downloads them.
+    The spectra are the data set msms_open, which `skout datasets fetch msms_open` downloads.
 
     Example: skout models build massbank -o massbank.skout
     """
@@ -49,7 +48,6 @@ def build(
         out,
         open_pool(pool),
         share_alike=share_alike,
-        n_landmarks=(landmarks, 5 * landmarks // 8),
         random_state=seed,
         verbose=is_terminal(),
     )
@@ -59,23 +57,20 @@ def build(
 
 @models.command("show")
 def show_model(
-    model: Annotated[Path | None, Argument(help="A file; default the one of skout.")] = None,
+    model: Annotated[Path | None, Argument(help=_FILE)] = None,
     as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
-    """Say what a ready model learned from, under which licenses, and how good it was.
+    """Show what a model of spectra learned from, under which licenses, and how good it is.
 
     Example: skout models show
     """
-    from skout.persistence import describe
-
     from ...spectra.shipped.defaults import MODEL
     from .work import for_people
 
     path = MODEL if model is None else model
-    facts = inside(describe(path)["about"], "metadata", "fit_spectra")
+    facts = value_at(described(path)["about"], "metadata", "fit_spectra")
     if facts is None:
-        raise ValueError(f"{path} is no model of spectra: `skout inspect` shows what it is.")
+        raise ValueError(f"{path} is not a model of spectra: `skout inspect` shows what it is.")
     if as_json:
         show(facts, as_json)
         return

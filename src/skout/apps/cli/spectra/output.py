@@ -1,4 +1,4 @@
-"""Write identifications: a row a hit, a row a spectrum, JSON, or a page."""
+"""Write identifications: a row for each hit or spectrum, JSON, or a page."""
 
 import json
 import math
@@ -15,19 +15,19 @@ from .page import write_page
 from .work import Identified
 
 _WHOLE = ("json", "html")
-# Spectra whose rows are written at a time.
+# The number of spectra whose rows are written at a time.
 _BLOCK = 1000
 
 
 def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
-    """Return the format of a file by its ending, before any work.
+    """Return the format of --out by its ending, or raise before any work.
 
     With `lists` a row is a spectrum. The file must be none of those that are `read`.
     """
     ending = Path(out).suffix.lower().removeprefix(".") if out != "-" else "csv"
     if ending in _WHOLE:
         if lists:
-            raise ValueError(f"--lists makes a table. Got --out {out!r}: end it in .csv, say.")
+            raise ValueError(f"--lists writes a table: end --out in .csv, say. Got {out!r}.")
         check_place(Path(out), "--out", read)
         return ending
     if ending not in FORMATS:
@@ -39,7 +39,7 @@ def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
 
 
 def write(identified: Identified, out: str, form: str) -> None:
-    """Write what was found in a form of `check_form`, and say so where that is not the terminal."""
+    """Write identifications in a form of `check_form`, and print how many, but to the terminal."""
     if form == "html":
         write_page(identified, Path(out))
     elif form == "json":
@@ -66,7 +66,7 @@ def _blocks(results: Sequence[Identification]) -> Iterator[Sequence[Identificati
 
 
 def hit_columns(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns with a row a hit; a spectrum without hits has one row, with its note."""
+    """Yield columns with a row for each hit; a spectrum without hits has a row with its note."""
     for block in _blocks(results):
         rows = [row for result in block for row in _rows(result)]
         yield {name: [row[name] for row in rows] for name in _COLUMNS}

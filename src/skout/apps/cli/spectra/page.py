@@ -1,36 +1,36 @@
-"""A page of identifications that needs nothing else: drawn structures, explained peaks."""
+"""The page of identifications: one HTML file with drawn structures and explained peaks."""
 
 import math
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from skout.dev import Spectra, replacing
 from skout.kinds import Smiles
 
 from ...spectra.identify import Explanation, Fragment, Hit, Identification
-from ..pages import bar, page_in_one_file
+from ..pages import bar, page_in_one_file, table
 from .drawings import spectrum_svg
 from .work import Identified
 
-# Candidates of a spectrum that are drawn; the others are listed.
+# The most candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
-# Spectra of a page that has no overview, and nothing folded up.
+# The most spectra of a page without an overview, where no section is folded.
 _OPEN = 3
-# Fragments that are drawn: of the largest peaks.
+# The most fragments that are drawn, those of the largest peaks.
 _FRAGMENTS = 6
 _MARK = "<!-- here -->"
 _HEADER = """<h1>{title}</h1>
 <p class="dim">{about}</p>
-<p class="dim">A blue frame: in the prediction set, which holds the molecule with a probability of
-{coverage} where the pool has it. The bar is the confidence. Blue peaks weigh as a part of the first
-candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
+<p class="dim">A blue frame marks candidates in the prediction set, which holds the molecule with a
+probability of {coverage} if the pool has it. The bar is the confidence. Blue peaks weigh as a part
+of the first candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
 
 
 def write_page(identified: Identified, path: Path) -> None:
-    """Write one HTML file: an overview, and a section a spectrum that opens on demand.
+    """Write the page: an overview, and a section for each spectrum, which opens on demand.
 
-    It appears when all is written.
+    The file appears when all is written.
     """
     about = identified.about
     shown = (
@@ -52,39 +52,30 @@ def write_page(identified: Identified, path: Path) -> None:
         file.write(after)
 
 
-def _confidence(result: Identification) -> float:
-    return result.hits[0].confidence if result.hits else -1.0
-
-
 def _overview(results: list[Identification]) -> str:
-    """Return a table of all spectra, the surest first, with links to their sections."""
-    order = sorted(range(len(results)), key=lambda i: -_confidence(results[i]))
-    head = (
-        "<tr><th>spectrum</th><th>best candidate</th><th>confidence</th>"
-        '<th class="wide">precursor</th><th class="wide">adduct</th>'
-        '<th class="wide">candidates</th><th class="wide">in the set</th></tr>'
-    )
-    rows = "".join(_overview_row(i, results[i]) for i in order)
-    return f'<section><h2>Overview</h2><table class="overview">{head}{rows}</table></section>\n'
+    """Return a table of all spectra, by confidence, with links to their sections."""
+    confidence = [result.hits[0].confidence if result.hits else -1.0 for result in results]
+    order = sorted(range(len(results)), key=lambda i: -confidence[i])
+    head = ["spectrum", "best candidate", "confidence", "precursor", "adduct", "candidates"]
+    rows = [_overview_row(i, results[i]) for i in order]
+    overview = table([*head, "in the set"], rows, wide=range(3, 7), name="overview")
+    return f"<section><h2>Overview</h2>{overview}</section>\n"
 
 
-def _overview_row(i: int, result: Identification) -> str:
+def _overview_row(i: int, result: Identification) -> list[str]:
+    best, share = f'<span class="dim">{escape(result.note)}</span>', ""
+    if result.hits:
+        hit = result.hits[0]
+        percent = f"{100 * hit.confidence:.0f} %"
+        best, share = escape(hit.name or hit.formula), f"{bar(hit.confidence, percent)}{percent}"
     mz = "" if math.isnan(result.precursor_mz) else f"{result.precursor_mz:.4f}"
-    facts = (mz, escape(result.adduct), f"{result.n_candidates:,}", f"{result.n_in_set:,}")
-    wide = "".join(f'<td class="wide">{fact}</td>' for fact in facts)
-    link = f'<td><a href="#s{i + 1}">{escape(result.query)}</a></td>'
-    if not result.hits:
-        return f'<tr>{link}<td colspan="2" class="dim">{escape(result.note)}</td>{wide}</tr>'
-    best = result.hits[0]
-    percent = f"{100 * best.confidence:.0f} %"
-    return (
-        f"<tr>{link}<td>{escape(best.name or best.formula)}</td>"
-        f'<td class="share">{bar(best.confidence, percent)}{percent}</td>{wide}</tr>'
-    )
+    link = f'<a href="#s{i + 1}">{escape(result.query)}</a>'
+    counts = [f"{result.n_candidates:,}", f"{result.n_in_set:,}"]
+    return [link, best, share, mz, escape(result.adduct), *counts]
 
 
 def _section(i: int, result: Identification, spectrum: Spectra, identified: Identified) -> str:
-    """Return the section of a spectrum; what is drawn is folded up where there are many."""
+    """Return the section of a spectrum, which is folded where there are many."""
     facts = [f"record {result.record}"]
     if not math.isnan(result.precursor_mz):
         facts.append(f"precursor {result.precursor_mz:.4f}")
@@ -94,7 +85,7 @@ def _section(i: int, result: Identification, spectrum: Spectra, identified: Iden
     short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else result.note
     is_open = len(identified.results) <= _OPEN
     kind, fold = ("", " open") if is_open else (' class="folded"', "")
-    # a link to what is inside of folded details opens them
+    # a link to an element in folded details opens these
     lines = [
         f"<section{kind}><details{fold}><summary><h2>{escape(result.query)}</h2>"
         f'<span class="dim">{escape(short)}</span></summary>',
@@ -111,17 +102,17 @@ def _section(i: int, result: Identification, spectrum: Spectra, identified: Iden
 
 
 def _peaks(result: Identification, spectrum: Spectra, identified: Identified) -> str:
-    """Return the spectrum with what the first candidate explains of it."""
+    """Return the drawing of a spectrum, with the peaks that the first candidate explains."""
     adduct = result.adduct or "[M+H]+"
     try:
         explained = identified.model.explain(spectrum, result.hits[0].smiles, adduct=adduct)
-    except ValueError as error:  # an element or a size that is not tried
+    except ValueError as error:  # an element or a size that is not fragmented
         return f'<p class="dim">{escape(str(error))}</p>'
     return spectrum_svg(explained, result.precursor_mz) + _fragments(explained)
 
 
 def _fragments(explained: Explanation) -> str:
-    """Return drawings of the first candidate with the fragments of the largest peaks colored."""
+    """Return drawings of the first candidate, each with the fragment of a large peak colored."""
     fragments = [(i, fragment) for i, fragment in enumerate(explained.fragments) if fragment]
     largest = sorted(fragments, key=lambda pair: -explained.intensity[pair[0]])[:_FRAGMENTS]
     drawn = "".join(_fragment(explained, i, fragment) for i, fragment in largest)
@@ -151,18 +142,19 @@ def _drawn(hit: Hit) -> str:
     )
 
 
-def _listed(hits: Any) -> str:
-    """Return a table of the candidates that are not drawn."""
-    rows = "".join(
-        f"<tr><td>{hit.rank}</td><td>{escape(hit.name or hit.formula)}</td>"
-        f'<td class="smiles">{escape(hit.smiles)}</td><td>{100 * hit.confidence:.1f} %</td>'
-        f"<td>{'yes' if hit.in_set else ''}</td></tr>"
+def _listed(hits: Sequence[Hit]) -> str:
+    """Return a table of candidates, for those that are not drawn."""
+    rows = [
+        [
+            str(hit.rank),
+            escape(hit.name or hit.formula),
+            f'<span class="smiles">{escape(hit.smiles)}</span>',
+            f"{100 * hit.confidence:.1f} %",
+            "yes" if hit.in_set else "",
+        ]
         for hit in hits
-    )
-    head = (
-        "<tr><th>rank</th><th>name</th><th>SMILES</th><th>confidence</th><th>in the set</th></tr>"
-    )
+    ]
+    others = table(["rank", "name", "SMILES", "confidence", "in the set"], rows)
     return (
-        f"<details><summary>{len(hits)} more</summary>"
-        f'<div class="scroll"><table>{head}{rows}</table></div></details>'
+        f'<details><summary>{len(hits)} more</summary><div class="scroll">{others}</div></details>'
     )

@@ -1,4 +1,4 @@
-"""What `fit-spectra` and `identify` do."""
+"""Fit a model on files of spectra, and identify the spectra of others."""
 
 import time
 from collections import Counter
@@ -17,10 +17,10 @@ from ...spectra.readers import SpectraTable, compound_labels, fill_adducts
 from ..progress import is_terminal, note
 from .files import for_the_shell, open_identifier, open_pool, open_prior, read_spectra_files
 
-# Reasons that are printed.
+# The most reasons for missing candidates that are printed.
 _SHOWN = 3
-# Spectra with several candidates, at least, of which scores are printed: the standard error of
-# top 1 is 11 points at 20, 16 at 10 and 8 at 40.
+# The fewest spectra with several candidates whose scores are printed: the standard error of top 1
+# is 11 points at 20, 16 at 10 and 8 at 40.
 _FEWEST = 20
 
 
@@ -37,7 +37,7 @@ def fit_library(
     skip_invalid: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Fit a model on files of spectra and save it; return what was done."""
+    """Fit a model on files of spectra and save it; return a record of the fit."""
     start = time.perf_counter()
     molecules = None if pool is None else MoleculePool.open(pool)
     opened_prior = open_prior(prior, molecules)
@@ -61,7 +61,7 @@ def fit_library(
 
 
 def for_people(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the lines to print of what `fit_library` returned: shares with standard errors."""
+    """Return the lines to print of a record of `fit_library`: scores with standard errors."""
     where = "the pool" if record["candidates_from"] == "pool" else "molecules of similar mass"
     lines = {
         "model": record["model"],
@@ -72,15 +72,15 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
         f"{record['n_several']:,} spectra have several",
     }
     if record["n_several"] >= _FEWEST:
-        lines |= {"of these": _scores(record), "random order": _scores(record["random"])}
+        lines |= {"of these": scores_text(record), "random order": scores_text(record["random"])}
         if "prior" in record:
-            lines["with the prior"] = _scores(record["with_prior"])
-            lines["same without it"] = _scores(record["same_without_prior"])
-            lines["prior alone"] = _scores(record["prior"])
+            lines["with the prior"] = scores_text(record["with_prior"])
+            lines["same without it"] = scores_text(record["same_without_prior"])
+            lines["prior alone"] = scores_text(record["prior"])
         off = f"off by {100 * record['calibration_error']:.1f} points on average"
         lines["confidence"] = f"{100 * record['mean_confidence']:.1f} % on average, {off}"
     else:
-        lines["of these"] = "too few to measure how good the model is: give a larger --pool"
+        lines["of these"] = "too few to score the model: give a larger --pool"
     lines |= {
         "in reach by mass": f"{100 * record['in_reach']:.1f} % of the spectra",
         "seconds": record["seconds"],
@@ -88,8 +88,8 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
     return lines | ({"left out": record["left_out"]} if record["left_out"] else {})
 
 
-def _scores(measures: dict[str, Any]) -> str:
-    """Return shares as text, with standard errors where these are known."""
+def scores_text(measures: dict[str, Any]) -> str:
+    """Return scores as text, with their standard errors if there are any."""
     shares = (("top 1", "top_1", 100, 1, " %"), ("top 10", "top_10", 100, 1, " %"),
               ("MRR@25", "mrr_25", 1, 3, ""))  # fmt: skip
     texts = []
@@ -102,7 +102,7 @@ def _scores(measures: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Search:
-    """How candidates are searched for and ordered: the options of `skout identify`."""
+    """The options of `skout identify` that say how candidates are found and ordered."""
 
     ppm: float = 10.0
     top: int = 25
@@ -113,7 +113,7 @@ class Search:
 
 
 class Identified(NamedTuple):
-    """Spectra and what was found for each, or for each compound of several spectra."""
+    """Spectra with the result of each, or of each compound of several spectra."""
 
     model: SpectrumIdentifier
     table: SpectraTable
@@ -129,7 +129,7 @@ def identify_files(
     skip_invalid: bool,
     search: Search,
 ) -> Identified:
-    """Identify the spectra of files, with the model and the pool of skout where none is given."""
+    """Identify the spectra of files, by default with the model and the pool of skout."""
     table = fill_adducts(read_spectra_files(spectra, skip_invalid), search.adduct)
     fitted = open_identifier(model)
     if model is None:
@@ -169,13 +169,13 @@ def identify_files(
 
 
 def _first_rows(labels: list[str]) -> list[int]:
-    """Return the first spectrum of each label; those without a label stand alone."""
+    """Return the position of the first spectrum of each label, and of all without a label."""
     first = {label: i for i, label in reversed(list(enumerate(labels))) if label}
     return [i for i, label in enumerate(labels) if not label or first[label] == i]
 
 
 def _limits(model: SpectrumIdentifier) -> str:
-    """Return what the model that comes with skout knows, and how good it was."""
+    """Return a sentence on what the model of skout learned from, and how good it is."""
     record = model.validation_
     scores = (
         f"top 1 {100 * record['top_1']:.0f} %, random order {100 * record['random']['top_1']:.0f} %"

@@ -1,4 +1,4 @@
-"""Read tables by the block: CSV, TSV, JSON, parquet, feather, Excel and npz, of any length."""
+"""Read tables of any length, block by block: CSV, TSV, JSON, parquet, feather, Excel and npz."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ __all__ = [
     "strings",
 ]
 
-# Tables that are text may be compressed, the others are so inside.
+# Readers by the ending of a file; those of text may be compressed, the others are so inside.
 _OF_TEXT: dict[str, Callable[[Path], Table]]
 _OF_TEXT = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Delimited)
 _OF_TEXT |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Json)
@@ -32,12 +32,12 @@ _READERS |= {".npz": read_npz, ".xlsx": read_workbook}
 
 
 def is_table(path: Path) -> bool:
-    """Whether the end of a name is that of a table."""
+    """Whether a file has the ending of a table."""
     return ending(path) in _READERS or ".xlsx#" in path.name.lower()
 
 
 def open_table(path: Path) -> Table:
-    """Open a table, by the end of its name; "book.xlsx#Prices" is a sheet of a workbook."""
+    """Open a table by the ending of its file; "book.xlsx#Prices" is a sheet of a workbook."""
     book, mark, sheet = str(path).rpartition("#")
     if mark and not path.is_file() and ending(book) == ".xlsx":
         path = Path(book)
@@ -47,7 +47,7 @@ def open_table(path: Path) -> Table:
     reader = (_OF_TEXT if is_packed else _READERS).get(ending(path))
     if reader is None:
         raise ValueError(
-            f"DATA must end in one of {', '.join(sorted(_READERS))}; those that are text may be "
+            f"A table must end in one of {', '.join(sorted(_READERS))}; those that are text may be "
             f"compressed, by {', '.join(PACKED)}. Got {str(path)!r} instead."
         )
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Files that are no CSV: parquet, feather, npz, JSON, JSON lines, Excel."""
+"""Read files that are not CSV: parquet, feather, npz, JSON, JSON lines and Excel."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .table import Table, load_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Letters of a JSON file.
+# The most characters of a JSON file.
 _LONGEST = 2**26
 
 
 def _check_archive(path: Path) -> None:
-    """Raise if an archive of files, such as a workbook, says that it unpacks to far too much."""
+    """Raise if an archive, such as a workbook, would unpack to far more than its size."""
     limits = text.PACKED_TABLES
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > max(limits.unpacked, limits.ratio * path.stat().st_size):
             raise ValueError(
-                f"{path} unpacks to more than {limits.ratio} times its size, which tables hardly "
-                "do. Unpack it yourself if it is one."
+                f"{path} unpacks to more than {limits.ratio} times its size, which tables rarely "
+                "do. Unpack it yourself if you trust it."
             )
 
 
 def strings(names: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> pa.RecordBatch:
-    """Return records as columns of texts: numbers, lists of texts; None is missing, true is 1."""
+    """Return records as columns of texts, with ; between the elements of lists, and 1 for true."""
     pa = load_pyarrow()
     columns = [[_string(row.get(name)) for row in rows] for name in names]
     return pa.record_batch([pa.array(cells, pa.string()) for cells in columns], names=list(names))
@@ -93,7 +93,7 @@ class Columnar(Table):
 
 
 def read_npz(path: Path) -> Table:
-    """Return the arrays of a file: a matrix X has the columns X0, X1, ..., a vector one column."""
+    """Return the arrays of an npz file as a table; a matrix X has the columns X0, X1, ...."""
     _check_archive(path)
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -120,7 +120,7 @@ def read_npz(path: Path) -> Table:
 
 
 class Json(Table):
-    """JSON objects, one a line or all in a list; a name that is not there is a gap."""
+    """JSON objects, one for each line or in a list; a name that an object lacks is missing."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.size = path, path.stat().st_size
@@ -160,7 +160,7 @@ class Json(Table):
         if len(whole) > _LONGEST:
             raise ValueError(
                 f"{self.path} has more than {_LONGEST:,} letters, and JSON is read as a whole: "
-                "give JSON lines (.jsonl), one object a line."
+                "give JSON lines (.jsonl) instead, with one object in each line."
             )
         records = _parse(whole, str(self.path))
         if not isinstance(records, list):
@@ -171,7 +171,7 @@ class Json(Table):
 
 
 def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return an object whose objects have become fields of their own: "address.city"."""
+    """Return an object with the fields of inner objects as its own: "address.city"."""
     flat: dict[str, Any] = {}
     for name, value in record.items():
         is_object = isinstance(value, dict)
@@ -183,15 +183,15 @@ def _parse(line: str, where: str) -> Any:
     try:
         return json.loads(line)
     except RecursionError:
-        raise ValueError(f"{where} is no table: its lists lie too deep in each other.") from None
+        raise ValueError(f"{where} is not a table: its lists are nested too deep.") from None
     except ValueError as error:
         raise ValueError(f"{where} is no JSON: {error}.") from error
 
 
 def read_workbook(path: Path, sheet: str = "") -> Table:
-    """Return a sheet of an Excel file, by its name or its number from 1.
+    """Return a sheet of an Excel file by its name, or its number from 1; default the first table.
 
-    By default it is the first that is not empty. Its first row, but for titles, has the names.
+    Its first row below titles has the names of the columns.
     """
     with extra("table", "Excel files need openpyxl"):
         import openpyxl
@@ -233,15 +233,15 @@ def read_workbook(path: Path, sheet: str = "") -> Table:
 
 
 class _NoSheet(ValueError):
-    """There is no sheet of a name or number."""
+    """Raised where a workbook has no sheet of a name or number."""
 
 
 def _sheet_rows(
     sheets: Mapping[str, Any], wanted: str, path: Path
 ) -> tuple[str, list[tuple[Any, ...]]]:
-    """Return the name of a sheet and its rows: the one that is wanted, or the first with a table.
+    """Return the name and the rows of the `wanted` sheet, or of the first sheet with a table.
 
-    A table has two rows of two cells, which notes on the other sheets have not.
+    A table has two rows with two cells or more, unlike sheets of notes.
     """
     names = list(sheets)
     if wanted and wanted not in sheets:

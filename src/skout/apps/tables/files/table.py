@@ -33,7 +33,7 @@ _PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
 _ALL_ROWS, _ONE_IN = 2**18, 8
 # Bytes of a file that is read once as a whole, and of its cells.
 _SMALL, _SMALL_CELLS = 2**24, 2**25
-# First cells of a row that sums up those above it, and rows that there are at least.
+# First cells of a row of totals, and the fewest rows above it.
 _TOTALS = {
     "total",
     "totals",
@@ -46,12 +46,12 @@ _TOTALS = {
     "gesamt",
 }
 _LEAST_ROWS_OF_TOTAL = 5
-# Last rows that may be remarks.
+# The most last rows that are tried as remarks.
 _MOST_REMARKS = 10
 
 
 def load_pyarrow() -> ModuleType:
-    """Return pyarrow with the modules that tables need."""
+    """Return pyarrow with the modules that tables need; the error says what to install."""
     with extra("table", "Tables need pyarrow"):
         import pyarrow
         import pyarrow.compute
@@ -64,7 +64,7 @@ def load_pyarrow() -> ModuleType:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table."""
+    """Some rows of a table: columns of numbers and of texts."""
 
     start: int  # number of the first row, from 1
     numbers: np.ndarray  # (n, d): the columns that are read as numbers
@@ -75,35 +75,35 @@ class Part:
         return len(self.numbers)
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
-        """Return columns of numbers, (n, len(names))."""
+        """Return the columns of numbers of these names, (n, len(names))."""
         if tuple(names) == self.names[: len(names)]:  # a view
             return self.numbers[:, : len(names)]
         place = {name: j for j, name in enumerate(self.names)}
         return self.numbers[:, [place[name] for name in names]]
 
     def take(self, keep: Sequence[int]) -> Part:
-        """Return some of its rows, as if they followed each other."""
+        """Return a part with some of the rows, numbered without gaps."""
         texts = {name: [cells[i] for i in keep] for name, cells in self.texts.items()}
         return replace(self, numbers=self.numbers[list(keep)], texts=texts)
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
+        """About how many bytes of memory it takes."""
         cells = sum(60 * len(c) + sum(map(len, c)) for c in self.texts.values())
         return self.numbers.nbytes + cells
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How columns are read as numbers."""
+    """How cells are read as numbers."""
 
-    gaps: Sequence[str] = ()  # those in which cells may be missing, or no numbers
-    writings: Mapping[str, Writing] = field(default_factory=dict)  # of those that are not plain
-    strict: bool = False  # whether a cell that is no number is an error there, too
+    gaps: Sequence[str] = ()  # columns that may have cells that are missing, or no numbers
+    writings: Mapping[str, Writing] = field(default_factory=dict)  # of columns that are not plain
+    strict: bool = False  # whether a cell that is no number is an error in `gaps`, too
 
 
 class Table:
-    """Rows with named columns, in memory or in a file, for which a subclass has `batches`."""
+    """Rows with named columns, in memory as `cells`, or in a file by `batches` of a subclass."""
 
     #: "number", "date" or "text" for each column, where the file says so; else cells tell.
     types: dict[str, str] | None = None
@@ -113,8 +113,7 @@ class Table:
     cells: pa.Table | None = None
     #: Whether texts have letters as HTML writes them, such as &amp;.
     has_entities: bool = False
-    #: What is to be said of rows that were filled up, or left out at the end; a strict reading
-    #: refuses it.
+    #: A message on rows that were filled up, or left out at the end; a strict reading raises it.
     filled_up: str = ""
     #: Bytes of the file, where all rows may be kept in memory.
     size: float = math.inf
@@ -134,7 +133,7 @@ class Table:
             )
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, about so many rows at a time."""
+        """Yield these columns, about so many rows at a time."""
         raise NotImplementedError
 
     def parts(
@@ -145,13 +144,12 @@ class Table:
         *,
         thinned: bool = False,
     ) -> Iterator[Part]:
-        """Yield the rows of some columns, read as numbers and as text.
+        """Yield parts of some columns, read as numbers and as text.
 
-        If `thinned`, only some of the many rows of a long table: all first ones, and then one part
-        in eight.
+        If `thinned`, a long table is sampled: all of its first rows, and then one part in eight.
 
-        Missing numbers, and cells that are none, are NaN in the columns that may have gaps; in all
-        others they are an error. At the end a warning tells how many cells were no numbers.
+        Missing numbers, and cells that are no numbers, are NaN in the columns of `reading.gaps`,
+        and an error in others. At the end a warning counts the cells that were no numbers.
         """
         columns = list(dict.fromkeys([*numbers, *texts]))
         self._check_columns(columns)
@@ -199,7 +197,7 @@ class Table:
             )
 
     def _slices(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield so many rows at a time; a small file is read once, and then kept."""
+        """Yield so many rows at a time; a small file is read once, and then kept in memory."""
         if self.cells is None and self.size <= _SMALL:
             self.cells, self.size = self._in_memory(), math.inf  # tried once
             if self.cells is not None:
@@ -211,7 +209,7 @@ class Table:
             yield from (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
 
     def _in_memory(self) -> pa.Table | None:
-        """Return all rows, None if there are none, or their cells take more memory than few do."""
+        """Return all rows; None if there are none, or if they take more than 32 MiB."""
         batches, size = [], 0
         for batch in self.batches(self.names, _PART_ROWS):
             batches.append(batch)
@@ -221,9 +219,10 @@ class Table:
         return load_pyarrow().Table.from_batches(batches) if batches else None
 
     def _leave_out_footer(self) -> None:
-        """Leave out last rows of a remark in the first cell alone, and one with totals above.
+        """Leave out remarks below the table, and a row of totals above them.
 
-        A row has totals where its first cell says so and no other cell of its column does.
+        A remark fills the first cell only. Totals have a first cell that says so, as no other of
+        its column does.
         """
         assert self.cells is not None
         n, names = self.cells.num_rows, self.cells.column_names
@@ -248,7 +247,7 @@ class Table:
     def _numbers(
         self, cells: pa.Array, writing: Writing, pa: ModuleType
     ) -> tuple[Read, Sequence[str]]:
-        """Return cells as numbers, and as texts where these had to be parsed."""
+        """Return cells as numbers, and their texts where these had to be parsed."""
         if self.decimal == ",":
             writing = replace(writing, decimal=",")
         is_plain = writing.decimal == "." and not (writing.true or writing.are_dates)
@@ -281,13 +280,13 @@ class Table:
         """Return the error for a cell that is empty, or no number."""
         what = f"{value!r}, which is no finite number," if value else "no value"
         return ValueError(
-            f"{self.path}: column {column!r} has {what} in {self.place(row)} (the first after the "
-            "header is row 1). Fill it, or leave out the row, or the column with --drop; `skout "
-            "fit --missing mean` fills missing inputs."
+            f"{self.path}: column {column!r} has {what} in {self.place(row)} (row 1 is the first "
+            "after the header). Fill it, delete the row, or leave out the column with --drop; "
+            "`skout fit --missing mean` fills missing inputs."
         )
 
     def place(self, row: int) -> str:
-        """Return the words for a row."""
+        """Return the place of a row in words, for messages."""
         return f"row {row}"
 
 
@@ -296,14 +295,14 @@ def _is_total(word: str, others: Sequence[Any]) -> bool:
 
 
 def _is_remark(row: Mapping[str, Any], others: Sequence[Any]) -> bool:
-    """Whether only the first cell of a row is filled, with words that no other row begins with."""
+    """Whether only the first cell of a row is filled, by words that begin no other row."""
     first, *more = row.values()
     is_text = isinstance(first, str) and (" " in first.strip() or first.lstrip()[:1] in "*#†¹")
     return is_text and len(more) > 1 and not any(more) and first not in others
 
 
 def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:
-    """Return numbers as programs write them, NaN where one is missing; None if any is not so."""
+    """Return cells as numbers, NaN where one is missing; None if any is not a plain number."""
     if pa.types.is_temporal(cells.type):  # which would be counts of seconds
         return None
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -319,7 +318,7 @@ def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:
 
 
 def as_texts(cells: pa.Array) -> list[str]:
-    """Return cells as texts; a list of labels is one, too."""
+    """Return cells as texts; a list of labels becomes one with ; between them."""
     if cells.type == "string" and not cells.null_count:
         return [*cells.to_pylist()]
     return [
@@ -329,7 +328,7 @@ def as_texts(cells: pa.Array) -> list[str]:
 
 
 def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
-    """Return the columns that are named, or match patterns such as label_*, in their order.
+    """Return the columns that names, or patterns such as label_*, select, in their order.
 
     Examples
     --------

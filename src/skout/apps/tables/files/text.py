@@ -88,7 +88,7 @@ def as_text(opening: AbstractContextManager[IO[bytes]], encoding: str) -> Iterat
 
 
 class Lines:
-    """The lines of a text, of which those of one row may not be too long together."""
+    """Iterates over the lines of a text, and raises where the lines of one row are too long."""
 
     def __init__(self, file: TextIO, path: Path) -> None:
         self._file, self._path, self._size = file, path, 0
@@ -119,7 +119,7 @@ class Lines:
 
 
 class TextSurvey(NamedTuple):
-    """The encoding of a file of text and its quotes, from all of its bytes."""
+    """The encoding of a file of text, notes on it, and whether its quotes are odd."""
 
     encoding: str
     notes: list[str]
@@ -160,7 +160,7 @@ def survey(path: Path) -> TextSurvey:
 
 
 def _legacy(data: bytes) -> str:
-    """Return the encoding of bytes that are not UTF-8: by the letters that there would be.
+    """Return the likely encoding of bytes that are not UTF-8, by the letters that each would give.
 
     Letters beyond ASCII stand alone in the words of Western languages, and follow each other in
     Russian, Japanese, Korean and Chinese.
@@ -181,7 +181,7 @@ def _legacy(data: bytes) -> str:
 
 
 class _Dialect(NamedTuple):
-    """How a text is written."""
+    """The separator, the decimal sign and the quotes of a text of cells."""
 
     delimiter: str
     decimal: str
@@ -191,7 +191,7 @@ class _Dialect(NamedTuple):
     loose: bool = False  # blanks around cells, or quotes behind a backslash; pyarrow takes neither
 
     def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Return the records in lines; an error tells what is no CSV."""
+        """Return the records in lines, which raise an error where they are no CSV."""
         if self.loose:
             lines = _bare(line.replace(f"\\{self.quote}", 2 * self.quote) for line in lines)
         return csv.reader(
@@ -209,14 +209,14 @@ def _bare(lines: Iterable[str]) -> Iterator[str]:
 
 
 class _Start(NamedTuple):
-    """The first records of a text, from the header on, as they are with some separator."""
+    """The first records of a text from the header on, read with one separator."""
 
     records: list[list[str]]
     skip: int  # lines before the header
 
 
 def _dialect(text: str, usual: str, name: str) -> _Dialect:
-    """Return how a text is written, of which this is the beginning.
+    """Return the dialect of a text, from its beginning.
 
     The separator is the one with which most records are as wide as the header; the `usual` one
     stands unless another is better. Decimals are behind a comma where most numbers have one.
@@ -254,7 +254,7 @@ def _dialect(text: str, usual: str, name: str) -> _Dialect:
 
 
 def _first_records(text: str, delimiter: str, quote: str) -> _Start:
-    """Return the first records from the header on; the last, which may be cut, is not there."""
+    """Return the first records from the header on, without the last one, which may be cut."""
     records: list[list[str]] = []
     lines: list[int] = []  # before each
     with suppress(csv.Error):  # said again, with the line, when the file is read
@@ -288,7 +288,7 @@ def _is_loose(text: str, delimiter: str, quote: str) -> bool:
 
 
 def _are_cells(records: list[list[str]]) -> bool:
-    """Whether what blanks separate are cells, half of them numbers, and no dates or words."""
+    """Whether blanks separate cells: half of the columns are numbers, and no row is a date."""
     widths = {len(record) for record in records[1:]}
     width = min(widths, default=0)
     if len(widths) != 1 or width < _LEAST_BLANK or len(records[0]) not in (width, width - 1):
@@ -333,7 +333,7 @@ def _evenness(records: list[list[str]]) -> float:
 
 
 def header_of(records: list[list[str]], file: str) -> tuple[list[str], int, list[str]]:
-    """Return the names of columns, how many records they are in, and what is not as usual.
+    """Return the names of columns, the number of records of the header, and notes on it.
 
     Surveys have a question over several columns, and below it what each of them asks.
     """
@@ -550,9 +550,9 @@ class Delimited(Table):
             yield from csv.open_csv(file, read, parse, convert)
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """Yield number, line and cells of records, the last of the header being 0.
+        """Yield number, line and cells of each record; number 0 is the last of the header.
 
-        Say what is no CSV.
+        An error says which line is no CSV.
         """
         number, last = 1 - self._header_rows, 0
         with self._open() as file:
@@ -599,7 +599,7 @@ class Delimited(Table):
             )
 
     def _filled_batches(self, columns: list[str], done: int) -> Iterator[pa.RecordBatch]:
-        """Yield columns as texts after so many rows; those that rows lack are missing."""
+        """Yield columns as texts, after the `done` rows; cells that a row lacks are missing."""
         pa, place = load_pyarrow(), [self.names.index(name) for name in columns]
         records = (cells for number, _, cells in self._records() if number > done)
         while block := list(islice(records, _FILLED_ROWS)):
@@ -610,7 +610,7 @@ class Delimited(Table):
             yield pa.record_batch(arrays, names=columns)
 
     def place(self, row: int) -> str:
-        """Return the words for a row and its line, which the file is read again for."""
+        """Return the place of a row in words, with its line, for which the file is read again."""
         lines = (line for number, line, _ in self._records() if number == row)
         line = next(lines, None)
         return f"row {row}" if line is None else f"row {row}, line {line}"
