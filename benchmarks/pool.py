@@ -11,6 +11,8 @@ build    `skout pool build` with two processes: seconds, processor seconds (whic
          machine does not change), and the peak memory of all its processes together. It goes on
          where an earlier one was killed, and then tells of the rest only.
 look     Open the pool, and find the candidates of 1,000 masses within 10 ppm.
+identify Identify 1,000 open spectra by mass with the model that comes with skout, in a --pool with
+         its fingerprints (`skout pool build --kind morgan,counts,pairs`). It has its own record.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ from rdkit.Chem import rdinchi, rdMolDescriptors
 from tqdm import tqdm
 
 from benchmarks.measure import RECORDS, print_table, write_record
+from skout.apps.spectra.identify import columns
 from skout.apps.spectra.pools import parts, standard
+from skout.apps.spectra.shipped import default_model
+from skout.apps.spectra.shipped.training import open_library
+from skout.datasets import load as load_data
 from skout.molecules import MoleculePool, fingerprints
 
 SEED, PPM, QUERIES, PROFILED = 0, 10.0, 1000, 4000
@@ -222,16 +228,72 @@ def timed(what: str, items: Any, function: Any) -> dict[str, Any]:
     return {"what": what, "first_ms": spent[0], **quantiles, "most_ms": max(spent)}
 
 
+# Identify -----------------------------------------------------------------------------------------
+
+
+def identify(pool: Path) -> list[dict[str, Any]]:
+    """Return the seconds to identify spectra by mass, processor seconds of its parts, and sizes."""
+    data = load_data("msms_open")
+    rows = np.random.default_rng(SEED).choice(len(data.X), QUERIES, replace=False)
+    spectra, model, opened = open_library(data, rows), default_model(), MoleculePool.open(pool)
+    spent = {"way_columns": 0.0, "fragment_columns": 0.0}
+    for name in spent:
+        setattr(columns, name, counted(getattr(columns, name), spent))
+    model.identify(spectra.take(slice(0, 2)), opened, ppm=PPM)  # warm
+    spent.update(dict.fromkeys(spent, 0.0))
+    load, clock, processor = os.getloadavg()[0], time.perf_counter(), time.process_time()
+    results = model.identify(spectra, opened, ppm=PPM)
+    seconds, processor = time.perf_counter() - clock, time.process_time() - processor
+    sizes = np.array([result.n_candidates for result in results])
+    return [
+        {
+            "what": "identify by mass",
+            "molecules": len(opened),
+            "spectra": len(results),
+            "without_candidates": int((sizes == 0).sum()),
+            "mean_candidates": float(sizes.mean()),
+            "most_candidates": int(sizes.max()),
+            "seconds": seconds,
+            "cpu_seconds": processor,
+            **{f"cpu_seconds_{name}": value for name, value in spent.items()},
+            "load_before": load,
+            "load_after": os.getloadavg()[0],
+        }
+    ]
+
+
+def counted(function: Any, spent: dict[str, float]) -> Any:
+    """Return a function that adds its processor seconds to what was spent under its name."""
+
+    def run(*args: Any) -> Any:
+        start = time.process_time()
+        result = function(*args)
+        spent[function.__name__] += time.process_time() - start
+        return result
+
+    return run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--wheel", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wheel", type=Path, help="of all parts but identify")
+    parser.add_argument("--out", type=Path, help="of all parts but identify")
     parser.add_argument("--molecules", type=int)
+    parser.add_argument("--pool", type=Path, help="of identify")
     parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--part", nargs="+", choices=[*PARTS, "identify"], default=PARTS)
     given = parser.parse_args()
+    missing = given.pool is None if given.part == ["identify"] else not (given.wheel and given.out)
+    if missing or ("identify" in given.part and len(given.part) > 1):
+        parser.error("identify goes alone, and needs --pool; the others --wheel and --out")
+    if given.part == ["identify"]:
+        rows = identify(given.pool)
+        print_table(rows, list(rows[0]))
+        settings = {"seed": SEED, "ppm": PPM, "threads": os.environ.get("OMP_NUM_THREADS")}
+        print(write_record("pool_identify", settings, rows))
+        return
     given.out.mkdir(exist_ok=True)
     sources = write_sources(given.out, given.wheel, given.molecules)
     pool = given.out / f"moses{given.molecules or ''}.skpool"

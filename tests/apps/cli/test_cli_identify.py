@@ -6,6 +6,7 @@ import doctest
 import gzip
 import json
 import lzma
+import re
 import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -21,7 +22,9 @@ pytest.importorskip("pyarrow")
 import skout  # noqa: E402
 from skout.apps import cli  # noqa: E402
 from skout.apps.cli.spectra.drawings import spectrum_svg  # noqa: E402
+from skout.apps.cli.spectra.page import _overview  # noqa: E402
 from skout.apps.cli.spectra.work import for_people  # noqa: E402
+from skout.apps.spectra.identify import Hit, Identification  # noqa: E402
 from skout.apps.spectra.identify.explaining import explain_peaks  # noqa: E402
 from skout.apps.spectra.shipped.defaults import MODEL  # noqa: E402
 from skout.datasets import load  # noqa: E402
@@ -261,14 +264,30 @@ def test_adducts_from_the_file_or_from_the_option(folder, records):
     assert "'Qq', whose mass is not known" in odd["note"]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--by name", "--by must be"),
+        ("--ppm 0", "--ppm must be a finite number > 0"),
+        ("--top 0", "--top must be an integer >= 1"),
+        ("--prior none.csv", "none.csv"),
+    ],
+)
+def test_wrong_options_are_refused_before_the_default_pool_is_built(folder, options, message):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKOUT_CACHE", str(folder / "cache"))
+        assert message in refused(folder, f"identify unknown.mgf {options}")
+    assert not (folder / "cache").exists()
+
+
 def test_spectra_without_candidates_keep_their_row_and_are_told(folder, records):
     name, _, _, peaks = records[0][N_LIBRARY]
     heavy = mgf(name, 4000.0, peaks)
     (folder / "heavy.mgf").write_text(heavy + mgf(name, 4000.0, peaks, adduct="") + heavy)
     result = identified(folder, "heavy.mgf", out="none.csv")
     said = " ".join(result.output.split())  # both streams
-    assert "3 of 3 spectra have no candidates. 2: the pool has no molecule" in said
-    assert "1: its adduct is not known" in said
+    assert "3 of 3 spectra have no candidates. Of 2: the pool has no molecule" in said
+    assert 'Of 1: its adduct is not known: say --adduct "[M+H]+,[M-H]-".' in said
     with open(folder / "none.csv", newline="") as file:
         row = next(csv.DictReader(file))
     assert (row["query"], row["smiles"]) == (name, "")
@@ -420,8 +439,8 @@ def test_few_spectra_with_several_candidates_are_no_measurement():
     facts |= {"n_held_out": 9, "n_molecules": 9, "folds_of": "molecules", "median_candidates": 1}
     facts |= {"in_reach": 1.0, "seconds": 1.0, "left_out": 0}
     few = for_people(facts | {"n_several": 2, "top_1": 1.0, "top_1_se": 0.0})
-    assert "too few to score" in few["of these"]
-    assert not any("100" in str(few[key]) for key in few if key != "in reach by mass")
+    assert "too few to score" in few["scores"]
+    assert not any("100" in str(few[key]) for key in few if key != "mass fits")
     scores = {
         f"{name}{se}": 1.0 - bool(se)
         for name in ("top_1", "top_10", "mrr_25")
@@ -429,8 +448,8 @@ def test_few_spectra_with_several_candidates_are_no_measurement():
     }
     many = facts | scores | {"n_several": 30, "calibration_error": 0.0, "mean_confidence": 1.0}
     shown = for_people(many | {"random": dict.fromkeys(("top_1", "top_10", "mrr_25"), 0.5)})
-    assert shown["of these"] == "top 1 100.0 %, top 10 100.0 %, MRR@25 1.000"
-    assert "+-" not in shown["of these"]
+    assert shown["scores"] == "top 1 100.0 %, top 10 100.0 %, MRR@25 1.000"
+    assert "+-" not in shown["scores"]
 
 
 # The page ----------------------------------------------------------------------------------------
@@ -481,11 +500,25 @@ def test_the_page_has_all_spectra_with_drawings(folder, page):
 
 
 def test_the_overview_has_the_surest_first_and_links_to_all(folder, page):
-    sure = [one["hits"][0]["confidence"] if one["hits"] else -1.0 for one in hits(folder)]
-    order = sorted(range(len(sure)), key=lambda i: -sure[i])
+    def place(one):  # a single candidate has the confidence 1, and is no sure one
+        several = one["n_candidates"] > 1
+        return (not one["hits"], not several, -one["hits"][0]["confidence"] if several else 0.0)
+
+    found = hits(folder)
+    order = sorted(range(len(found)), key=lambda i: place(found[i]))
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
     assert links == [f"#s{i + 1}" for i in order]
     assert {attrs.get("id") for _, attrs in page.tags} >= {link[1:] for link in links}
+
+
+def test_a_single_candidate_is_not_among_the_surest():
+    result = Identification("a", 1, 195.0, "[M+H]+", 194.0)
+    hit = Hit(1, "CCO", "ethanol", "C2H6O", 46.0, 0.0, 0.6, True, 0)
+    alone = replace(result, query="b", hits=(replace(hit, confidence=1.0),), n_candidates=1)
+    several = replace(result, hits=(hit,), n_candidates=3)
+    table = _overview([result, alone, several])
+    assert [name in table for name in ("60 %", "100 %", "the only candidate")] == [1, 0, 1]
+    assert re.findall('href="#(s.)"', table) == ["s3", "s2", "s1"]
 
 
 def test_a_page_of_few_spectra_is_open_and_has_no_overview(folder, records):

@@ -288,11 +288,34 @@ def test_adducts_that_are_none(text, message):
         ("M+FA-H", "[M+FA-H]-"),
         ("M+Cl", "[M+Cl]-"),
         ("M+", "[M]+"),
+        ("(M+H)+", "[M+H]+"),
+        ("MH+", "[M+H]+"),
+        ("[M+H]1+", "[M+H]+"),
+        ("M-H-", "[M-H]-"),
+        ("[M-H]1-", "[M-H]-"),
+        ("[M\u2212H]\u207b", "[M-H]-"),
+        ("[M+H]^+", "[M+H]+"),
+        ('"[ M + 2H ]++"', "[M+2H]2+"),
+        ("[M].+", "[M]+*"),
+        ("[M+FA]-", "[M+FA]-"),
     ],
 )
-def test_adducts_as_gnps_writes_them(text, written):
+def test_adducts_as_people_write_them(text, written):
     assert parse_adduct(text) == parse_adduct(written)
     assert spectra_table([([50.0], [1.0], 90.0)], adduct=text)["adduct"].tolist() == [written]
+
+
+@pytest.mark.parametrize(
+    ("texts", "mass"),
+    [
+        (("[M+HCOO]-", "[M+FA-H]-", "[M+FA]-", "[M+formate]-", "M+formate"), 239.0786),
+        (("[M+CH3COO]-", "[M+HAc-H]-", "[M+Ac-H]-", "[M+Ac]-", "[M+OAc]-"), 253.0942),
+        (("[M+CH3OH+H]+", "[M+MeOH+H]+"), 227.1139),
+    ],
+)
+def test_names_of_acids_and_of_their_anions(texts, mass):
+    for text in texts:
+        assert_allclose(precursor_mz(194.080376, text), mass, atol=2e-4)
 
 
 def test_the_adduct_may_stand_at_the_end_of_the_name():
@@ -706,9 +729,119 @@ PK$PEAK: m/z int. rel.int.
 
 
 @pytest.mark.parametrize(
+    ("line", "polarity"),
+    [
+        ("IONMODE=Positive-20eV", "positive"),
+        ("ION_MODE=ESI+", "positive"),
+        ("POLARITY=P", "positive"),
+        ("ION_POLARITY=neg", "negative"),
+        ("SCAN_POLARITY=ESI(-)", "negative"),
+        ("IONMODE=electrospray, negative", "negative"),
+        ("CHARGE=1+", "positive"),
+        ("CHARGE=+1", "positive"),
+        ("CHARGE=1-", "negative"),
+        ("CHARGE=-1", "negative"),
+        ("CHARGE=2+ and 3+", "positive"),
+        ("CHARGE=1", ""),
+        ("ADDUCT=[M+?]-", "negative"),
+        ("TITLE=caffeine_[M+H]+", "positive"),
+        ("IONMODE=nitrogen", ""),
+    ],
+)
+def test_polarities(line, polarity):
+    text = f"BEGIN IONS\n{line}\nPEPMASS=9\n138 5\nEND IONS\n"
+    assert list(read_mgf(BytesIO(text.encode()))["polarity"]) == [polarity]
+
+
+def test_what_stands_before_the_first_spectrum_of_an_mgf_file_is_of_all():
+    record = "BEGIN IONS\nPEPMASS=9\n{}138 5\nEND IONS\n"
+    text = f"COM=a\nCHARGE=1+\nPEPMASS=7\n{record.format('')}{record.format('CHARGE=1-' + chr(10))}"
+    table = read_mgf(BytesIO(text.encode()))
+    assert list(table["polarity"]) == ["positive", "negative"]
+    assert list(table["precursor_mz"]) == [9, 9]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PEPMASS=195.0877 1000.0 1+",
+        "PEPMASS=(195.0877, None)",
+        "PEPMASS=195,0877",
+        "PRECURSOR MASS: 195.0877",
+        "Parent ion = 195.0877 m/z",
+        "MZ=195.0877",
+    ],
+)
+def test_precursors(line):
+    table = read_mgf(BytesIO(f"BEGIN IONS\n{line}\n138 5\nEND IONS\n".encode()))
+    assert_allclose(table["precursor_mz"], 195.0877)
+
+
+@pytest.mark.parametrize("sign", ["\t", ",", ", ", ";x", "decimal"])
+def test_signs_between_numbers(sign):
+    rows = ["110.0713 5.5", "138.0662 1e2"]
+    lines = [row.replace(".", ",") if sign == "decimal" else row.replace(" ", sign) for row in rows]
+    text = "BEGIN IONS\n{}\n{}\nEND IONS\n".format(*lines).encode()
+    if sign == ";x":
+        with pytest.raises(ValueError, match="is no peak"):
+            read_mgf(BytesIO(text))
+    else:
+        assert_allclose(peaks(read_mgf(BytesIO(text)), 0), [[110.0713, 138.0662], [5.5, 100]])
+
+
+@pytest.mark.parametrize("line", ["110,50", "100 1,000", "1,195.5 7", "110.07 1,000"])
+def test_a_comma_that_may_be_either_is_damage(line):
+    with pytest.raises(ValueError, match="is no peak"):
+        read_mgf(BytesIO(f"BEGIN IONS\n{line}\nEND IONS\n".encode()))
+
+
+def test_msp_without_a_number_of_peaks_or_with_an_empty_line_behind_it():
+    text = "Name: one\nPrecursorMZ: 9\n{}110 5.5\n138 100\n\nName: two\nNum Peaks: 1\n1 1\n"
+    for between in ("", "Num Peaks: 2\n\n"):
+        table = read_msp(BytesIO(text.format(between).encode()))
+        assert list(table["name"]) == ["one", "two"]
+        assert_allclose(peaks(table, 0), [[110, 138], [5.5, 100]])
+    lost = b"Name: one\nNum Peaks: 2\n\nName: two\nNum Peaks: 1\n1 1\n"
+    with pytest.warns(UserWarning, match="it says it has 2 peaks. Got 0"):
+        assert list(read_msp(BytesIO(lost), on_error="skip")["name"]) == ["two"]
+
+
+def test_survey_scans_beside_ms_ms_are_left_out():
+    text = "BEGIN IONS\nFEATURE_ID=1\nMSLEVEL={}\n138 5\nEND IONS\n"
+    table = read_mgf(BytesIO((text.format(1) + text.format(2)).encode()))
+    assert list(table.record) == [2]
+    with pytest.raises(ValueError, match="it has 1 spectra of MS level 1, 5 lines"):
+        read_mgf(BytesIO(text.format(1).encode()))
+
+
+def test_json_of_mona():
+    text = (
+        '[{"id": "AU1", "spectrum": "110.07:5 138.06:100", "compound": [{"inchiKey": "R-N", "names"'
+        ': [{"name": "Caffeine"}], "metaData": [{"name": "molecular formula", "value": "CH4"}]}],'
+        '"metaData": [{"name": "precursor m/z", "value": 195.1}, {"name": "precursor type", "value"'
+        ': "[M+H]+"}, {"name": "ionization mode", "value": "positive"}]}]'
+    )
+    table = read_json(BytesIO(text.encode()))
+    assert_array_equal(table.spectra.mz, [110.07, 138.06])
+    names = ("identifier", "name", "adduct", "polarity", "formula", "inchikey")
+    known = ["AU1", "Caffeine", "[M+H]+", "positive", "CH4", "R-N"]
+    assert [table[name][0] for name in names] == known
+    assert table["precursor_mz"][0] == 195.1
+    for damaged in ('"compound": 3', '"compound": {"a": 1}', '"metaData": ["a"]'):
+        with pytest.raises(ValueError, match="not as MoNA writes it"):
+            read_json(BytesIO(f'{{"spectrum": "1:1", {damaged}}}'.encode()))
+
+
+def test_a_text_of_peaks_alone_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Peaks alone do not say the m/z of their precursor"):
+        read_spectra_file(write(tmp_path / "a.txt", "110.07 5\n138.06 100\n"))
+
+
+@pytest.mark.parametrize(
     ("line", "seconds"),
     [
         ("RTINSECONDS=61.5", 61.5),
+        ("RTINSECONDS=61,5", 61.5),
         ("RTINMINUTES=2", 120),
         ("RETENTIONTIME=2", 120),
         ("RETENTION_TIME=2 min", 120),

@@ -96,9 +96,14 @@ def identify(
 
     Example: skout identify spectra.mgf -o hits.html
     """
+    from skout.dev import check_choice, check_number
+
     from .output import check_form, write
     from .work import Search, identify_files
 
     form = check_form(out, lists, [*spectra, *([model] if model else [])])
+    check_choice(by, "--by", ("mass", "formula"))
+    check_number(ppm, "--ppm", strict=True)
+    check_number(top, "--top", low=1, integer=True)
     search = Search(ppm=ppm, top=top, by=by, adduct=adduct, prior=prior, merge=merge)
     write(identify_files(spectra, model, pool, skip_invalid, search), out, form)

@@ -64,10 +64,13 @@ def open_pool(path: Path | None) -> MoleculePool:
     return default_pool(verbose=is_terminal())
 
 
-def open_prior(prior: str | None, pool: MoleculePool | None) -> dict[str, float] | None:
-    """Return how well known molecules are, from a table, or for "pool" from the pool."""
-    if prior != "pool":
-        return None if prior is None else read_prior(Path(prior))
+def read_prior_table(prior: str | None) -> dict[str, float] | None:
+    """Return how well known molecules are by a table; None where there is none, and for "pool"."""
+    return None if prior in (None, "pool") else read_prior(Path(str(prior)))
+
+
+def prior_of_pool(pool: MoleculePool | None) -> dict[str, float]:
+    """Return how well known molecules are by the tables that a pool was built from."""
     known = {} if pool is None else pool.prior()
     if not known:
         raise ValueError(

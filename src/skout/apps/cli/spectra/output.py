@@ -50,7 +50,7 @@ def write(identified: Identified, out: str, form: str) -> None:
         write_rows(rows, out, kind)
     if out != "-":
         n, seconds = len(identified.results), identified.about["seconds"]
-        note(f"wrote {n:,} spectra to {out} in {seconds:g} s")
+        note(f"identified {n:,} spectra in {seconds:.1f} s: see {out}")
 
 
 def _write_json(identified: Identified, out: str) -> None:

@@ -22,9 +22,12 @@ _FRAGMENTS = 6
 _MARK = "<!-- here -->"
 _HEADER = """<h1>{title}</h1>
 <p class="dim">{about}</p>
-<p class="dim">A blue frame marks candidates in the prediction set, which holds the molecule with a
-probability of {coverage} if the pool has it. The bar is the confidence. Blue peaks weigh as a part
-of the first candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
+<p class="dim">Candidates in a blue frame are the prediction set: where the pool has the molecule,
+it is among them in {coverage} of the cases. The bar is the confidence, the probability that a
+candidate is right, again where the pool has the molecule. Blue peaks weigh as a part of the first
+candidate; point at a peak for its formula. The orange mark is the precursor.</p>"""
+# What is said of a candidate that has the mass or formula of its spectrum alone.
+_ALONE = "the only candidate"
 
 
 def write_page(identified: Identified, path: Path) -> None:
@@ -34,12 +37,12 @@ def write_page(identified: Identified, path: Path) -> None:
     """
     about = identified.about
     shown = (
-        f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "
-        f"{about['seconds']:g} s"
+        f"Candidates from {about['pool']}, {about['molecules']:,} molecules, within "
+        f"{about['ppm']:g} ppm; {about['seconds']:.1f} s"
     )
     title = f"{len(identified.results)} spectra of {', '.join(about['spectra'])}"
     said = _HEADER.format(
-        title=escape(title), about=escape(shown), coverage=f"{about['coverage']:g}"
+        title=escape(title), about=escape(shown), coverage=f"{100 * about['coverage']:g} %"
     )
     page = page_in_one_file(__package__, title, said, _MARK)
     before, _, after = page.partition(_MARK)
@@ -52,13 +55,26 @@ def write_page(identified: Identified, path: Path) -> None:
         file.write(after)
 
 
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.0f} %" if confidence < 0.995 else "> 99 %"
+
+
+def _place(result: Identification) -> float:
+    """Return where a spectrum stands: the surest first, then those with one candidate or none.
+
+    The confidence of a single candidate is 1, whatever the spectrum.
+    """
+    if not result.hits:
+        return 2.0
+    return -result.hits[0].confidence if result.n_candidates > 1 else 1.0
+
+
 def _overview(results: list[Identification]) -> str:
     """Return a table of all spectra, by confidence, with links to their sections."""
-    confidence = [result.hits[0].confidence if result.hits else -1.0 for result in results]
-    order = sorted(range(len(results)), key=lambda i: -confidence[i])
+    order = sorted(range(len(results)), key=lambda i: _place(results[i]))
     head = ["spectrum", "best candidate", "confidence", "precursor", "adduct", "candidates"]
     rows = [_overview_row(i, results[i]) for i in order]
-    overview = table([*head, "in the set"], rows, wide=range(3, 7), name="overview")
+    overview = table([*head, "prediction set"], rows, wide=range(3, 7), name="overview")
     return f"<section><h2>Overview</h2>{overview}</section>\n"
 
 
@@ -66,8 +82,9 @@ def _overview_row(i: int, result: Identification) -> list[str]:
     best, share = f'<span class="dim">{escape(result.note)}</span>', ""
     if result.hits:
         hit = result.hits[0]
-        percent = f"{100 * hit.confidence:.0f} %"
-        best, share = escape(hit.name or hit.formula), f"{bar(hit.confidence, percent)}{percent}"
+        percent, best = _percent(hit.confidence), escape(hit.name or hit.formula)
+        several = result.n_candidates > 1
+        share = bar(hit.confidence, percent) + escape(percent) if several else _ALONE
     mz = "" if math.isnan(result.precursor_mz) else f"{result.precursor_mz:.4f}"
     link = f'<a href="#s{i + 1}">{escape(result.query)}</a>'
     counts = [f"{result.n_candidates:,}", f"{result.n_in_set:,}"]
@@ -76,13 +93,21 @@ def _overview_row(i: int, result: Identification) -> list[str]:
 
 def _section(i: int, result: Identification, spectrum: Spectra, identified: Identified) -> str:
     """Return the section of a spectrum, which is folded where there are many."""
-    facts = [f"record {result.record}"]
+    facts = [f"record {result.record} of the file"]
     if not math.isnan(result.precursor_mz):
         facts.append(f"precursor {result.precursor_mz:.4f}")
     facts += [escape(result.adduct)] if result.adduct else []
-    facts.append(f"{result.n_candidates:,} candidates, {result.n_in_set:,} in the prediction set")
-    best = result.hits[0] if result.hits else None
-    short = f"{best.name or best.formula}, {100 * best.confidence:.0f} %" if best else result.note
+    is_alone = result.n_candidates == 1
+    facts.append(
+        f"{result.n_candidates:,} candidates, {result.n_in_set:,} in the prediction set"
+        if not is_alone
+        else _ALONE
+    )
+    short = result.note
+    if result.hits:
+        best = result.hits[0]
+        sure = _ALONE if is_alone else _percent(best.confidence)
+        short = f"{best.name or best.formula}, {sure}"
     is_open = len(identified.results) <= _OPEN
     kind, fold = ("", " open") if is_open else (' class="folded"', "")
     # a link to an element in folded details opens these
@@ -95,7 +120,8 @@ def _section(i: int, result: Identification, spectrum: Spectra, identified: Iden
         lines.append(f"<p>{escape(result.note)}</p>")
     if result.hits:
         lines.append(_peaks(result, spectrum, identified))
-        lines.append('<ol class="hits">' + "".join(map(_drawn, result.hits[:_DRAWN])) + "</ol>")
+        drawn = (_drawn(hit, is_alone) for hit in result.hits[:_DRAWN])
+        lines.append(f'<ol class="hits">{"".join(drawn)}</ol>')
     if len(result.hits) > _DRAWN:
         lines.append(_listed(result.hits[_DRAWN:]))
     return "\n".join([*lines, "</details></section>", ""])
@@ -130,14 +156,15 @@ def _fragment(explained: Explanation, i: int, fragment: Fragment) -> str:
     )
 
 
-def _drawn(hit: Hit) -> str:
-    width = f"{100 * hit.confidence:.0f}"
+def _drawn(hit: Hit, is_alone: bool) -> str:
+    percent = _ALONE if is_alone else _percent(hit.confidence)
     said = f"{hit.rank}. {hit.name or hit.formula}"
+    facts = [hit.formula, percent] if hit.name else [percent]
     return (
         f'<li class="{"in" if hit.in_set else "out"}">{Smiles().picture(hit.smiles)}'
         f'<div class="name">{escape(said)}</div>'
-        f"{bar(hit.confidence, f'confidence {width} %')}"
-        f'<div class="dim">{escape(hit.formula)} · {width} % · score {hit.score:.3f}</div>'
+        f"{'' if is_alone else bar(hit.confidence, f'confidence {percent}')}"
+        f'<div class="dim">{escape(" · ".join(facts))}</div>'
         f'<div class="smiles">{escape(hit.smiles)}</div></li>'
     )
 
@@ -154,7 +181,8 @@ def _listed(hits: Sequence[Hit]) -> str:
         ]
         for hit in hits
     ]
-    others = table(["rank", "name", "SMILES", "confidence", "in the set"], rows)
+    head = ["rank", "name", "SMILES", "confidence", "in the prediction set"]
+    others = table(head, rows)
     return (
         f'<details><summary>{len(hits)} more</summary><div class="scroll">{others}</div></details>'
     )

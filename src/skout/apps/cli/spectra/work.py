@@ -15,7 +15,14 @@ from ...spectra.identify import Identification
 from ...spectra.pools import MoleculePool
 from ...spectra.readers import SpectraTable, compound_labels, fill_adducts
 from ..progress import is_terminal, note
-from .files import for_the_shell, open_identifier, open_pool, open_prior, read_spectra_files
+from .files import (
+    for_the_shell,
+    open_identifier,
+    open_pool,
+    prior_of_pool,
+    read_prior_table,
+    read_spectra_files,
+)
 
 # The most reasons for missing candidates that are printed.
 _SHOWN = 3
@@ -40,14 +47,14 @@ def fit_library(
     """Fit a model on files of spectra and save it; return a record of the fit."""
     start = time.perf_counter()
     molecules = None if pool is None else MoleculePool.open(pool)
-    opened_prior = open_prior(prior, molecules)
+    known = prior_of_pool(molecules) if prior == "pool" else read_prior_table(prior)
     table = fill_adducts(read_spectra_files(library, skip_invalid), adduct)
     model = SpectrumIdentifier(
         cv=folds, coverage=coverage, random_state=seed, verbose=is_terminal()
     )
     try:
         on_error = "skip" if skip_invalid else "raise"
-        model.fit(table, pool=molecules, ppm=ppm, prior=opened_prior, on_error=on_error)
+        model.fit(table, pool=molecules, ppm=ppm, prior=known, on_error=on_error)
     except ValueError as error:
         raise for_the_shell(error) from error
     record = {
@@ -69,10 +76,10 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
         "held out": f"{record['n_held_out']:,} spectra of {record['n_molecules']:,} molecules, "
         f"in folds of {record['folds_of']}",
         "candidates": f"{where}, median {record['median_candidates']:,.0f}; "
-        f"{record['n_several']:,} spectra have several",
+        f"{record['n_several']:,} spectra have several and count",
     }
     if record["n_several"] >= _FEWEST:
-        lines |= {"of these": scores_text(record), "random order": scores_text(record["random"])}
+        lines |= {"scores": scores_text(record), "random order": scores_text(record["random"])}
         if "prior" in record:
             lines["with the prior"] = scores_text(record["with_prior"])
             lines["same without it"] = scores_text(record["same_without_prior"])
@@ -80,9 +87,9 @@ def for_people(record: dict[str, Any]) -> dict[str, Any]:
         off = f"off by {100 * record['calibration_error']:.1f} points on average"
         lines["confidence"] = f"{100 * record['mean_confidence']:.1f} % on average, {off}"
     else:
-        lines["of these"] = "too few to score the model: give a larger --pool"
+        lines["scores"] = "too few to score the model: give a larger --pool"
     lines |= {
-        "in reach by mass": f"{100 * record['in_reach']:.1f} % of the spectra",
+        "mass fits": f"of {100 * record['in_reach']:.1f} % of the spectra; others are not held out",
         "seconds": record["seconds"],
     }
     return lines | ({"left out": record["left_out"]} if record["left_out"] else {})
@@ -134,8 +141,10 @@ def identify_files(
     fitted = open_identifier(model)
     if model is None:
         note(_limits(fitted))
+    known = read_prior_table(search.prior)
     molecules = open_pool(pool)
-    opened_prior = open_prior(search.prior, molecules)
+    if search.prior == "pool":
+        known = prior_of_pool(molecules)
     labels = compound_labels(table, search.ppm) if search.merge else None
     start = time.perf_counter()
     with tqdm(total=len(table), desc="identifying", unit=" spectra", disable=None) as bar:
@@ -145,7 +154,7 @@ def identify_files(
             ppm=search.ppm,
             top=search.top,
             by=search.by,
-            prior=opened_prior,
+            prior=known,
             merge=labels,
             progress=lambda done, total: bar.update(done - bar.n),
         )
@@ -154,12 +163,13 @@ def identify_files(
         note(f"{len(table):,} spectra of {len(results):,} compounds")
     none = Counter(result.note for result in results if not result.hits)
     if none:
-        why = " ".join(f"{count}: {text}" for text, count in none.most_common(_SHOWN))
+        why = " ".join(f"Of {count}: {text}" for text, count in none.most_common(_SHOWN))
+        why = why.replace("give one, such as [M+H]+", 'say --adduct "[M+H]+,[M-H]-"')
         note(f"{none.total()} of {len(results)} spectra have no candidates. {why}")
     about = {
         "spectra": [path.name for path in spectra],
         "model": "of skout" if model is None else model.name,
-        "pool": "molecules of skout" if pool is None else pool.name,
+        "pool": "the pool of skout" if pool is None else pool.name,
         "molecules": len(molecules),
         "ppm": search.ppm,
         "coverage": fitted.coverage,
@@ -177,17 +187,20 @@ def _first_rows(labels: list[str]) -> list[int]:
 def _limits(model: SpectrumIdentifier) -> str:
     """Return a sentence on what the model of skout learned from, and how good it is."""
     record = model.validation_
-    scores = (
-        f"top 1 {100 * record['top_1']:.0f} %, random order {100 * record['random']['top_1']:.0f} %"
-    )
+    scores = f"{_top_1(record)} (random order: {_top_1(record['random'])})"
     if "with_prior" in record:
-        both, same, alone = (
-            f"{100 * record[name]['top_1']:.0f} %"
-            for name in ("with_prior", "same_without_prior", "prior")
+        without, alone = _top_1(record["same_without_prior"]), _top_1(record["prior"])
+        scores += (
+            f". With --prior pool: in {_top_1(record['with_prior'])} of those whose molecule the "
+            f"pool has by itself ({without} without it, {alone} by the prior alone)"
         )
-        scores += f"; with --prior pool {both} (without it {same}, the prior alone {alone})"
     return (
         f"the model that comes with skout learned from {record['n_spectra']:,} open spectra of "
-        f"{record['n_library']:,} molecules. On {record['n_several']:,} spectra of laboratories "
-        f"that it had not seen, each with several candidates: {scores}"
+        f"{record['n_library']:,} molecules. Of {record['n_several']:,} spectra from laboratories "
+        "that it had not seen, each with several candidates, the first candidate was right in "
+        f"{scores}"
     )
+
+
+def _top_1(measures: dict[str, Any]) -> str:
+    return f"{100 * measures['top_1']:.0f} %"

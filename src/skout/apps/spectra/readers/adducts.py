@@ -14,29 +14,27 @@ from numpy.typing import ArrayLike
 
 from .formulas import ELECTRON, formula_mass
 
-#: Names that are no formulas.
-NAMES = {
-    "ACN": "C2H3N",
-    "MeOH": "CH4O",
-    "FA": "CH2O2",
-    "HAc": "C2H4O2",
-    "Hac": "C2H4O2",
-    "Ac": "C2H2O2",
-    "TFA": "C2HF3O2",
-    "DMSO": "C2H6OS",
-    "IsoProp": "C3H8O",
-}
-# A radical may have a point or a star behind its charge: [M]+. and [M]+*. Numbers have up to three
+# Names that are no formulas. Acids lose their proton in negative ions: [M+FA-H]-, also as [M+FA]-.
+_ACIDS = {"FA": "CH2O2", "HAc": "C2H4O2", "Hac": "C2H4O2", "Ac": "C2H4O2", "TFA": "C2HF3O2"}
+_ANIONS = dict.fromkeys(("acetate", "OAc", "AcO"), "C2H3O2") | {"formate": "CHO2"}
+_NAMES = _ACIDS | _ANIONS | {"ACN": "C2H3N", "MeOH": "CH4O", "DMSO": "C2H6OS", "IsoProp": "C3H8O"}
+# A radical may have a point or a star beside its charge: [M]+. and [M]+*. Numbers have up to three
 # digits. GNPS writes neither brackets nor charge: M+H.
-_ION = r"(\d{0,3})M((?:[+-]\d{0,3}[A-Za-z]\w*)*)"
-_CHARGE = r"(?:(?:(\d{0,3})([+-])|([+-])(\d{1,3})|([+-]{2,}))[.*•]?)?"
+_ION = r"(?P<n>\d{0,3})M(?P<parts>(?:[+-]\d{0,3}[A-Za-z]\w*)*)"
+_CHARGE = (
+    r"(?P<radical>[.*•]?)(?:(?P<size>\d{0,3})(?P<sign>[+-])|(?P<signed>[+-]\d{1,3})"
+    r"|(?P<signs>[+-]{2,}))?(?P<mark>[.*•]?)"
+)
 _BRACKETS = re.compile(rf"\[{_ION}\]{_CHARGE}", re.ASCII)
 _BARE = re.compile(_ION + _CHARGE, re.ASCII)
+# (M+H)+, quotes, spaces, and the signs of other fonts.
+_PLAIN = str.maketrans("()−–⁺⁻²", "[]--+-2", " \u00a0\"'^")
+_PROTONATED = re.compile(r"(?<=M)H(?=[]+]|$)")  # MH+
 # Charges of what adducts add; all else is neutral.
 _CHARGES = {"H": 1, "Na": 1, "K": 1, "Li": 1, "NH4": 1} | dict.fromkeys(
-    ("Cl", "Br", "I", "F", "HCOO", "CHO2", "CH3COO", "C2H3O2", "CF3COO", "NO3"), -1
+    ("Cl", "Br", "I", "F", "HCOO", "CHO2", "CH3COO", "C2H3O2", "CF3COO", "NO3", *_ANIONS), -1
 )
-PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
+_PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 _FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."
 
 
@@ -90,35 +88,42 @@ def parse_adduct(text: str) -> Adduct:
     charge = _charge(match)
     if charge == 0:
         raise ValueError(f"The adduct {text!r} has no charge. {_FORMS}")
-    molecules = int(match[1] or 1)
+    molecules = int(match["n"] or 1)
     if molecules == 0:
         raise ValueError(f"The adduct {text!r} has no molecule. {_FORMS}")
     shift = -charge * ELECTRON
-    for sign, count, what in PART.findall(match[2]):
-        mass = int(count or 1) * _mass(what, text)
-        shift += mass if sign == "+" else -mass
+    parts = _parts(match)
+    for count, what in parts:
+        shift += count * _mass(what, text)
+    if charge < 0 and all(count > 0 for count, _ in parts):
+        shift -= sum(count for count, what in parts if what in _ACIDS) * _mass("H", text)
     return Adduct(molecules, shift, charge)
 
 
 def _match(text: str) -> re.Match[str] | None:
-    plain = text.strip().replace(" ", "")
+    plain = _PROTONATED.sub("+H", text.strip().translate(_PLAIN))
     return _BRACKETS.fullmatch(plain) or _BARE.fullmatch(plain)
+
+
+def _parts(match: re.Match[str]) -> list[tuple[int, str]]:
+    """Return what is added, and with numbers below 0 what is taken away."""
+    parts = _PART.findall(match["parts"])
+    return [(int(f"{sign}{count or 1}"), what) for sign, count, what in parts]
 
 
 def _charge(match: re.Match[str]) -> int:
     """Return the charge that is written as 2+, +2, ++ or +, else that of the ions added."""
-    if match[4]:
-        return int(match[4] + (match[3] or "1"))
-    if match[5]:
-        return int(match[5] + match[6])
-    if match[7]:
-        return match[7].count("+") - match[7].count("-")
-    parts = PART.findall(match[2])
-    return sum(int(f"{sign}{count or 1}") * _CHARGES.get(what, 0) for sign, count, what in parts)
+    if match["sign"]:
+        return int(match["sign"] + (match["size"] or "1"))
+    if match["signed"]:
+        return int(match["signed"])
+    if match["signs"]:
+        return match["signs"].count("+") - match["signs"].count("-")
+    return sum(count * _CHARGES.get(what, 0) for count, what in _parts(match))
 
 
 def written(text: str, polarity: str = "") -> str:
-    """Return an adduct with brackets and charge, [M+H]+ for M+H; other texts unchanged.
+    """Return an adduct in one form, [M+H]+ for M+H and (M+H)1+; other texts unchanged.
 
     Where neither the text nor its ions say the charge, the polarity does: M is [M]+ or [M]-.
     """
@@ -126,15 +131,17 @@ def written(text: str, polarity: str = "") -> str:
     if match is None:
         return text
     charge = _charge(match) or {"positive": 1, "negative": -1}.get(polarity, 0)
-    if text.startswith("[") and not text.endswith("]"):
-        return text  # as it should be, with the signs of radicals
+    ion = f"[{match['n']}M{match['parts']}]"
+    if not charge:
+        return ion
     size = str(abs(charge)) if abs(charge) > 1 else ""
-    return f"[{match[1]}M{match[2]}]" + (f"{size}{'+' if charge > 0 else '-'}" if charge else "")
+    radical = "*" if match["radical"] or match["mark"] else ""
+    return f"{ion}{size}{'+' if charge > 0 else '-'}{radical}"
 
 
 def _mass(what: str, text: str) -> float:
     """Return the mass of a formula such as NH4, or of a name such as ACN."""
-    mass = formula_mass(NAMES.get(what, what))
+    mass = formula_mass(_NAMES.get(what, what))
     if math.isnan(mass):
         raise ValueError(f"The adduct {text!r} has {what!r}, whose mass is not known. {_FORMS}")
     return mass

@@ -1,4 +1,4 @@
-"""Read spectra from JSON as GNPS and matchms write it: a list of objects with `peaks_json`."""
+"""Read spectra from JSON: lists of objects, as GNPS, matchms and MoNA write them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .tables import SpectraTable, Spectrum, checked_peaks, normalized, table_of
 
 
 def read_json(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
-    """Read spectra from a JSON file as GNPS and matchms write it.
+    """Read spectra from a JSON file as GNPS, matchms and MoNA write it.
 
     Parameters
     ----------
     path : path, or binary file
-        A list of objects, whose `peaks_json`, or `peaks`, are pairs of m/z and intensity.
+        A list of objects, whose `peaks_json`, or `peaks`, are pairs of m/z and intensity; of MoNA
+        `spectrum` is a text, "110.07:5 138.06:100".
     on_error : "raise" or "skip", default "raise"
     limit : int, optional
         See `read_mgf`.
@@ -55,8 +56,23 @@ def _spectrum(record: object) -> Spectrum:
     if not isinstance(record, dict):
         raise ValueError("it is no object with fields.")
     peaks = record.get("peaks_json", record.get("peaks"))
+    if peaks is None and isinstance(record.get("spectrum"), str):
+        peaks = [pair.split(":") for pair in record["spectrum"].split()]
+        record = {**_of_mona(record), **record}
     if peaks is None:
         raise ValueError("it has no peaks_json.")
     pairs = json.loads(peaks) if isinstance(peaks, str) else peaks
     texts = {str(k): str(v) for k, v in record.items() if isinstance(v, str | int | float)}
     return Spectrum(*checked_peaks(pairs), normalized(texts))
+
+
+def _of_mona(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what MoNA says of a spectrum and of its first molecule, by names."""
+    try:
+        molecule = (record.get("compound") or [{}])[0]
+        facts = [*(record.get("metaData") or []), *(molecule.get("metaData") or [])]
+        first_name = (molecule.get("names") or [{}])[0].get("name")
+        named = {str(fact.get("name")): fact.get("value") for fact in facts}
+        return named | {"name": first_name, "inchikey": molecule.get("inchiKey")}
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError("its compound or metaData is not as MoNA writes it.") from None

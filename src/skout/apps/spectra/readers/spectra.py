@@ -22,6 +22,12 @@ from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalized, t
 _MOST_FIELDS = 10_000
 _QUOTED = re.compile(r'"([^"]*)"')
 _COLONS, _BETWEEN = re.compile(r"([^\s:]+):([^\s:]+)"), re.compile(r"[;()]")
+# Commas between numbers, and a first number with a decimal comma.
+_COMMAS = re.compile(r"(\.\d*(?:[eE][-+]?\d+)?),|,(?=\s|$)")
+_DECIMAL_COMMA = re.compile(r"\d+,\d+\s")
+_DIGITS = "0123456789"
+# Fields that an MGF file may have before its first spectrum, for all that do not say theirs.
+_OF_ALL = ("CHARGE", "IONMODE", "POLARITY", "ADDUCT", "PRECURSOR_TYPE")
 
 
 @dataclass
@@ -49,8 +55,14 @@ class _Record:
         self.fields.setdefault(name.strip(), value.strip())
 
     def add_peaks(self, text: str) -> None:
-        """Keep the peaks of a line: "70 10", "70 10; 76 35", "70:10 76:35" or "(70 10) (76 35)"."""
+        """Keep the peaks of a line: "70 10", "70 10; 76 35", "70:10 76:35" or "(70 10) (76 35)".
+
+        Commas may stand between numbers, "70.05, 10", or for points, "70,05 10".
+        """
         text = _QUOTED.sub("", text)
+        if "," in text:
+            is_decimal = "." not in text and _DECIMAL_COMMA.match(text)
+            text = text.replace(",", ".") if is_decimal else _COMMAS.sub(r"\1 ", text)
         text = _COLONS.sub(r"\1 \2;", text) if ":" in text else text
         for pair in _BETWEEN.split(text):
             words = pair.split()
@@ -73,6 +85,7 @@ Records = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[_Record, str | No
 def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
     """Yield what stands between BEGIN IONS and END IONS, and what is wrong with it."""
     record, fault = None, None
+    shared: dict[str, str] = {}
     for number, line in lines:
         word = line.upper()
         if word == "BEGIN IONS":
@@ -80,13 +93,17 @@ def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None
                 yield record, fault or "it has no END IONS."
             record, fault = _Record(number, closed=False), None
         elif record is None:
-            continue
+            name, _, value = line.partition("=")
+            if name.strip().upper() in _OF_ALL:
+                shared = {**shared, name.strip().upper(): value}
         elif word == "END IONS":
             record.closed = True
+            for name, value in shared.items():
+                record.add(name, value)
             yield record, fault
             record = None
         elif line and line[0] not in "#;!/":  # these begin comments
-            fault = fault or _kept(record, line, "=", peaks=line[0] in "0123456789.+-")
+            fault = fault or _kept(record, line, "=", peaks=line[0] in _DIGITS + ".+-")
     if record is not None:
         yield record, fault
 
@@ -94,13 +111,16 @@ def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None
 def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
     """Yield the records between empty lines; after "Num Peaks: n" come the peaks, then a name.
 
-    Comments such as "SMILES=CCO", in quotes, are fields too: MoNA has molecules there.
+    Comments such as "SMILES=CCO", in quotes, are fields too: MoNA has molecules there. "Num Peaks"
+    may be missing, or have an empty line behind it.
     """
     record, fault = None, None
     for number, line in lines:
         name, colon, value = line.partition(":")
         word = name.strip().lower()
-        if record is not None and (not line or (word == "name" and record.wanted is not None)):
+        awaits_peaks = record is not None and record.wanted and not record.peaks
+        is_new = word == "name" and record is not None and record.wanted is not None
+        if record is not None and (is_new or (not line and not awaits_peaks)):
             yield record, fault
             record, fault = None, None
         if not line:
@@ -111,7 +131,8 @@ def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None
             if record.wanted is None:
                 fault = fault or f"its number of peaks is no number, {value.strip()!r}."
         else:
-            fault = fault or _kept(record, line, ":", peaks=record.wanted is not None)
+            is_peak = record.wanted is not None or (not colon and line[0] in _DIGITS)
+            fault = fault or _kept(record, line, ":", peaks=is_peak)
         if word in ("comment", "comments"):
             for text in _QUOTED.findall(value):
                 record.add(*text.partition("=")[::2])
@@ -203,17 +224,26 @@ def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
         except (ValueError, IndexError):
             return f"its line {line[:60]!r} is no peak."
         return None
-    name, separator, value = line.partition(sign)
+    name, separator, value = line.partition(sign if sign in line else ":")
     if not separator:
         return f"its line {line[:60]!r} is neither a field nor a peak."
     record.add(name, value)
     return None
 
 
+def _is_survey(fields: dict[str, str]) -> bool:
+    """Return whether a record says that it is of MS level 1, as mzmine writes beside MS/MS."""
+    levels = (value for name, value in fields.items() if re.fullmatch("(?i)ms_?level", name))
+    return any(value in ("1", "MS1") for value in levels)
+
+
 def _spectra(records: Records, path: File, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
     """Yield the whole records of a file with their numbers."""
     for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
         try:
+            if _is_survey(record.fields):
+                faults.met["spectra of MS level 1"] += 1
+                continue
             if fault is not None:
                 raise ValueError(fault)
             spectrum = record.spectrum()

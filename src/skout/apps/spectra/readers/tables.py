@@ -31,10 +31,19 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "compound": ("compoundid", "compound", "featureid"),
     "name": ("name", "compoundname", "names", "synon"),
-    "precursor_mz": ("precursormz", "pepmass", "precursor", "parentmass"),
-    "adduct": ("adduct", "precursortype", "iontype", "ion"),
+    "precursor_mz": (
+        "precursormz",
+        "pepmass",
+        "precursor",
+        "precursormass",
+        "precursorion",
+        "parentmass",
+        "parention",
+        "mz",
+    ),
+    "adduct": ("adduct", "adducttype", "precursortype", "iontype", "ion"),
     "charge": ("charge",),
-    "polarity": ("polarity", "ionmode", "ionizationmode", "mode"),
+    "polarity": ("polarity", "ionmode", "ionizationmode", "ionpolarity", "scanpolarity", "mode"),
     "retention_time": ("rtinseconds", "rtinminutes", "retentiontime", "rt"),
     "collision_energy": ("collisionenergy", "ce"),
     "instrument": ("instrumenttype", "instrument", "sourceinstrument"),
@@ -49,7 +58,12 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 _ACCESSION = re.compile(r"MSBNK-(\w+)-\w+", re.ASCII)
 # Times are minutes, as MS-DIAL and MassBank write them, unless the name or a unit says seconds.
 _TIME = re.compile(r"(?:PT)?([0-9.]+)\s*(s|sec|seconds?|m|min|minutes?)?", re.ASCII | re.IGNORECASE)
-_POSITIVE, _NEGATIVE = ("positive", "pos", "p", "+"), ("negative", "neg", "n", "-")
+# Polarities: P, Pos, positive, "Positive-20eV", ESI+, ESI(-).
+_POSITIVE, _NEGATIVE = (
+    re.compile(rf"{word[0]}|{word[:3]}.*|.*{word}.*|.*\{sign}\)?", re.IGNORECASE)
+    for word, sign in (("positive", "+"), ("negative", "-"))
+)
+_NOTHING = ("", "n/a", "na", "nan", "none", "null", "unknown", "?")
 
 
 @dataclass(frozen=True)
@@ -124,13 +138,17 @@ def normalized(raw_fields: Mapping[str, str]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, aliases in FIELDS.items():
         values = (plain.get(alias, "") for alias in aliases)
-        fields[name] = next((v for v in values if v.lower() not in ("", "n/a", "na", "none")), "")
+        fields[name] = next((v for v in values if v.lower() not in _NOTHING), "")
     fields["precursor_mz"] = _precursor(fields["precursor_mz"])
     number = _NUMBER.search(fields["collision_energy"])
     fields["collision_energy"] = float(number[0]) if number else math.nan
     fields["retention_time"] = _seconds(fields["retention_time"], "rtinseconds" in plain)
+    if fields["adduct"].startswith("[M+?]"):  # SIRIUS knows its charge alone
+        fields["adduct"], fields["charge"] = "", fields["adduct"][5:]
     if not fields["adduct"]:
         fields["name"], fields["adduct"] = _name_and_adduct(fields["name"])
+    if not fields["adduct"] and "[" in fields["identifier"]:
+        fields["adduct"] = _name_and_adduct(fields["identifier"])[1]
     fields["adduct"] = written(fields["adduct"], _said(fields["polarity"]))
     fields["polarity"] = _polarity(fields)
     accession = _ACCESSION.fullmatch(fields["identifier"])
@@ -140,20 +158,21 @@ def normalized(raw_fields: Mapping[str, str]) -> dict[str, Any]:
 
 def _name_and_adduct(name: str) -> tuple[str, str]:
     """Return a name and the adduct at its end, as GNPS has it ("Caffeine M+H"), or ""."""
-    before, _, last = name.rpartition(" ")
+    start = max(name.rfind("["), name.rfind(" ") + 1)
     try:
-        parse_adduct(last)
+        parse_adduct(name[start:])
     except ValueError:
         return name, ""
-    return before.strip(), last
+    return name[:start].rstrip(" _-;,"), name[start:]
 
 
 def _precursor(text: str) -> float:
-    """Return the first number, since PEPMASS may have an intensity behind it."""
+    """Return the first number, since PEPMASS may have an intensity behind it: (195.0877, 1e5)."""
     if not text:
         return math.nan
+    first = re.split(r"[\s;]|,\s", text.strip("()[] "))[0]
     try:
-        value = plain_number(text.split()[0])
+        value = plain_number(_with_point(first))
     except ValueError:
         raise ValueError(f"its precursor m/z is no number, {text!r}.") from None
     if not (math.isfinite(value) and value >= 0.0):
@@ -161,9 +180,14 @@ def _precursor(text: str) -> float:
     return value or math.nan
 
 
+def _with_point(number: str) -> str:
+    """Return a number with a point for a decimal comma."""
+    return number if "." in number else number.replace(",", ".", 1)
+
+
 def _seconds(text: str, in_seconds: bool) -> float:
     """Return a retention time in seconds; NaN where it is not known, as for -1."""
-    time = _TIME.fullmatch(text.strip())
+    time = _TIME.fullmatch(_with_point(text.strip()))
     try:
         value = float(time[1]) if time else math.nan
     except ValueError:  # several points
@@ -178,14 +202,16 @@ def _polarity(fields: Mapping[str, str]) -> str:
     said = _said(fields["polarity"])
     if said:
         return said
-    ending = (fields["adduct"] or fields["charge"]).rstrip(".*•")  # [M]+* is a radical
-    return {"+": "positive", "-": "negative"}.get(ending[-1:], "")
+    text = fields["adduct"].rpartition("]")[2] or fields["charge"]  # [M]+* is a radical
+    signs = [sign for sign in "+-" if sign in text]
+    return {"+": "positive", "-": "negative"}.get("".join(signs), "")
 
 
 def _said(text: str) -> str:
     """Return "positive", "negative" or "" from the polarity as a file writes it."""
-    word = text.lower()
-    return "positive" if word in _POSITIVE else "negative" if word in _NEGATIVE else ""
+    if _POSITIVE.fullmatch(text):
+        return "positive"
+    return "negative" if _NEGATIVE.fullmatch(text) else ""
 
 
 def checked_peaks(pairs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
