@@ -547,9 +547,9 @@ MIXED_DAYS = [FORMS[i % 3].format(d=1 + i % 28, m=1 + i % 9) for i in range(N_OD
 CARE = {
     "nothing": (["NA"] * N_ODD, "nothing (empty)", None),
     "one": (["7"] * N_ODD, "one (one value only)", None),
-    "customer": (KEYS, "customer (a value a row)", None),
+    "customer": (KEYS, "customer (all values differ)", None),
     "id": (range(N_ODD), "id (id)", None),
-    "counts": (range(1, N_ODD + 1), "counts (a value a row)", None),
+    "counts": (range(1, N_ODD + 1), "counts (all values differ)", None),
     "note": (NOTES, "", "text"),
     "iso": ([f"2024-01-{1 + i % 28:02}" for i in range(N_ODD)], "", "date"),
     "european": ([f"{1 + i % 28:02}.01.2024" for i in range(N_ODD)], "", "date"),

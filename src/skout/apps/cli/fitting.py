@@ -34,7 +34,7 @@ from .using import Saved
 _LEAST_ROWS, _MOST_SHOWN = 10, 100
 # Rows whose columns are shuffled to tell which matter most, how many are named, and the seconds
 # that there are for it: each shuffled column costs a prediction of these rows.
-_SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
+_SHUFFLED, _MOST_COLUMNS, _REPEATS, _SECONDS = 300, 3, 2, 2.0
 
 
 class _FitPlan(NamedTuple):
@@ -191,13 +191,17 @@ def _fitted(
 
 
 def _that_matter(model: Any, pair: _Rereadable) -> list[str]:
-    """Return the columns without which the model would lose most, by shuffling each."""
+    """Return the columns without which the model would lose most, by shuffling each; none if the
+    time was too short for all."""
     X, Y = (take(rows, slice(_SHUFFLED)) for rows in _joined(pair))
     saved = Saved(model, pair.inputs, pair.outputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which `fit` gave already
-        losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
-    return [shuffled.column for shuffled in losses[:_MOST_COLUMNS] if shuffled.loss > 0.0]
+        importance = importances(saved, X, Y, saved.predict(X, None), None, _SECONDS, _REPEATS)
+    if len(importance.losses) < importance.columns:  # others may matter more
+        return []
+    losses = importance.losses[:_MOST_COLUMNS]
+    return [shuffled.column for shuffled in losses if shuffled.loss > 0.0]
 
 
 def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, float | str]:
@@ -343,6 +347,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
+        "columns": "" if model.encoder_ is None else model.encoder_.summary(),
         "scores": model.summary(brief=True),
         "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
@@ -389,8 +394,11 @@ def for_people(done: dict[str, Any]) -> dict[str, Any]:
         before = f"{listed(target['target'], 3)}: " if len(tuned) > 1 else ""
         shown[f"{before}output"] = f"{target['output']}{target.get('details', '')}"
         shown[f"{before}chosen"] = chosen_models(target)
-        shown[f"{before}validation"] = target["validation"]["summary"]
+        columns = target["validation"].get("columns", "") if len(tuned) > 1 else ""
+        shown[f"{before}validation"] = target["validation"]["summary"].removesuffix(f"; {columns}")
         shown |= {f"{before}matter most": target["matter_most"]} if "matter_most" in target else {}
+    if len(tuned) > 1 and tuned[0]["validation"].get("columns"):  # all have the same
+        shown["columns"] = tuned[0]["validation"]["columns"]
     seconds = shown.pop("seconds", None)
     model = shown.get("model", "MODEL")
     after = f"skout predict {model} NEW.csv; skout report {model} TEST.csv; skout serve {model}"

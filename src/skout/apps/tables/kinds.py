@@ -363,7 +363,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     if different == 1 and len(filled) == len(values):
         return Look("constant", "one value only")
     if is_row_number(name) and _stand_alone(filled):
-        return Look("id", "a value a row" if different == len(values) else "by its name")
+        return Look("id", "all values differ" if different == len(values) else "by its name")
     names_rows = len(values) >= _SOME_ROWS and different == len(values)
     if values.dtype.kind == "M":
         return Look("date")
@@ -379,7 +379,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     if are_smiles(cells):
         return Look("smiles")
     if names_rows and _are_keys(name, cells):
-        return Look("id", "a value a row")
+        return Look("id", "all values differ")
     mostly_differ = different >= max(_SOME_ROWS, _MOSTLY * len(cells))
     if mostly_differ and _name_ending(name) in _IDS and not any(map(_SPACE, cells)):
         return Look("id", "by its name")
@@ -420,7 +420,7 @@ def _number(
     )
     is_long &= not any(unit <= low and high < 2.0 * unit for unit in _SECONDS)
     if counts or (all_differ and (is_long or (is_whole and may_be_id(name)))):
-        return Look("id", "a value a row")
+        return Look("id", "all values differ")
     is_id = is_whole and len(values) >= _SOME_ROWS and _name_ending(name) in _IDS
     if is_id and _stand_alone(values):
         return Look("id", "by its name")
@@ -526,7 +526,7 @@ def may_be_id(name: str) -> bool:
 def has_codes(name: str) -> bool:
     """Whether numbers in a column of this name are no amounts: ids, postal codes, versions."""
     words = {word.lower() for word in _NAME_WORDS(name)}
-    return is_row_number(name) or _name_ending(name) in _IDS or bool(words & _CODES)
+    return _name_ending(name) in _IDS or bool(words & _CODES)
 
 
 def names_classes(name: str) -> bool:
