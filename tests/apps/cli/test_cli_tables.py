@@ -573,6 +573,10 @@ def test_columns_that_need_care(name, tmp_path, call):
     assert record(tmp_path / "m")["columns"].get(name) == kind
     code, out, err = call("predict", tmp_path / "m", path)
     assert (code, err, out.count("\n")) == (0, "", N_ODD + 1)
+    if told:  # new tables need not have it
+        bare = tmp_path / "bare.csv"
+        bare.write_text(text_of(odd_rows()), encoding="utf-8")
+        assert call("predict", tmp_path / "m", bare) == (0, out, "")
 
 
 LOTS = "column 'x': 1 of 40 cells is no number and is taken as missing, 'lots' in row 16"

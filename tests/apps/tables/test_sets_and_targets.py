@@ -78,7 +78,10 @@ def test_row_numbers_that_recur_are_no_ids(name, kind):
     cells = column([str(i % 12) for i in range(N)])
     assert look_at(name, cells).kind == kind
     assert look_at(name, column([str(i) for i in range(N)])).kind == "id"
-    assert look_at("rownames", column([f"Mr. Ab{i} (of somewhere, far away)" for i in range(N)])).kind == "id"
+    assert (
+        look_at("rownames", column([f"Mr. Ab{i} (of somewhere, far away)" for i in range(N)])).kind
+        == "id"
+    )
 
 
 @pytest.mark.parametrize("cell", ["['a', 'b c']", '["a", "b c"]', "{a, b c}", "a, b c"])
@@ -146,7 +149,10 @@ TARGETS = {
     ),
     "places": ({"y": ["1st" if x > 1 else "2nd" if x > 0 else "3rd" for x in X]}, "classes"),
     "open ends": ({"y": [["1", "2", "3+"][i % 3] for i in range(N)]}, "classes"),
-    "few numbers and words": ({"y": [["9", "10", "11", "other"][i % 4] for i in range(N)]}, "classes"),
+    "few numbers and words": (
+        {"y": [["9", "10", "11", "other"][i % 4] for i in range(N)]},
+        "classes",
+    ),
     "columns of words": ({"y1": WORDS, "y2": WORDS[::-1]}, "label_sets"),
     "columns of answers": (
         {"y1": ["Apple" if x > 0 else "" for x in X], "y2": ["Pear" if x < 1 else "" for x in X]},
@@ -196,7 +202,8 @@ def test_the_name_of_few_whole_numbers_tells_what_they_are(name, values, kind, w
 
 def test_a_number_in_brackets_is_an_estimate():
     number = numeral("[276.5]")
-    assert number is not None and (number.digits, number.bound) == ("276.5", "~")
+    assert number is not None
+    assert (number.digits, number.bound) == ("276.5", "~")
     assert numeral("3rd class").unit == "class"
 
 

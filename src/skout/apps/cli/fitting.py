@@ -68,6 +68,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
         _tell(new)
         unused |= new
+        inputs = inputs.without(models[0].encoder_.left_out_)  # new tables need not have them
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)

@@ -44,7 +44,7 @@ def importances(
     seconds: float = _SECONDS,
     repeats: int = _REPEATS,
 ) -> Importance:
-    """Return what the main metric loses if a column of the inputs that the model uses is shuffled."""
+    """Return what the main metric loses if a column that the model uses is shuffled."""
     n = n_rows(truth)
     sample = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
     X, truth = take(X, sample), take(truth, sample)

@@ -49,7 +49,10 @@ def _add_column(graph: OnnxGraph, part: object, cells: str) -> str:
         return _category(graph, part, flat)
     if isinstance(part, ManyCategories):
         counts = _lookup(graph, flat, _count_table(part), float(np.log1p(1) / _most(part)))
-        frequent, likeness = _category(graph, part.frequent_, flat), _hashed(graph, part.likeness_, flat)
+        frequent, likeness = (
+            _category(graph, part.frequent_, flat),
+            _hashed(graph, part.likeness_, flat),
+        )
         numbers = [_lookup(graph, flat, dict(part.numbers_), 0.0)] if part.numbers_ else []
         return graph.node("Concat", frequent, counts, *numbers, likeness, axis=1)
     if isinstance(part, TextColumn):
