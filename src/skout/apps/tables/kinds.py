@@ -62,8 +62,8 @@ _CLEAR, _MET_OFTEN = ";|", 3.0
 _FEW_CELLS, _NOT_FEWER, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 12, 3, 10, 0.7
 # Characters of names and keys.
 _LETTERS = 30
-# Cells that are no numbers among few numbers which make them classes.
-_LEAST_ODD = 2
+# Different words among few numbers which make them classes.
+_LEAST_WORDS = 2
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
 _WORD = re.compile(r"\S*[^\W\d_]\S*").findall
@@ -315,9 +315,10 @@ class Content:
     def is_scale(self) -> bool:
         """Whether a target of these numbers is one of classes: few, and not all are amounts.
 
-        These are "1st" and "2nd", or 1, 2 and "3+", or 9, 10, 11 and "other".
+        These are "1st" and "2nd", or 1, 2 and "3+", or 1, 2, "tie" and "void"; one word alone may
+        stand for a gap.
         """
-        is_odd = bool(self.bounds) or self.ordinals > 0 or self.unread >= _LEAST_ODD
+        is_odd = bool(self.bounds) or self.ordinals > 0 or len(self.others) >= _LEAST_WORDS
         return self.kind == "number" and len(self.values) <= _SOME_ROWS and is_odd
 
     @property

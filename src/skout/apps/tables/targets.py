@@ -20,11 +20,13 @@ from skout.kinds import (
     kinds_of,
 )
 
-from .kinds import are_smiles, look_at, names_amounts, names_classes
+from .kinds import AND, SEPARATORS, are_smiles, look_at, names_amounts, names_classes
 
 # The share of cells that must be rankings of the same items.
 _MOSTLY = 0.9
 _TWO = 2
+# Classes of which more may be names, which nobody expects to come again.
+_FEW = 30
 # What kinds of columns are called where a column is an input, and the kind of output of each.
 _AS_TARGET = {
     "number": Numbers.name,
@@ -80,7 +82,6 @@ def by_name(kinds: list[str], values: np.ndarray, name: str) -> list[str]:
 def kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
     """Return the kind of a column of texts, None where one is missing, and others it may be."""
     filled = [cell for cell in cells if cell is not None]
-    texts = [LabelSets.name, Classes.name, Strings.name]
     kind: Kind
     if _are_rankings(filled):
         kind = KINDS[Rankings.name]
@@ -94,7 +95,15 @@ def kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
             kind = KINDS[Classes.name]
         else:
             kind = KINDS[Strings.name]
-    return kind, [other for other in texts if other != kind.name]
+    # words that recur, and have nothing between them, are classes without a doubt
+    different = len(set(filled))
+    has_signs = any(sign in cell for cell in filled for sign in (*SEPARATORS, AND))
+    may_be = {
+        LabelSets.name: has_signs,
+        Classes.name: different < len(filled),
+        Strings.name: different > _FEW or kind.name != Classes.name,
+    }
+    return kind, [other for other, is_so in may_be.items() if is_so and other != kind.name]
 
 
 def separated(kind: LabelSets, separator: str) -> LabelSets:
