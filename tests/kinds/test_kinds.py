@@ -90,6 +90,10 @@ def test_a_kind_that_does_not_conform_is_found(kind, message):
         (["a", "b"] * 3, ["classes", "strings", "smiles"]),
         (np.arange(60) % 4, ["classes", "numbers"]),
         (np.arange(60) % 5 + 1, ["numbers", "classes"]),
+        (np.repeat(np.arange(6), [40, 60, 45, 20, 8, 2]), ["numbers", "classes"]),  # visits
+        (np.repeat(np.arange(6), [8, 60, 2, 45, 20, 40]), ["classes", "numbers"]),  # codes
+        (np.repeat(np.arange(4), [300, 90, 20, 2]), ["numbers", "classes"]),  # children
+        (np.repeat(np.arange(3), [300, 90, 20]), ["classes", "numbers"]),
     ],
 )
 def test_all_kinds_that_outputs_may_be_of(Y, kinds):

@@ -8,11 +8,13 @@ import pytest
 
 from skout import TableEncoder
 from skout.apps.tables.kinds import look_at
+from skout.apps.tables.numerals import numeral
 from skout.kinds import LabelSets
 
 RNG = np.random.default_rng(0)
 GENRES = ["Action", "Comedy", "Drama", "History", "Romance", "War"]
 N = 60
+SIZES = RNG.integers(1, 4, N)
 
 
 def draw_sets(sign):
@@ -45,6 +47,16 @@ NO_SETS = {
         ["finance/insurance/real estate", "business/personal services", "trade"][i % 3]
         for i in range(N)
     ],
+    "one pair": [["Germany", "Japan", "Japan/USA", "USA"][i % 4] for i in range(N)],
+    "pollsters": [
+        ["ORB", "ORB/Telegraph", "ICM", "ICM/Guardian", "BMG", "BMG/Herald", "TNS"][i % 7]
+        for i in range(N)
+    ],
+    "events": [
+        f"Art {['Music', 'Painting', 'Sculpture'][i % 3]}" + ["", ", Open", ", Solo"][i % 5 % 3]
+        for i in range(N)
+    ],
+    "seasons": [["2012/2013", "2012", "2013", "2013/2014", "4T/2014"][i % 5] for i in range(N)],
     "paths": [f"www.example.org/en/{i % 5}/a" for i in range(N)],
     "shares": [["1/1", "1/2", "1/3", "1/4"][i % 4] for i in range(N)],
     "prose": [["yes, but not now", "no, never", "maybe, if it rains"][i % 3] for i in range(N)],
@@ -54,6 +66,22 @@ NO_SETS = {
 @pytest.mark.parametrize("name", NO_SETS)
 def test_names_places_and_prose_are_no_sets(name):
     assert look_at(name, column(NO_SETS[name])).kind != "set"
+
+
+def test_sets_of_numbers_are_sets():
+    lines = [", ".join(RNG.permutation(["1", "2", "7", "7bis", "11"])[:size]) for size in SIZES]
+    assert look_at("lines", column(lines)).kind == "set"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("id", "category"), ("Row", "number")])
+def test_row_numbers_that_recur_are_no_ids(name, kind):
+    cells = column([str(i % 12) for i in range(N)])
+    assert look_at(name, cells).kind == kind
+    assert look_at(name, column([str(i) for i in range(N)])).kind == "id"
+    assert (
+        look_at("rownames", column([f"Mr. Ab{i} (of somewhere, far away)" for i in range(N)])).kind
+        == "id"
+    )
 
 
 @pytest.mark.parametrize("cell", ["['a', 'b c']", '["a", "b c"]', "{a, b c}", "a, b c"])
@@ -119,6 +147,16 @@ TARGETS = {
         {"y": ["n.d." if i == 3 else f"{x:.3f}" for i, x in enumerate(X)]},
         "numbers",
     ),
+    "places": ({"y": ["1st" if x > 1 else "2nd" if x > 0 else "3rd" for x in X]}, "classes"),
+    "open ends": ({"y": [["1", "2", "3+"][i % 3] for i in range(N)]}, "classes"),
+    "few numbers and a word": (
+        {"y": [["1", "2", "3", *["1"] * 8, "unrated"][i % 12] for i in range(N)]},
+        "numbers",
+    ),
+    "few numbers and words": (
+        {"y": [["1", "2", *["1"] * 38, "tie", "void"][i % 42] for i in range(N)]},
+        "classes",
+    ),
     "columns of words": ({"y1": WORDS, "y2": WORDS[::-1]}, "label_sets"),
     "columns of answers": (
         {"y1": ["Apple" if x > 0 else "" for x in X], "y2": ["Pear" if x < 1 else "" for x in X]},
@@ -141,9 +179,37 @@ def test_the_kind_of_a_target_is_told_from_its_cells(name, write, call):
     assert fit(call, path, "y*")[0]["output"] == kind
     code, out, err = call("evaluate", path.parent / "m", path, "--json")
     assert code == 0, err
-    assert json.loads(out)["rows"] == N - (name == "numbers with words")
+    without = {"numbers with words": 1, "few numbers and a word": 5}
+    assert json.loads(out)["rows"] == N - without.get(name, 0)
     code, out, err = call("predict", path.parent / "m", path)
     assert (code, len(out.splitlines())) == (0, N + 1), err
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("Cover_Type", [1, 2, 4], "classes"),
+        ("zip code", [98101, 98102, 98109], "classes"),
+        ("storeID", [3, 5, 9], "classes"),
+        ("rating", [1, 2, 4], "numbers"),
+        ("class_size", [18, 21, 24], "numbers"),
+        ("n_kids", [0, 1, 2], "numbers"),
+        ("group", [0, 1, 2], "classes"),
+        ("code of ethics", [0, 1], "classes"),
+    ],
+)
+def test_the_name_of_few_whole_numbers_tells_what_they_are(name, values, kind, write, call):
+    path = write({"x": X, name: [values[i % len(values)] for i in range(N)]})
+    fitted, err = fit(call, path, name)
+    assert fitted["output"] == kind
+    assert f"{name}: taken for {kind}" in err
+
+
+def test_a_number_in_brackets_is_an_estimate():
+    number = numeral("[276.5]")
+    assert number is not None
+    assert (number.digits, number.bound) == ("276.5", "~")
+    assert numeral("3rd class").unit == "class"
 
 
 def test_rows_without_a_target_are_left_out(write, call):

@@ -63,7 +63,7 @@ KINDS = {
     "text": "text",
     "tags": "set",
 }
-LEFT_OUT = {"key": "a value a row", "one": "one value only", "nothing": "no value at all"}
+LEFT_OUT = {"key": "all values differ", "one": "one value only", "nothing": "no value at all"}
 
 
 def as_library(columns, library):
@@ -94,7 +94,7 @@ def test_every_kind_from_every_library(library):
     assert Z.shape[1] == len(encoder.get_feature_names_out())
     assert_allclose(Z, TableEncoder().fit_transform(table()))  # whatever the library
     assert encoder.summary().startswith(f"6 columns to {Z.shape[1]} numbers: ")
-    assert "left out: key (a value a row)" in encoder.summary()
+    assert "left out: key (all values differ)" in encoder.summary()
 
 
 def test_groups_are_where_the_columns_are():
@@ -532,7 +532,7 @@ def test_tuned_takes_tables(library, tmp_path):
     model = Tuned(budget="4 fits", random_state=0, cv=3).fit(frame, y)
     assert model.encoder_.kinds_ == KINDS
     assert "6 columns to " in model.summary()
-    assert "left out: key (a value a row)" in model.summary()
+    assert "left out: key (all values differ)" in model.summary()
     assert any(row["map"] == "aligned ridge" for row in model.results_)
     assert model.score_ > model.baselines_["constant"] + 0.2
     skout.save(model, tmp_path / "model.skout")

@@ -59,7 +59,7 @@ def choose_columns(
     if settings.inputs is not None:
         columns = requested
     elif mixed:
-        columns = [name for name in requested if name in kinds or not is_row_number(name)]
+        columns = [name for name in requested if name in kinds or not _numbers_rows(table, name)]
     else:
         columns = _by_default(requested, seen, table.path)
     if mixed:
@@ -80,6 +80,11 @@ def choose_columns(
     }
     unused |= dict.fromkeys(empty, "no value at all")
     return inputs, outputs, unused
+
+
+def _numbers_rows(table: Table, name: str) -> bool:
+    """Whether a column is called as those that number the rows, and its values do not recur."""
+    return is_row_number(name) and look_at(name, _texts(table, name)).kind == "id"
 
 
 def _targets(table: Table, settings: Settings) -> list[list[str]]:
@@ -197,10 +202,13 @@ def _guess(table: Table, columns: list[str], seen: dict[str, Content]) -> tuple[
     if all(seen[name].kind == "date" for name in columns):
         return KINDS[Numbers.name], []
     odd = next((name for name in columns if seen[name].kind != "number"), None)
+    if len(columns) == 1 and seen[columns[0]].is_scale:
+        odd = columns[0]
     if odd is None:
         reading = Reading(columns, {name: seen[name].writing for name in columns})
         parts = table.parts(columns, (), reading)
-        return kind_of_numbers(first_rows(part.numbers for part in parts))
+        name = columns[0] if len(columns) == 1 else ""
+        return kind_of_numbers(first_rows(part.numbers for part in parts), name)
     if len(columns) == 1:
         return kind_of_texts(_texts(table, odd))
     if len(_true_words(table, columns)) == len(columns):

@@ -4,7 +4,7 @@ What is learned from the training table (label names, means) is plain data: it t
 metadata of the model's file.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -99,6 +99,13 @@ class Inputs:
         rows = SomeRows({name: by_name[name] for name in self.columns})
         rows.first_row = part.start
         return rows
+
+    def without(self, names: Collection[str]) -> "Inputs":
+        """Return the other columns of a table."""
+        columns, words = (
+            [name for name in kept if name not in names] for kept in (self.columns, self.words)
+        )
+        return replace(self, columns=columns, words=words)
 
     def as_numbers(self) -> "Inputs":
         """Return the same inputs as a matrix of numbers, for a table with nothing else."""

@@ -32,9 +32,9 @@ from .using import SavedModel
 
 # The fewest rows of which some are held out, and the most inputs of a form with a typical row.
 _LEAST_ROWS, _MOST_SHOWN = 10, 100
-# Rows whose columns are shuffled to find those that matter most, how many of them are named, and
-# seconds for it: each shuffled column costs a prediction of these rows.
-_SHUFFLED, _MOST_COLUMNS, _SECONDS = 300, 3, 2.0
+# Rows whose columns are shuffled to find those that matter most, how many of them are named, how
+# often each is shuffled, and seconds for it: each shuffled column costs a prediction of these rows.
+_SHUFFLED, _MOST_COLUMNS, _REPEATS, _SECONDS = 300, 3, 2, 2.0
 
 
 class _FitPlan(NamedTuple):
@@ -63,6 +63,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
         _note_unused(new)
         unused |= new
+        inputs = inputs.without(models[0].encoder_.left_out_)  # new tables need not have them
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)
@@ -186,13 +187,19 @@ def _fitted(
 
 
 def _most_important(model: Any, pair: _TableBlocks) -> list[str]:
-    """Return the columns whose shuffling costs the model most of its score."""
+    """Return the columns whose shuffling costs the model most of its score.
+
+    None if the time was too short for all: the others may matter more.
+    """
     X, Y = (take(rows, slice(_SHUFFLED)) for rows in _joined(pair))
     saved = SavedModel(model, pair.inputs, pair.outputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit gave them already
-        losses = importances(saved, X, Y, saved.predict(X, None), seconds=_SECONDS).losses
-    return [shuffled.column for shuffled in losses[:_MOST_COLUMNS] if shuffled.loss > 0.0]
+        importance = importances(saved, X, Y, saved.predict(X, None), None, _SECONDS, _REPEATS)
+    if len(importance.losses) < importance.columns:
+        return []
+    losses = importance.losses[:_MOST_COLUMNS]
+    return [shuffled.column for shuffled in losses if shuffled.loss > 0.0]
 
 
 def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, float | str]:
@@ -346,6 +353,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score, standard error and baselines of a tuned model, as JSON has them."""
     return {
         "summary": model.summary(),
+        "columns": "" if model.encoder_ is None else model.encoder_.summary(),
         "scores": model.summary(brief=True),
         "metric": model.scoring or KINDS[model.kind_].metric,
         "score": _number(model.score_),
@@ -384,8 +392,11 @@ def for_people(done: dict[str, Any]) -> dict[str, Any]:
         before = f"{listed(target['target'], 3)}: " if len(tuned) > 1 else ""
         shown[f"{before}output"] = f"{target['output']}{target['details']}"
         shown[f"{before}chosen"] = chosen_models(target)
-        shown[f"{before}validation"] = target["validation"]["summary"]
+        columns = target["validation"].get("columns", "") if len(tuned) > 1 else ""
+        shown[f"{before}validation"] = target["validation"]["summary"].removesuffix(f"; {columns}")
         shown |= {f"{before}matter most": target["matter_most"]} if "matter_most" in target else {}
+    if len(tuned) > 1 and tuned[0]["validation"].get("columns"):  # all have the same
+        shown["columns"] = tuned[0]["validation"]["columns"]
     model = done["model"]
     after = f"skout predict {model} NEW.csv; skout report {model} TEST.csv; skout serve {model}"
     return {**shown, "seconds": seconds, "next": after}

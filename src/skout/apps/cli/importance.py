@@ -1,7 +1,7 @@
 """The importance of input columns: what the score of a model loses where one is shuffled."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,19 +42,21 @@ def importances(
     predicted: Any,
     candidates: Any = None,
     seconds: float = _SECONDS,
+    repeats: int = _REPEATS,
 ) -> Importance:
-    """Return how much worse the main metric gets where each input column is shuffled."""
+    """Return how much worse the main metric gets where an input column in use is shuffled."""
     n = n_rows(truth)
     sample = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).round().astype(int))
     X, truth = take(X, sample), take(truth, sample)
     names = saved.inputs.columns
-    importance = Importance(len(sample), len(names))
+    used = getattr(getattr(saved.model, "encoder_", None), "kinds_", names)
+    importance = Importance(len(sample), sum(name in used for name in names))
     if len(sample) < 2:
         return importance
     best = saved.scores(truth, take(predicted, sample)).merit
     rng, start = np.random.default_rng(0), time.perf_counter()
-    orders = [rng.permutation(len(sample)) for _ in range(_REPEATS)]
-    for j in _chosen(X, len(names)):
+    orders = [rng.permutation(len(sample)) for _ in range(repeats)]
+    for j in _chosen(X, names, used):
         scores = []
         for order in orders:
             with no_frames():
@@ -69,10 +71,10 @@ def importances(
     return importance
 
 
-def _chosen(X: Any, n_columns: int) -> list[int]:
-    """Return the columns to shuffle: of many, those that vary most, or the first of a table."""
-    if n_columns <= _COLUMNS or is_frame(X):
-        return list(range(min(n_columns, _COLUMNS)))
+def _chosen(X: Any, names: Collection[str], used: Collection[str]) -> list[int]:
+    """Return the columns to shuffle: of many those that vary most, or the first of a table."""
+    if len(names) <= _COLUMNS or is_frame(X):
+        return [j for j, name in enumerate(names) if name in used][:_COLUMNS]
     values = X.astype(float)
     if sparse.issparse(values):
         mean = np.asarray(values.mean(axis=0)).ravel()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..tables.files import Table
-from ..tables.kinds import Look, is_row_number, look_at
+from ..tables.kinds import Look, look_at
 from ..tables.numerals import PLAIN, is_missing
 from ..tables.reading import as_dates, as_numbers
 from .columns import Outputs
@@ -34,7 +34,7 @@ def look_at_table(
     for name, texts in _columns(table):
         cells = np.empty(len(texts), dtype=object)
         cells[:] = [None if is_missing(text) else text.strip() for text in texts]
-        look = Look("id", "by its name") if is_row_number(name) else look_at(name, cells)
+        look = look_at(name, cells)
         if name in kinds:
             look = Look(kinds[name], "dropped" if kinds[name] == "drop" else "", look.separator)
         filled = Counter(cell for cell in cells if cell is not None)

@@ -330,7 +330,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         Returns
         -------
         line : str
-            E.g. "5 columns to 42 numbers: 3 number, 1 date, 1 text; left out: id (a value a row)".
+            E.g. "4 columns to 42 numbers: 3 number, 1 date; left out: id (all values differ)".
 
         Examples
         --------

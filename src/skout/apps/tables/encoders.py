@@ -8,7 +8,8 @@ sets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from skout import KernelBasis
 from skout.kernels import Tanimoto
 from skout.kinds import LabelSets
 from skout.molecules import fingerprints, parse_smiles
+
+from .numerals import is_plain
 
 # Robust deviations at which numbers are bent, so that an outlier is not far from all others.
 _BEND = 3.0
@@ -234,7 +237,13 @@ class TextColumn(BaseEstimator):
 
 
 class ManyCategories(BaseEstimator):
-    """Many categories: the `most` frequent ones, the frequency of each, and n-grams of names."""
+    """Many categories: the `most` frequent ones, the frequency of each, and n-grams of names.
+
+    Where all names are numbers, such as postal codes, the number of those that recur is a column,
+    too, since neighbors are often alike.
+    """
+
+    numbers_: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, most: int = 30, dimensions: int = 30) -> None:
         self.most = most
@@ -245,6 +254,11 @@ class ManyCategories(BaseEstimator):
         self.frequent_ = CategoryColumn(self.most).fit(cells)
         counts = Counter(cell for cell in cells if cell is not None)
         self.counts_ = {name: count for name, count in counts.items() if count > 1}
+        if self.counts_ and all(map(is_plain, counts)):
+            names = [*self.counts_]
+            values = np.array([[float(name)] for name in names])
+            scale = NumberColumns().fit(np.array([[float(name)] for name in counts.elements()]))
+            self.numbers_ = dict(zip(names, scale.transform(values)[:, 0].tolist(), strict=True))
         self.likeness_ = HashedText("char_wb", (2, 4), self.dimensions).fit(cells)
         return self
 
@@ -252,13 +266,16 @@ class ManyCategories(BaseEstimator):
         """Return 0 and 1 for the frequent ones, the logarithm of counts, and coordinates."""
         counts = np.log1p([self.counts_.get(cell, 1) if cell else 0 for cell in cells])
         counts /= max(1.0, np.log1p(max(self.counts_.values(), default=1)))
-        parts = [self.frequent_.transform(cells), counts, self.likeness_.transform(cells)]
-        return np.column_stack(parts)
+        parts = [self.frequent_.transform(cells), counts]
+        if self.numbers_:
+            parts.append(np.array([self.numbers_.get(cell, 0.0) for cell in cells]))
+        return np.column_stack([*parts, self.likeness_.transform(cells)])
 
     def names(self, column: str) -> list[str]:
         """Return the names of what `transform` returns."""
         likeness = self.likeness_.names(f"{column}: likeness")
-        return [*self.frequent_.names(column), f"{column}: count", *likeness]
+        number = [f"{column}: number"] * bool(self.numbers_)
+        return [*self.frequent_.names(column), f"{column}: count", *number, *likeness]
 
 
 class SetColumn(BaseEstimator):

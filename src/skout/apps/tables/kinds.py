@@ -47,6 +47,10 @@ _MOST_WORDS = 1000
 # people that this was measured on, sets have shares of 0.4 to 1, and names ("Auerbach, Frank"),
 # places ("Chicago, IL"), prose and paths 0.36 at most.
 _MET, _MOST_ELEMENTS, _ELSEWHERE = 1.5, 5000, 0.4
+# Of elements that are not the first of their cell, the share that others have alone or first, in
+# different cells: 0.2 and more in 45 columns of sets, and 0 in eight such as "ORB/Telegraph" beside
+# "ORB", whose first elements are alone in many cells. One such cell, "Japan/USA", is a class.
+_LATER, _CELLS = 0.1, 2
 # Signs that names and prose rarely have: elements that are met so often are enough.
 _CLEAR, _MET_OFTEN = ";|", 3.0
 # Of few different cells that is enough of a slash, too, if these are so many, since classes such as
@@ -58,6 +62,8 @@ _CLEAR, _MET_OFTEN = ";|", 3.0
 _FEW_CELLS, _NOT_FEWER, _SIZES, _RARE, _SURELY_ELSEWHERE = 30, 12, 3, 10, 0.7
 # Characters of names and keys.
 _LETTERS = 30
+# Different words among few numbers which make them classes.
+_LEAST_WORDS = 2
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
 _WORD = re.compile(r"\S*[^\W\d_]\S*").findall
@@ -65,6 +71,7 @@ _SPACE = re.compile(r"\s").search
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
 # A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
 _PADDED = re.compile(r"\s*0(\d+|[1-9]\d*\.\d+)\s*", re.ASCII).fullmatch
+_ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b", re.ASCII | re.IGNORECASE).search
 _CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]{1,12}", re.ASCII | re.IGNORECASE).fullmatch
 # Letters and signs of SMILES; half of the cells must have signs that words have not; most cells
 # that RDKit parses.
@@ -100,8 +107,25 @@ _CODES = {
     ),
     *("isic", "isco", "icd", "icd9", "icd10", "cpt", "version"),
 }
-# Whole numbers of so many digits, all of one width and all different, are names of rows; of those
-# in columns whose name says so, this share is different.
+# The last words of names of classes, which whole numbers may stand for; and the first or last words
+# of names of amounts, which count from 0 as codes do.
+_CLASSES = {
+    *("class", "classes", "classification", "category", "cat", "type", "kind", "label", "species"),
+    *("genus", "breed", "cultivar", "variety", "group", "grp", "cluster", "stratum", "strata"),
+    *("status", "race", "ethnicity", "religion", "sex", "gender", "marital", "occupation", "party"),
+    *("region", "district", "state", "province", "country", "county", "city", "site", "habitat"),
+    *("industry", "sector", "division", "department", "dept", "origin", "treatment", "trt", "arm"),
+    *("color", "colour", "brand", "diagnosis", "cause", "method", "mode", "shape", "material"),
+}
+_AMOUNTS = {
+    *("n", "nb", "num", "number", "no", "nr", "nof", "count", "counts", "cnt", "total", "sum"),
+    *("kids", "children", "siblings", "sibs", "dependents", "rooms", "bedrooms", "bathrooms"),
+    *("beds", "baths", "doors", "fireplaces", "years", "yrs", "months", "weeks", "days", "hours"),
+    *("age", "visits", "times", "goals", "points", "wins", "losses", "score", "scores", "rating"),
+    *("ratings", "stars", "accidents", "deaths", "fatalities", "injuries"),
+}
+# Whole numbers of so many digits, all of one width and all different, are names of rows; so are
+# those in columns whose name says so, if this share of rows has a value of its own.
 _ID_DIGITS, _ID_SHARE = 10, 0.5
 # Digits behind the point that most codes have at most, as of diseases, 250.01.
 _CODE_DECIMALS = 2
@@ -126,6 +150,7 @@ class Content:
     decimals: Counter[str] = field(default_factory=Counter)  # of numbers that tell
     bounds: set[tuple[str, str]] = field(default_factory=set)  # digits, and on which side
     ranges: int = 0  # of numbers, such as 3-4
+    ordinals: int = 0  # of numbers, such as 3rd
     values: set[str] = field(default_factory=set)  # some of the numbers
     others: set[str] = field(default_factory=set)  # some of the cells that are no numbers
     codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
@@ -181,6 +206,7 @@ class Content:
         if number is not None and (number.unit in self.units or len(self.units) < _MOST_WORDS):
             self.units[number.unit] += count
             self.decimals[number.decimal] += count
+            self.ordinals += count * bool(_ORDINAL(word))
             self.ranges += count * (number.bound == "~" and number.amount is not None)
             if len(self.values) <= _SOME_ROWS:
                 self.values.add(number.digits or str(number.amount))
@@ -286,6 +312,16 @@ class Content:
         return len(totals) > 1 or are_words
 
     @property
+    def is_scale(self) -> bool:
+        """Whether a target of these numbers is one of classes: few, and not all are amounts.
+
+        These are "1st" and "2nd", or 1, 2 and "3+", or 1, 2, "tie" and "void"; one word alone may
+        stand for a gap.
+        """
+        is_odd = bool(self.bounds) or self.ordinals > 0 or len(self.others) >= _LEAST_WORDS
+        return self.kind == "number" and len(self.values) <= _SOME_ROWS and is_odd
+
+    @property
     def counts_rows(self) -> bool:
         """Whether the column may number the rows."""
         return self.goes_up and self.plain >= _SOME_ROWS
@@ -327,6 +363,8 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     different = len(set(filled.tolist()))
     if different == 1 and len(filled) == len(values):
         return Look("constant", "one value only")
+    if is_row_number(name) and _stand_alone(filled):
+        return Look("id", "all values differ" if different == len(values) else "by its name")
     names_rows = len(values) >= _SOME_ROWS and different == len(values)
     if values.dtype.kind == "M":
         return Look("date")
@@ -342,7 +380,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     if are_smiles(cells):
         return Look("smiles")
     if names_rows and _are_keys(name, cells):
-        return Look("id", "a value a row")
+        return Look("id", "all values differ")
     mostly_differ = different >= max(_SOME_ROWS, _MOSTLY * len(cells))
     if mostly_differ and _name_ending(name) in _IDS and not any(map(_SPACE, cells)):
         return Look("id", "by its name")
@@ -383,13 +421,19 @@ def _number(
     )
     is_long &= not any(unit <= low and high < 2.0 * unit for unit in _SECONDS)
     if counts or (all_differ and (is_long or (is_whole and may_be_id(name)))):
-        return Look("id", "a value a row")
+        return Look("id", "all values differ")
     is_id = is_whole and len(values) >= _SOME_ROWS and _name_ending(name) in _IDS
-    if is_id and len(different) >= _ID_SHARE * len(values):
+    if is_id and _stand_alone(values):
         return Look("id", "by its name")
     if is_id or (may_be_codes and _name_ending(name) not in _IDS and has_codes(name)):
         return Look("category" if len(different) <= one_hot else "categories")
     return Look("number", writing=writing)
+
+
+def _stand_alone(values: np.ndarray) -> bool:
+    """Whether most values are met in one row only, so that they tell nothing of another."""
+    counts = Counter(values.tolist())
+    return sum(count == 1 for count in counts.values()) >= _ID_SHARE * len(values)
 
 
 def _are_keys(name: str, cells: Sequence[str]) -> bool:
@@ -433,7 +477,10 @@ def _separator(cells: Sequence[str], separators: str) -> str:
             continue
         rows = LabelSets(separators=sign).split(cells)
         counts = Counter(word for row in rows for word in row)
-        if all(is_plain(word) for word in counts):  # decimals, dates, scores
+        numbers = sum(count for word, count in counts.items() if is_plain(word))
+        if numbers == counts.total():  # decimals, dates, scores
+            continue
+        if sign == "/" and numbers > _HALF * counts.total():  # years, and parts of dates
             continue
         if sum(word.count("(") != word.count(")") for word in counts) > _HALF * len(counts):
             continue  # what it separates is a remark in brackets
@@ -444,7 +491,10 @@ def _separator(cells: Sequence[str], separators: str) -> str:
         in_places = (first & later) | (first & alone) | (later & alone)
         occurrences = [word in in_places for row in several for word in row]
         share = _SURELY_ELSEWHERE if is_rare or sign == AND else _ELSEWHERE
-        are_elsewhere = sum(occurrences) >= max(1, share * len(occurrences))
+        cells_of_several = set(map(tuple, several))
+        laters = [word in first | alone for row in cells_of_several for word in row[1:]]
+        may_change = len(cells_of_several) >= _CELLS and sum(laters) >= _LATER * len(laters)
+        are_elsewhere = may_change and sum(occurrences) >= max(1, share * len(occurrences))
         may_be_long = sign == "/" and _NOT_FEWER <= n_different <= _FEW_CELLS
         is_long = may_be_long and len(set(map(len, rows))) >= _SIZES
         is_list = sign in _CLEAR or is_long
@@ -477,7 +527,27 @@ def may_be_id(name: str) -> bool:
 def has_codes(name: str) -> bool:
     """Whether numbers in a column of this name are no amounts: ids, postal codes, versions."""
     words = {word.lower() for word in _NAME_WORDS(name)}
-    return is_row_number(name) or _name_ending(name) in _IDS or bool(words & _CODES)
+    return _name_ending(name) in _IDS or bool(words & _CODES)
+
+
+def names_classes(name: str) -> bool:
+    """Whether whole numbers in a column of this name stand for classes: Cover_Type, zip_code.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.kinds import names_classes
+    >>> [names_classes(name) for name in ("Cover_Type", "type of soil", "class_size", "storeId")]
+    [True, True, False, True]
+    """
+    words = _NAME_WORDS(name.partition(" of ")[0])
+    last = next((word.lower() for word in reversed(words) if not word.isdigit()), "")
+    return last.rstrip("0123456789") in _CLASSES or has_codes(name)
+
+
+def names_amounts(name: str) -> bool:
+    """Whether whole numbers in a column of this name are amounts: n_kids, years_at_home."""
+    words = [word.lower() for word in _NAME_WORDS(name) if not word.isdigit()]
+    return bool(words) and not _AMOUNTS.isdisjoint((words[0], words[-1]))
 
 
 def _name_ending(name: str) -> str:

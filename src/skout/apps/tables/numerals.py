@@ -237,12 +237,16 @@ def numeral(cell: str) -> Numeral | None:
             inner = numeral(text[1:-1])
             is_money = inner is not None and not inner.sign and inner.amount is None
             return inner._replace(sign="-") if is_money and inner is not None else None
+        if text[0] == "[" and text[-1] == "]":  # as tables of constants write an estimate
+            inner = numeral(text[1:-1])
+            return None if inner is None else inner._replace(bound=inner.bound or "~")
         return _measure(text) if can_begin else None
     digits = match["digits"].rstrip()
     if not any(form(digits) for form in _FORMS.values()):
         return _measure(text)
     money, word = (match["money"] or "").lower().rstrip("."), (match["unit"] or "").rstrip(".")
-    word = word.removesuffix("s") if len(word) > 3 and word.lower() not in _SAME else word
+    is_plural = len(word) > 3 and word.lower() not in _SAME and not word.lower().endswith("ss")
+    word = word.removesuffix("s") if is_plural else word
     power = (
         _POWERS.get(word.lower()) or _UPPER_POWERS.get(word) or (6 if money and word == "m" else 0)
     )

@@ -51,10 +51,12 @@ def _add_column(graph: OnnxGraph, part: object, cells: str) -> str:
         most = max(1.0, float(np.log1p(max(part.counts_.values(), default=1))))
         table = {name: float(np.log1p(n)) / most for name, n in part.counts_.items() if name}
         counts = _lookup(graph, flat, table, float(np.log1p(1) / most))
-        likeness = _hashed(graph, part.likeness_, flat)
-        return graph.node(
-            "Concat", _category(graph, part.frequent_, flat), counts, likeness, axis=1
+        frequent, likeness = (
+            _category(graph, part.frequent_, flat),
+            _hashed(graph, part.likeness_, flat),
         )
+        numbers = [_lookup(graph, flat, dict(part.numbers_), 0.0)] if part.numbers_ else []
+        return graph.node("Concat", frequent, counts, *numbers, likeness, axis=1)
     if isinstance(part, TextColumn):
         return _text(graph, part, flat)
     if isinstance(part, SetColumn):

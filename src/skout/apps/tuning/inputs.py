@@ -16,7 +16,7 @@ from skout.dev import PartsByName, check_choice, check_matrix, is_gap, named
 
 from ..tables.encoder import EncodedTable, TableEncoder
 from ..tables.frames import columns_of, has_only_numbers, is_frame, names_in
-from ..tables.kinds import has_codes
+from ..tables.kinds import has_codes, is_row_number
 from ..tables.numerals import PLAIN
 from ..tables.reading import as_numbers
 
@@ -204,7 +204,7 @@ def first_inputs(
     is_matrix = not is_frame(X) or (
         not getattr(encoder, "kinds", None)
         and has_only_numbers(X)
-        and not any(has_codes(str(name)) for name in names_in(X))
+        and not any(is_row_number(name) or has_codes(name) for name in map(str, names_in(X)))
     )
     if is_matrix:
         return None, read_inputs(X, None, names_of(X))

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from skout.dev import is_gap
-from skout.kinds import KINDS, LabelSets, guess_kind
+from skout.kinds import KINDS, Classes, LabelSets, Numbers, guess_kind, kinds_of
 
 from ..tables.frames import is_frame, names_in
-from ..tables.kinds import look_at
+from ..tables.kinds import look_at, names_classes
 
 Outputs = Any  # of any kind, in any container
 
@@ -70,6 +70,9 @@ def read_kind(Y: Outputs, kind: str | None) -> tuple[str, LabelNames | None]:
             separator = look_at("Y", np.array(cells, dtype=object)).separator
             if separator or kind is not None:
                 return _named(cells, separator or ";")
+    if kind is None and isinstance(name := getattr(Y, "name", None), str) and names_classes(name):
+        kinds = kinds_of(Y)
+        kind = Classes.name if Classes.name in kinds and Numbers.name in kinds else None
     return guess_kind(Y) if kind is None else kind, None
 
 

@@ -481,9 +481,9 @@ class ModelSearch:
         trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
         if trial + last > left:
             warnings.warn(
-                f"budget={self.clock.seconds:.3g} is short, and will be exceeded: of its seconds "
-                f"{max(left, 0.0):.1f} are left for a first trial of about {trial:.1f} and a last "
-                f"fit of about {last:.1f}.",
+                f"budget={self.clock.seconds:.3g} is short, and will be exceeded: "
+                f"{max(left, 0.0):.1f} s of it are left, and the first model takes about "
+                f"{trial + last:.1f} s.",
                 UserWarning,
                 stacklevel=8,
             )

@@ -142,7 +142,7 @@ class TunedTargets(PartsByName):
             return Target(kind, values, np.arange(n))
         cells = columns_of({name: values}, "Y")[name]
         if cells.dtype.kind == "f":
-            kind, _ = kind_of_numbers(cells[:, None])
+            kind, _ = kind_of_numbers(cells[:, None], name)
         else:
             cells = as_texts(cells)
             kind, _ = kind_of_texts(cells)

@@ -492,7 +492,9 @@ class Delimited(Table):
             header, self._header_rows, more = records[0], 1, []
         self.has_entities = _ENTITY(start) is not None
         if self.has_entities:
-            more.append(f"{path.name}: what HTML writes as &amp; and the like is read as letters")
+            more.append(
+                f"{path.name}: &amp; and the like, from HTML, are read as the signs they stand for"
+            )
         super().__init__(path, header, [*notes, *self._dialect.notes, *more])
         if has_odd_quotes or self._dialect.loose:
             self._check_rows()
