@@ -16,7 +16,7 @@ EXAMPLES = sorted(FOLDER.glob("plot_*.py"))
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
-    reason="the examples draw with matplotlib: pip install skout[plot]",
+    reason='the examples draw with matplotlib: pip install "skout[plot]"',
 )
 
 

@@ -113,7 +113,11 @@ def build_app() -> "typer.Typer":
 def _one_line(error: Exception) -> str:
     """Return the message of an error on one line; the kind too, where it is not a user's."""
     if hasattr(error, "format_message"):  # the parser's own errors
-        return " ".join(error.format_message().split())
+        text = " ".join(error.format_message().split())
+        context = getattr(error, "ctx", None)
+        if context is None or "argument" not in text:
+            return text
+        return f"{text.rstrip('.')}. {context.get_usage()}, see {context.command_path} --help"
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {str(error.filename)!r}."
     text = " ".join(str(error).split())

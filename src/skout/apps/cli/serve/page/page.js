@@ -345,17 +345,14 @@ function probabilityBars(probabilities) {
 }
 
 function candidateList(candidates) {
-  const scores = candidates.map((one) => one.score).filter((score) => score !== null);
-  const low = Math.min(...scores);
-  const high = Math.max(...scores);
   const drawn = candidates.some((one) => one.svg);
-  const list = el("ol", { class: `candidates${drawn ? " drawn" : ""}` });
+  const list = el("ol", { class: `candidates ${drawn ? "drawn" : "plain"}` });
   for (const one of candidates) {
     list.append(el("li", {},
       el("span", { class: "rank" }, `${one.rank}.`),
       shown(one.candidate, one.svg),
       one.svg ? el("code", {}, one.candidate) : null,
-      bar(one.score, low, high)));
+      el("div", { class: "bar soft" }, "score", el("span", { class: "number" }, short(one.score)))));
   }
   return list;
 }
@@ -367,8 +364,10 @@ function showRows(predicted, ranked) {
     card.append(...prediction(row));
     if (row.probabilities && about.targets.length === 1) card.append(...probabilityBars(row.probabilities));
     if (ranked) {
-      card.append(el("h3", {}, "Best candidates"), el("p", { class: "soft" }, "Scores only rank; they are no probabilities."),
-        candidateList(ranked.rows[i].candidates));
+      const what = { chips: "set", order: "ranking" }[about.outputs.style];
+      const other = ` The predicted ${what} may differ from the first of these, if the model searches all ${what}s.`;
+      const hint = `Scores only rank; they are no probabilities.${what ? other : ""}`;
+      card.append(el("h3", {}, "Best candidates"), el("p", { class: "soft" }, hint), candidateList(ranked.rows[i].candidates));
     }
     return card;
   });
