@@ -10,6 +10,7 @@ from skout.kinds import Smiles
 
 from ...spectra.identify import Explanation, Fragment, Hit, Identification
 from ..pages import bar, page_in_one_file
+from ..results import digits
 from .drawings import spectrum_svg
 from .work import Identified
 
@@ -35,9 +36,10 @@ def write_page(identified: Identified, path: Path) -> None:
     about = identified.about
     shown = (
         f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "
-        f"{about['seconds']:g} s"
+        f"{digits(about['seconds'])} s"
     )
-    title = f"{len(identified.results)} spectra of {', '.join(about['spectra'])}"
+    n = len(identified.results)
+    title = f"{n:,} {'spectrum' if n == 1 else 'spectra'} of {', '.join(about['spectra'])}"
     said = _HEADER.format(
         title=escape(title), about=escape(shown), coverage=f"{about['coverage']:g}"
     )
@@ -146,7 +148,7 @@ def _drawn(hit: Hit) -> str:
         f'<li class="{"in" if hit.in_set else "out"}">{Smiles().picture(hit.smiles)}'
         f'<div class="name">{escape(said)}</div>'
         f"{bar(hit.confidence, f'confidence {width} %')}"
-        f'<div class="dim">{escape(hit.formula)} · {width} % · score {hit.score:.3f}</div>'
+        f'<div class="dim">{escape(hit.formula)} · {width} % · score {digits(hit.score)}</div>'
         f'<div class="smiles">{escape(hit.smiles)}</div></li>'
     )
 

@@ -246,7 +246,13 @@ function request() {
 
 // Results ----------------------------------------------------------------------------------------
 
-const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());
+// Three digits: 0.170, 1, 1,240.
+function short(x) {
+  if (x === null) return "–";
+  const shown = Number(x.toPrecision(3));
+  if (Number.isInteger(shown)) return shown.toLocaleString("en-US");
+  return Math.abs(shown) < 1e-3 ? shown.toString() : x.toPrecision(3);
+}
 
 // A predicted number: four digits, or all of those before its point; 1987 and 60,067.
 function written(x) {
