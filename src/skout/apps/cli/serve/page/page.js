@@ -152,7 +152,7 @@ function buildTableForm() {
   }
   if (about.candidates) {
     const most = Math.min(about.candidates, about.limits.candidates);
-    byId("options").append(numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }));
+    byId("options").append(numberOption("top", "Candidates to show", Math.min(10, most), { min: 1, max: most }));
   }
 }
 
@@ -162,7 +162,7 @@ function buildSpectraForm() {
   );
   const most = about.limits.candidates;
   byId("options").append(
-    numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }),
+    numberOption("top", "Candidates to show", Math.min(10, most), { min: 1, max: most }),
     numberOption("ppm", "Mass error (ppm)", 10, { min: 0.1, max: 100, step: "any" }),
     el("label", { for: "adduct" }, "Adduct ", el("span", { class: "hint" }, "if not given"),
       el("input", { id: "adduct", type: "text", placeholder: "[M+H]+,[M-H]-" })),
