@@ -95,7 +95,8 @@ test-wheel: ### build the wheel, install it where nothing else is, and use it
 
 # What RELEASING.md wants before a tag, without a network: tests, tests without extras, the site, both
 # distributions, looked at by those who know what an index wants, and the wheel in other Pythons.
-PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do command -v python$$v; done)
+# A name that does not run, such as a shim of pyenv, is left out.
+PYTHONS ?= $(shell for v in 3.11 3.12 3.13 3.14; do if python$$v -c "" 2>/dev/null; then command -v python$$v; fi; done)
 
 release-check: $(READY) $(SITE) ### all of RELEASING.md that needs no network (PYTHONS="python3.12 ..." for the wheel)
 	$(MAKE) --no-print-directory test test-core docs dist-check

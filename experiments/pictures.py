@@ -33,6 +33,11 @@ def _points(ax: Axes, paper: Means, ours: Means, what: str) -> None:
     ax.set_ylabel(what)
 
 
+def _from_zero(ax: Axes) -> None:
+    """Let an axis begin at 0, so that small differences look small."""
+    ax.set_ylim(0.0, 1.1 * ax.get_ylim()[1])
+
+
 def _share(means: Means, of: str) -> Means:
     """Return the others as shares, in percent, of the mean of one."""
     whole = means[of][0]
@@ -43,7 +48,8 @@ def _share(means: Means, of: str) -> Means:
 def _quality_and_time(axes: Any, what: str, quality: Any, of: str, seconds: Any) -> None:
     _points(axes[0], *quality, what)
     _points(axes[1], *(_share(means, of) for means in seconds), f"time, % of {of}")
-    axes[1].set_ylim(bottom=0.0)
+    for ax in axes:
+        _from_zero(ax)
     axes[0].legend(frameon=False, fontsize=8)
 
 
@@ -107,6 +113,7 @@ def robust(axes: Any) -> None:
         mean, spread = np.array([row[key] for row in rows]).T
         ax.errorbar(names, mean, spread, fmt="o")
         ax.margins(0.2)
+        _from_zero(ax)
         ax.set_ylabel(what)
         ax.tick_params(axis="x", labelsize=8)
 

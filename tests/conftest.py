@@ -91,7 +91,7 @@ def pytest_runtest_call():
     try:
         return (yield)
     except ImportError as error:
-        if without is not None and f"pip install skout[{without}" in str(error):
+        if without is not None and f"skout[{without}" in str(error):
             pytest.skip(str(error))
         raise
 

@@ -320,8 +320,8 @@ def paragraph() -> str:
         f"`experiments/ours/strangers.py`, `records/strangers.json`, {record['date']}).",
         f"{stopped or 'None'} of them stops with an error, and {len(results) - len(other)} are "
         "read as their authors meant them.",
-        f"The {len(other)} other{'s'[: len(other) - 1]}, with cells whose parts never occur in "
-        "other combinations, as classes." * bool(other),
+        f"{len(other)} other{'s are' if len(other) > 1 else ' is'} read as classes, since parts of "
+        "cells never occur in other combinations." * bool(other),
         f"Compared to `skrub.tabular_pipeline` with gradient boosting, on the {n} targets that "
         f"it was run on, `skout fit` is first on {first} and within one standard error on {near} "
         "more.",

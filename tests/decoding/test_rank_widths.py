@@ -35,7 +35,7 @@ RANKERS = {
     "Ensemble, rank": lambda: Ensemble(model(), 2, combine="rank", random_state=0).fit(X, Y),
     "Reranker": lambda: Reranker(model(), cv=2).fit(X, Y, candidates=POOL),
     "Reranker of few": lambda: Reranker(model(), top=3, cv=2).fit(X, Y, candidates=POOL),
-    "Tuned": lambda: Tuned(budget="5 fits", random_state=0).fit(X, Y),
+    "Tuned": lambda: Tuned(budget="2 fits", random_state=0).fit(X, Y),
 }
 
 

@@ -325,7 +325,7 @@ def test_dropout_of_the_pooled_vector(bert):
 
 def test_text_without_transformers(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=re.escape("pip install skout[text]")):
+    with pytest.raises(ImportError, match=re.escape('pip install "skout[text]"')):
         TextEncoder(3, "any")
 
 

@@ -1,11 +1,12 @@
 """What seven newcomers type first: it works, or the answer says what to type instead.
 
 A data scientist, a kernel person, somebody of metabolomics, a chemist, a researcher, an engineer
-and a student, five things each. Snippets run in an environment without extras but for those that
-name one: `cli` is a word of the shell.
+and a student, five things each, and ten that they type next. Snippets run in an environment
+without extras but for those that name one: `cli` is a word of the shell.
 """
 
 import csv
+import pickle  # noqa: F401  of a snippet
 import re
 import shlex
 import subprocess
@@ -79,7 +80,11 @@ SNIPPETS = [
     # metabolomics: spectra in a file, and what they may be of
     Snippet("metabolomics", "skout identify", "Missing argument|Missing option|model"),
     Snippet("metabolomics", "skout identify nothing.mgf", "no file|There is no|--model|rdkit"),
-    Snippet("metabolomics", "skout pool build nothing.csv -o p", "no file|There is no|needs|rdkit"),
+    Snippet(
+        "metabolomics",
+        "skout pool build nothing.csv -o p",
+        "no file|There is no|RDKit: pip install",
+    ),
     Snippet("metabolomics", "skout predict m.skout unknown.mgf", r"unknown\.mgf|\.mgf"),
     Snippet(
         *("metabolomics", "skout.readers.read_mgf(spectrum)"),
@@ -124,6 +129,19 @@ SNIPPETS = [
     Snippet("student", "KernelRidge('sigmoid').fit(X, Y)", "pairwise.sigmoid_kernel"),
     Snippet("student", "KernelRidge('gaussian', n_components=100)", r"SubSample\(100\)"),
     Snippet("student", "skout.SVR", "KernelMachine"),
+]
+# What they type next.
+NEXT = [
+    Snippet("data scientist", "skout fit churn.csv churn", r"argument.*Usage: skout fit.*--help"),
+    Snippet("data scientist", "skout report m.skout", "'data'.*Usage: skout report"),
+    Snippet("data scientist", "Tuned(budget='60s').fit(X, Y)", "seconds, or a number of fits"),
+    Snippet("kernel person", "KernelRidge().set_params(gamma=0.1)", "kernel__gamma in set_params"),
+    Snippet("kernel person", "KernelRidge('rbf').fit(X, Y).predict(X, return_std=True)"),
+    Snippet("metabolomics", "skout identify churn.csv", r"\.mgf"),
+    Snippet("chemist", "Tuned(budget='1 fits').fit(['CCO', 'CCC'] * 30, Y).predict(['CCO'])"),
+    Snippet("researcher", "skout.formulas.p_sparsified(20, 60, 0.3, RNG)"),
+    Snippet("engineer", "pickle.loads(pickle.dumps(KernelRidge().fit(X, Y))).predict(X)"),
+    Snippet("student", "Tuned().predict(X)", "not fitted yet"),
 ]
 
 
@@ -183,7 +201,7 @@ def test_each_of_seven_has_five():
     assert counts == [5] * 7
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda one: f"{one.who}: {one.code[:40]}")
+@pytest.mark.parametrize("snippet", SNIPPETS + NEXT, ids=lambda one: f"{one.who}: {one.code[:40]}")
 def test_first_minutes(snippet, shell, folder):
     for name in snippet.needs:
         pytest.importorskip(name)

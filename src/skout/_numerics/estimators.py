@@ -12,7 +12,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module, metadata
@@ -123,7 +123,7 @@ def _declared() -> str:
 # Parameters of scikit-learn that have another name here, and the message that says which.
 _ELSEWHERE = {
     "gamma": "the width belongs to the kernel, as in Gaussian(gamma=0.1) of skout.kernels, or "
-    "kernel__gamma in set_params",
+    "kernel__gamma in set_params and in grids",
     "degree": "it belongs to the kernel, as in Polynomial(degree=3) of skout.kernels",
     "coef0": "it belongs to the kernel, as in Polynomial(degree=3, coef0=1.0) of skout.kernels",
     "n_components": "a model of so many landmarks has a sketch, as in sketch=SubSample(100) of "
@@ -139,10 +139,16 @@ def new_regressor(cls: type, *_: object, **params: object) -> Any:
 
     Kernels, sketches and losses do without it: every fit creates some, and the check takes time.
     """
-    for name in params.keys() & _ELSEWHERE.keys():
-        if name not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
+    if elsewhere := _elsewhere(cls, params):
+        raise TypeError(elsewhere)
     return object.__new__(cls)
+
+
+def _elsewhere(cls: type, params: Iterable[str]) -> str:
+    """Return what stands for a parameter of scikit-learn's that a class has not, "" for none."""
+    own = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    names = [name for name in params if name in _ELSEWHERE and name not in own]
+    return f"{cls.__name__} has no parameter {names[0]!r}: {_ELSEWHERE[names[0]]}." if names else ""
 
 
 class PartsByName(BaseEstimator):
@@ -178,6 +184,8 @@ class PartsByName(BaseEstimator):
             A part that is given by name is replaced by the object with these parameters.
         """
         nested = {name: params.pop(name) for name in list(params) if "__" in name}
+        if elsewhere := "kernel" in self._by_name and _elsewhere(type(self), params):
+            raise ValueError(elsewhere)
         super().set_params(**params)  # a new part first, then what is inside it
         for name, part in list(self._named_parts(vars(self))):
             inner = [key for key in nested if key.startswith(f"{name}__")]

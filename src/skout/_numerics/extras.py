@@ -18,12 +18,12 @@ def extra(name: str, need: str) -> Iterator[None]:
     >>> with extra("ann", "FaissIndex needs faiss"):
     ...     import no_such_package
     Traceback (most recent call last):
-    ImportError: FaissIndex needs faiss: pip install skout[ann]
+    ImportError: FaissIndex needs faiss: pip install "skout[ann]"
     """
     try:
         yield
     except ImportError as error:
-        raise ImportError(f"{need}: pip install skout[{name}]") from error
+        raise ImportError(f'{need}: pip install "skout[{name}]"') from error
 
 
 def axes(ax: Axes | None, xlabel: str, ylabel: str) -> Axes:

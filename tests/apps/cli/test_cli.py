@@ -221,7 +221,7 @@ def test_progress_bar_on_a_terminal_only(terminal, monkeypatch):
 
 def test_demo_without_matplotlib_names_the_extra(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    message = "skout: The demo draws with matplotlib: pip install skout[plot]\n"
+    message = 'skout: The demo draws with matplotlib: pip install "skout[plot]"\n'
     assert call(capsys, "demo", "--out", str(tmp_path / "page.html")) == (1, "", message)
     assert not list(tmp_path.iterdir())
 

@@ -343,7 +343,7 @@ def test_all_formats_give_the_same(tables, tmp_path, call, monkeypatch):
     for words in ([], ["-o", out]):
         code, _, err = call("predict", tmp_path / "csv", tables / "test.csv", *words)
         assert code == 1
-        assert err.endswith("pip install skout[table]\n")
+        assert err.endswith('pip install "skout[table]"\n')
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -849,7 +849,7 @@ def test_excel_files_say_what_they_need(tmp_path, call, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "t.xlsx").write_text("no")
     err = call("fit", tmp_path / "t.xlsx", "--target", "y", "-o", tmp_path / "m")[2]
-    assert "pip install skout[table]" in err
+    assert 'pip install "skout[table]"' in err
 
 
 def test_a_model_of_many_columns_takes_work_that_is_linear_in_them(tmp_path, call):

@@ -816,7 +816,7 @@ def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(SystemExit):
         cli.main(["serve", "model.skout"])
-    assert "pip install skout[serve]" in capsys.readouterr().err
+    assert 'pip install "skout[serve]"' in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not (ROOT / "Dockerfile").exists(), reason="a source distribution has none")

@@ -117,7 +117,10 @@ def _one_line(error: Exception) -> str:
     """Return the message of an error on one line, with its class where skout may be at fault."""
     if hasattr(error, "format_message"):  # an error of the parser
         text, context = " ".join(error.format_message().split()), getattr(error, "ctx", None)
-        return f"{text} See `{context.command_path} --help`." if text and context else text
+        if not text or context is None:
+            return text
+        usage = f" {context.get_usage()}" if "argument" in text else ""
+        return f"{text}{usage} See `{context.command_path} --help`."
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {str(error.filename)!r}."
     text = " ".join(str(error).split())

@@ -19,7 +19,7 @@ from .measure import Example, Group, Report
 _LONGEST, _LONGEST_TEXT, _MOST_WORDS = 600, 300, 60
 Words = Sequence[str]
 _NAMES = {
-    "example_f1": "F1 of a row",
+    "example_f1": "example F1",
     "hamming_loss": "Hamming loss",
     "exact_matches": "exact matches",
     "kendall_tau": "Kendall's tau",
@@ -72,7 +72,7 @@ def _body(report: Report) -> str:
     """Return the sections on one target."""
     subject = report.subject
     n = subject.evaluation["rows"]
-    costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
+    costs = [("Prediction", f"{digits(1e3 * subject.seconds / n)} ms a row"), *subject.costs]
     sections = [
         _section("How good it is", _scores(report)),
         _section("Wrong and right", _examples(report)),
@@ -180,7 +180,10 @@ def _classes(report: Report) -> str:
         [
             escape(_short(row["name"], 60)),
             f"{row['support']:,}",
-            *(number(row[name]) for name in ("precision", "recall", "f1")),
+            *(
+                number(row[name] if row["support"] else None)
+                for name in ("precision", "recall", "f1")
+            ),
             bar(row["f1"]),
         ]
         for row in each[:_MOST_CLASSES]
@@ -245,7 +248,7 @@ def _example_item(example: Example, report: Report) -> str:
     else:
         said, chance = f", {_name(report.main)} {number(example.score)}", ""
     inputs = ", ".join(f"{name} {_short(value, 60)}" for name, value in example.cells)
-    because = f'<div class="what">where</div>{_text(inputs)}' if inputs else ""
+    because = f'<div class="what">inputs</div>{_text(inputs)}' if inputs else ""
     return (
         f'<li><p class="dim">row {example.row:,}{said}</p>'
         f'<div class="what">predicted{chance}</div>{predicted}<div class="what">true</div>{true}'

@@ -18,7 +18,7 @@ from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
 from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import open_with_notes
-from ..results import described, size_text, value_at
+from ..results import described, digits, size_text, value_at
 from ..using import SavedModel, join_parts, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
@@ -137,7 +137,7 @@ def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
     arrays = size_text(description["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")
-    return [*costs, ("Fit", f"{seconds:g} s")] if isinstance(seconds, int | float) else costs
+    return [*costs, ("Fit", f"{digits(seconds)} s")] if isinstance(seconds, int | float) else costs
 
 
 def subject_of_rows(

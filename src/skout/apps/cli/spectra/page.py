@@ -10,6 +10,7 @@ from skout.kinds import Smiles
 
 from ...spectra.identify import Explanation, Fragment, Hit, Identification
 from ..pages import bar, page_in_one_file, table
+from ..results import digits
 from .drawings import spectrum_svg
 from .work import Identified
 
@@ -38,9 +39,10 @@ def write_page(identified: Identified, path: Path) -> None:
     about = identified.about
     shown = (
         f"Candidates from {about['pool']}, {about['molecules']:,} molecules, within "
-        f"{about['ppm']:g} ppm; {about['seconds']:.1f} s"
+        f"{about['ppm']:g} ppm; {digits(about['seconds'])} s"
     )
-    title = f"{len(identified.results)} spectra of {', '.join(about['spectra'])}"
+    n = len(identified.results)
+    title = f"{n:,} {'spectrum' if n == 1 else 'spectra'} of {', '.join(about['spectra'])}"
     said = _HEADER.format(
         title=escape(title), about=escape(shown), coverage=f"{100 * about['coverage']:g} %"
     )

@@ -152,7 +152,7 @@ function buildTableForm() {
   }
   if (about.candidates) {
     const most = Math.min(about.candidates, about.limits.candidates);
-    byId("options").append(numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }));
+    byId("options").append(numberOption("top", "Candidates to show", Math.min(10, most), { min: 1, max: most }));
   }
 }
 
@@ -162,7 +162,7 @@ function buildSpectraForm() {
   );
   const most = about.limits.candidates;
   byId("options").append(
-    numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }),
+    numberOption("top", "Candidates to show", Math.min(10, most), { min: 1, max: most }),
     numberOption("ppm", "Mass error (ppm)", 10, { min: 0.1, max: 100, step: "any" }),
     el("label", { for: "adduct" }, "Adduct ", el("span", { class: "hint" }, "if not given"),
       el("input", { id: "adduct", type: "text", placeholder: "[M+H]+,[M-H]-" })),
@@ -246,7 +246,13 @@ function request() {
 
 // Results ----------------------------------------------------------------------------------------
 
-const short = (x) => (x === null ? "–" : Number(x.toPrecision(3)).toString());
+// Three digits: 0.170, 1, 1,240.
+function short(x) {
+  if (x === null) return "–";
+  const shown = Number(x.toPrecision(3));
+  if (Number.isInteger(shown)) return shown.toLocaleString("en-US");
+  return Math.abs(shown) < 1e-3 ? shown.toString() : x.toPrecision(3);
+}
 
 // A predicted number: four digits, or all of those before its point; 1987 and 60,067.
 function written(x) {
@@ -345,17 +351,14 @@ function probabilityBars(probabilities) {
 }
 
 function candidateList(candidates) {
-  const scores = candidates.map((one) => one.score).filter((score) => score !== null);
-  const low = Math.min(...scores);
-  const high = Math.max(...scores);
   const drawn = candidates.some((one) => one.svg);
-  const list = el("ol", { class: `candidates${drawn ? " drawn" : ""}` });
+  const list = el("ol", { class: `candidates ${drawn ? "drawn" : "plain"}` });
   for (const one of candidates) {
     list.append(el("li", {},
       el("span", { class: "rank" }, `${one.rank}.`),
       shown(one.candidate, one.svg),
       one.svg ? el("code", {}, one.candidate) : null,
-      bar(one.score, low, high)));
+      el("div", { class: "bar soft" }, "score", el("span", { class: "number" }, short(one.score)))));
   }
   return list;
 }
@@ -367,8 +370,10 @@ function showRows(predicted, ranked) {
     card.append(...prediction(row));
     if (row.probabilities && about.targets.length === 1) card.append(...probabilityBars(row.probabilities));
     if (ranked) {
-      card.append(el("h3", {}, "Best candidates"), el("p", { class: "soft" }, "Scores only rank; they are no probabilities."),
-        candidateList(ranked.rows[i].candidates));
+      const what = { chips: "set", order: "ranking" }[about.outputs.style];
+      const other = ` The predicted ${what} may differ from the first of these, if the model searches all ${what}s.`;
+      const hint = `Scores only rank; they are no probabilities.${what ? other : ""}`;
+      card.append(el("h3", {}, "Best candidates"), el("p", { class: "soft" }, hint), candidateList(ranked.rows[i].candidates));
     }
     return card;
   });
