@@ -385,7 +385,7 @@ was **not** made by these classes, but before them, by a training loop that is n
 repository (`experiments/text2mol_deep.py` at commit 9dbd9c4, with changes that were not committed):
 it took the output basis, the text encoder and the batches from skout, and its networks correct a
 draft by n-grams. `experiments/papers/text2mol.py` is the same task by these classes. It has no
-record: it needs a GPU, and none was at hand, so this table says nothing of `dsokr` and
+record: it needs a GPU, and we had none, so this table says nothing of `dsokr` and
 `EndToEnd` themselves. What the loop found is not the order of the thesis: a plain contrastive model
 with the same pre-training does as well as a DSOKR whose two sides go on being trained, and better
 than DSOKR, which is little better than regression on the vectors."""
