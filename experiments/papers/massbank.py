@@ -17,7 +17,8 @@ Inputs: the probability product kernels of peaks and of neutral losses, added. O
 Gaussian Tanimoto kernel of Morgan fingerprints. Widths and alpha are chosen on the validation part
 with the sketched model, for all methods; once for 7,000 spectra and once for all.
 
-Parts beside `run`, whose rows they leave as they are:
+Seconds are those of the processor, all threads together. Parts beside `run`, whose rows they leave
+as they are:
 
 alignf     Weights of six kernels on spectra by ALIGNF, learnt on the 7,000 training spectra.
 landmarks  All spectra, with landmarks drawn by molecule: a molecule of 100 spectra is as likely to
@@ -352,17 +353,17 @@ def run(quick: bool) -> None:
         with clock() as spent:
             ranks = ranks_of(problem, predictor, problem.spectra[test], test)
         loss = kernel_loss(problem, predictor, problem.spectra[test], test)
-        add(name, len(part), fit.seconds, spent.seconds, ranks, loss)
+        add(name, len(part), fit.cpu, spent.cpu, ranks, loss)
     trees = forest(gamma)
     with clock() as fit:
         trees.fit(binned(problem, small), problem.pool[problem.place[small]])
     with clock() as spent:
         ranks = ranks_of(problem, trees, binned(problem, test), test)
-    add("random forest", len(small), fit.seconds, spent.seconds, ranks)
+    add("random forest", len(small), fit.cpu, spent.cpu, ranks)
     for part in (small, train):
         with clock() as spent:
             ranks = nearest_spectrum(problem, part, test)
-        add("nearest spectrum", len(part), 0.0, spent.seconds, ranks)
+        add("nearest spectrum", len(part), 0.0, spent.cpu, ranks)
     sizes = np.diff(problem.starts)[problem.formula[test]]
     chance = np.mean(1.0 / sizes)
     print_table(rows, list(rows[0]))
@@ -393,7 +394,7 @@ def by_molecule(problem: Problem, some: np.ndarray) -> np.ndarray:
 def fitted_row(
     problem: Problem, name: str, predictor: Any, some: np.ndarray, test: np.ndarray
 ) -> dict[str, Any]:
-    """Return a row of the record; the machine need not be quiet, so it has no seconds."""
+    """Return a row of the record, without seconds."""
     predictor.fit(problem.spectra[some], problem.pool[problem.place[some]])
     ranks = ranks_of(problem, predictor, problem.spectra[test], test)
     loss = kernel_loss(problem, predictor, problem.spectra[test], test)

@@ -382,12 +382,13 @@ validation captions. All that are pre-trained begin with one encoder that has re
 CLASSES = "was made by these classes (`experiments/papers/text2mol.py`)."
 OWN_LOOP = """\
 was **not** made by these classes, but before them, by a training loop that is no longer in the
-repository (`experiments/text2mol_deep.py` at commit 9dbd9c4): it took the output basis, the
-text encoder and the batches from skout, and its networks correct a draft by n-grams. No run of
-these classes is recorded yet, since that needs a GPU. What that loop found is not the order of
-the thesis: a plain contrastive model with the same pre-training does as well as a DSOKR whose
-two sides go on being trained, and better than DSOKR, which is little better than regression on
-the vectors."""
+repository (`experiments/text2mol_deep.py` at commit 9dbd9c4, with changes that were not committed):
+it took the output basis, the text encoder and the batches from skout, and its networks correct a
+draft by n-grams. `experiments/papers/text2mol.py` is the same task by these classes. It has no
+record: it needs a GPU, and we had none, so this table says nothing of `dsokr` and
+`EndToEnd` themselves. What the loop found is not the order of the thesis: a plain contrastive model
+with the same pre-training does as well as a DSOKR whose two sides go on being trained, and better
+than DSOKR, which is little better than regression on the vectors."""
 
 
 def document(record: dict[str, Any]) -> None:
