@@ -139,15 +139,15 @@ def new_regressor(cls: type, *_: object, **params: object) -> Any:
 
     Kernels, sketches and losses do without it: every fit creates some, and the check takes time.
     """
-    if elsewhere := _elsewhere(cls, params):
+    if not params.keys().isdisjoint(_ELSEWHERE) and (elsewhere := _elsewhere(cls, params)):
         raise TypeError(elsewhere)
     return object.__new__(cls)
 
 
 def _elsewhere(cls: type, params: Iterable[str]) -> str:
     """Return what stands for a parameter of scikit-learn's that a class has not, "" for none."""
-    own = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
-    names = [name for name in params if name in _ELSEWHERE and name not in own]
+    taken = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    names = [name for name in params if name in _ELSEWHERE and name not in taken]
     return f"{cls.__name__} has no parameter {names[0]!r}: {_ELSEWHERE[names[0]]}." if names else ""
 
 

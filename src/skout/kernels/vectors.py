@@ -710,11 +710,8 @@ class Matern(RadialKernel):
     def waves(self, normal: np.ndarray, rng: Rng) -> np.ndarray:
         """Return draws of the spectral measure, t of 2 nu degrees times gamma: `Gaussian.waves`."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        draws: np.ndarray = (
-            self._width()
-            * normal
-            * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
-        )
+        heavy = np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
+        draws: np.ndarray = self._width() * normal * heavy
         return draws
 
     def slopes(self, B: VectorRows) -> RowFunction:

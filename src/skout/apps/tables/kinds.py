@@ -107,8 +107,8 @@ _CODES = {
     ),
     *("isic", "isco", "icd", "icd9", "icd10", "cpt", "version"),
 }
-# The last words of names of classes, which whole numbers may stand for; and the first or last words
-# of names of amounts, which count from 0 as codes do.
+# How names of classes end, which whole numbers may stand for; and how names of amounts begin or
+# end, which count from 0 as codes do.
 _CLASSES = {
     *("class", "classes", "classification", "category", "cat", "type", "kind", "label", "species"),
     *("genus", "breed", "cultivar", "variety", "group", "grp", "cluster", "stratum", "strata"),
