@@ -62,8 +62,8 @@ _KEPT_BYTES = 2**28
 # rounding is that seen on the diagonal; off it, some times as much may occur. A round number.
 _COPIES = 8.0
 # Rows of a block of W K W': few, since a row costs as many kernel values as there are landmarks. A
-# round number; benchmarks/constants.py measures half and double of it, of _PRODUCT_ROWS, _STEP and
-# _LANDMARK_CHUNK.
+# round number: half and double of it, of _PRODUCT_ROWS, _STEP and _LANDMARK_CHUNK take within 5 %
+# of the CPU seconds (benchmarks/constants.py).
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K. For 2,500 rows, half takes 1.04 times the CPU seconds, and double
 # 1.02.

@@ -331,8 +331,8 @@ def outputs_by_rows(T: Floats) -> list[tuple[Ints, Ints]]:
 
 # The pass over the rows ---------------------------------------------------------------------------
 
-# Round numbers; benchmarks/constants.py measures half and double of those that change the speed
-# alone.
+# Round numbers: half and double of the first three take within 6 % of the CPU seconds of a fit
+# (benchmarks/constants.py).
 
 # Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product: by
 # itself it would read Z again. Of more, the products T'T, which nobody needs, would cost more.

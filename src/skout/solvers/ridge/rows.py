@@ -54,7 +54,8 @@ from .system import (
 # Most entries of the targets whose system is solved at once, where outputs are related: it takes
 # 288 MB and 7e10 operations, a few seconds on one core.
 _MOST_ENTRIES = 6000
-# Rows that are gathered at once for Z'Z, a block; benchmarks/constants.py measures half and double.
+# Rows that are gathered at once for Z'Z, a block; half and double take 1.02 times the CPU seconds
+# (benchmarks/constants.py).
 _GATHERED = 8192
 # Most noise of a preconditioner from products in float32: with a tenth of the identity its
 # condition number is below 1.3. With more coordinates it is larger, and to test that would cost
