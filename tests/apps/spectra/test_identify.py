@@ -70,7 +70,7 @@ from skout.datasets import load
 from skout.decoding import CandidateSets
 from skout.kernels import Tanimoto
 from skout.molecules import fingerprints, parse_smiles
-from skout.predictors.thresholds import cut
+from skout.predictors.thresholds import conformal_quantile
 from skout.readers import spectra_table
 
 rdkit = extra("rdkit")
@@ -454,8 +454,8 @@ def test_sets_hold_the_truth_as_often_as_they_should(model):
     for size in np.unique(stratum):
         some = stratum == size
         assert np.mean(surprises[some] <= cuts.surprise[size]) >= 0.9
-    assert cut(np.zeros(8), 0.9) == np.inf  # which nine would do for
-    assert cut(np.zeros(9), 0.9) == 0.0
+    assert conformal_quantile(np.zeros(8), 0.9) == np.inf  # which nine would do for
+    assert conformal_quantile(np.zeros(9), 0.9) == 0.0
 
 
 def test_sets_of_new_molecules_hold_the_truth():
@@ -463,7 +463,7 @@ def test_sets_of_new_molecules_hold_the_truth():
     rng, held = np.random.default_rng(0), []
     for _ in range(300):
         gaps = rng.exponential(size=51)
-        held.append(gaps[50] <= cut(np.sort(gaps[:50]), 0.8))
+        held.append(gaps[50] <= conformal_quantile(np.sort(gaps[:50]), 0.8))
     assert np.mean(held) == pytest.approx(0.8, abs=0.07)
 
 
