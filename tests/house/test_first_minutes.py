@@ -55,9 +55,7 @@ class Snippet:
 SNIPPETS = [
     # a data scientist has a table, and wants scores and probabilities
     Snippet(
-        "data scientist",
-        "skout fit churn.csv",
-        "--target is missing.*The columns are: plan, months",
+        "data scientist", "skout fit churn.csv", "--target is missing.*columns are: plan, months"
     ),
     Snippet("data scientist", "skout fit churn.csv --target chrun", "Did you mean 'churn'"),
     Snippet("data scientist", "skout fit churn.csv --target churn --budget '3 fits' -o m.skout"),

@@ -351,7 +351,7 @@ def test_inspect_as_json(saved):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"hello", "This is not a file of skout."), (None, "There is no file")],
+    [(b"hello", "This is not a file of skout."), (None, "There is no model")],
 )
 def test_inspect_of_no_model_is_one_line(content, message, tmp_path, capsys):
     path = tmp_path / "file"

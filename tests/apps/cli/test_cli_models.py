@@ -246,7 +246,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     outputs = about["metadata"]["command_line"]["outputs"]
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
-    monkeypatch.setattr("skout.apps.cli.using.described", lambda path: {"about": about})
+    monkeypatch.setattr("skout.apps.cli.using.describe_file", lambda path: {"about": about})
     assert open_model(path).outputs.kind.name == kind
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from typer import Argument, Context, Option, Typer
 
 from .options import AsJson, Text
-from .results import check_page, check_place, described, size_text, value_at
+from .results import check_page, check_place, describe_file, size_text, value_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -195,7 +195,7 @@ def inspect(
 
     Example: skout inspect model.skout
     """
-    description = described(file, parts=True)
+    description = describe_file(file, parts=True)
     if as_json:
         print(json.dumps(description, indent=2))
     else:
@@ -218,7 +218,7 @@ def model_card(
     from skout.persistence.card import model_card
 
     check_place(out, "--out", [file, evaluation])
-    described(file)  # whose errors name the file
+    describe_file(file)  # whose errors name the file
     text = model_card(
         file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
     )

@@ -82,7 +82,7 @@ def as_csv(blocks: Iterable[Columns]) -> str:
 
 
 def as_records(blocks: Iterable[Columns]) -> Iterator[dict[str, Any]]:
-    """Yield blocks of rows as one dict a row."""
+    """Yield a dict for each row of the blocks."""
     for block in blocks:
         for row in zip(*block.values(), strict=True):
             yield dict(zip(block, row, strict=True))
@@ -132,7 +132,7 @@ _WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}
 
 
 def show(record: dict[str, Any], as_json: bool) -> None:
-    """Print names and values, one a line, or JSON."""
+    """Print the names and values of a record in lines, or as JSON."""
     if as_json:
         print(json.dumps(record, indent=2, ensure_ascii=False))
         return
@@ -170,7 +170,7 @@ def say_written(n: int, out: str) -> None:
         print(f"wrote {n:,} rows to {out}")
 
 
-def described(path: Path, *, parts: bool = False) -> dict[str, Any]:
+def describe_file(path: Path, *, parts: bool = False) -> dict[str, Any]:
     """Return what `skout.persistence.describe` says of a model's file; errors name the file."""
     from skout.persistence import FileError, describe
 

@@ -22,7 +22,7 @@ from ..tables.files import Part, Table, is_table, listed, select
 from .classes import class_scores, label_scores
 from .columns import Inputs, Outputs, columns_to_read
 from .progress import note, open_with_notes, progress
-from .results import described
+from .results import describe_file
 from .unseen import Unseen, unseen_of, unseen_values
 
 # Bootstrap samples for the standard error of a measure that is no mean over rows.
@@ -262,7 +262,7 @@ def embed_file(saved: SavedModel, data: Path, out: Path, skip_invalid: bool) -> 
 
 def open_model(path: Path) -> SavedModel:
     """Load a model that `skout fit` saved."""
-    metadata = described(path)["about"].get("metadata", {})
+    metadata = describe_file(path)["about"].get("metadata", {})
     if "fit_spectra" in metadata:
         raise ValueError(f"{path} is a model of spectra: use it with `skout identify`.")
     record = metadata.get("command_line")

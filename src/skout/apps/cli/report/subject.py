@@ -18,7 +18,7 @@ from ...tables.files import listed, select
 from ..columns import Inputs, Outputs, known_kind
 from ..fitting import chosen_models, join_inputs, read_table
 from ..progress import open_with_notes
-from ..results import described, digits, size_text, value_at
+from ..results import describe_file, digits, size_text, value_at
 from ..using import SavedModel, join_parts, open_model, predicted_parts
 
 Facts = list[tuple[str, str]]
@@ -64,7 +64,7 @@ def subjects_of_files(
     saved = open_model(model)
     if candidates is not None:
         saved.check_one_target("--candidates")
-    about = described(model)["about"]
+    about = describe_file(model)["about"]
     record, subjects, table = about["metadata"]["command_line"], [], open_with_notes(data)
     columns = select(by, table.names, "--by") if by else []
     for target, target_record in zip(saved.targets, record.get("targets") or [record], strict=True):
@@ -133,7 +133,7 @@ def _columns_of(saved: SavedModel) -> Facts:
 
 
 def _costs_of_file(path: Path, record: Mapping[str, Any]) -> Facts:
-    description = described(path, parts=True)
+    description = describe_file(path, parts=True)
     arrays = size_text(description["parts"]["bytes"])
     costs = [("File", size_text(path.stat().st_size)), ("Memory of its arrays", arrays)]
     seconds = record.get("seconds")

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from skout.dev import single_thread
 
 from ...spectra.pools import MoleculePool
-from ..results import described
+from ..results import describe_file
 from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel
@@ -46,7 +46,7 @@ def open_served(
     output_image: Picture | None = None,
 ) -> TableModel | SpectraModel:
     """Return the model of a file, with the candidates of another file if one is given."""
-    about = described(model)["about"]
+    about = describe_file(model)["about"]
     served: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:

@@ -42,7 +42,7 @@ class SpectraModel:
         }
 
     def warm(self) -> None:
-        """Identify a spectrum, so that the first request need not wait for the disk and for numba.
+        """Identify a spectrum, so that the first request waits neither for disk nor compiler.
 
         It has many candidates, since loops are compiled only where much is compared.
         """

@@ -13,7 +13,7 @@ from ...spectra.readers import SpectraTable, read_spectra_file
 from ...spectra.shipped import default_model, default_pool
 from ...spectra.shipped.defaults import is_built
 from ..progress import is_terminal, note
-from ..results import described
+from ..results import describe_file
 
 
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
@@ -44,7 +44,7 @@ def open_identifier(path: Path | None) -> SpectrumIdentifier:
     """Load a model of spectra; without a path, the one that comes with skout."""
     if path is None:
         return default_model()
-    described(path)  # whose errors name the file
+    describe_file(path)  # whose errors name the file
     model = load(path)
     if not isinstance(model, SpectrumIdentifier):
         raise ValueError(

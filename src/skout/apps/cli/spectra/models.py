@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from ..options import AsJson, NewModel
-from ..results import check_place, described, show, value_at
+from ..results import check_place, describe_file, show, value_at
 
 _NAME = "The model to build: massbank, of the open spectra of MassBank and MIADB."
 _POOL = "The pool of candidates to score the model with; default the one that comes with skout."
@@ -68,7 +68,7 @@ def show_model(
     from .work import for_people
 
     path = MODEL if model is None else model
-    facts = value_at(described(path)["about"], "metadata", "fit_spectra")
+    facts = value_at(describe_file(path)["about"], "metadata", "fit_spectra")
     if facts is None:
         raise ValueError(f"{path} is not a model of spectra: `skout inspect` shows what it is.")
     if as_json:
