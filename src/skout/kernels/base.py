@@ -429,10 +429,10 @@ class Wrapper(Kernel):
     """A kernel made from one other kernel, on the same rows."""
 
     parts: tuple[str, ...] = ("kernel",)
-    takes_vectors = _of_kernel("takes_vectors")
-    compares = _of_kernel("compares")
-    runs_on_device = _of_kernel("runs_on_device")
-    normalized = _of_kernel("normalized")
+    takes_vectors: bool = _of_kernel("takes_vectors")
+    compares: str = _of_kernel("compares")
+    runs_on_device: bool = _of_kernel("runs_on_device")
+    normalized: bool = _of_kernel("normalized")
 
     def encode(self, objects: Objects) -> Rows:
         rows: Rows = self._part("kernel").encode(objects)
