@@ -54,7 +54,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     table = opened(data)
     plan = _planned(table, settings)
     inputs, outputs, unused, rows, why = (*plan[:4], plan.why)
-    _tell(unused)
+    _told(unused)
     for target, left_out in zip(outputs, rows.left_out, strict=True):
         if left_out:
             of_all = f"{left_out:,} of {rows.n + rows.without:,} rows"
@@ -65,10 +65,9 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
-        new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
-        _tell(new)
-        unused |= new
-        inputs = inputs.without(models[0].encoder_.left_out_)  # new tables need not have them
+        reasons = models[0].encoder_.left_out_
+        unused |= _told({k: v for k, v in reasons.items() if k not in unused})
+        inputs = inputs.without(reasons)  # new tables need not have them
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)
@@ -227,9 +226,11 @@ def typical_row(table: Table, inputs: Inputs, kinds: Mapping[str, str]) -> dict[
     return row
 
 
-def _tell(unused: dict[str, str]) -> None:
+def _told(unused: dict[str, str]) -> dict[str, str]:
+    """Say which columns are not used, and why; return them."""
     if unused:
         note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
+    return unused
 
 
 class SurveyedRows(NamedTuple):
