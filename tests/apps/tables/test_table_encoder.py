@@ -358,6 +358,16 @@ def test_different_categories_are_equally_far_apart():
         assert_allclose(gaps, 2.0 * (1.0 - np.eye(len(Z))), atol=1e-12)
 
 
+def test_codes_that_are_numbers_keep_their_order():
+    codes = [98001 + i % 40 for i in range(200)]
+    encoder = TableEncoder().fit({"zip": codes})
+    assert encoder.kinds_ == {"zip": "categories"}
+    column = encoder.get_feature_names_out().tolist().index("zip: number")
+    numbers = encoder.transform({"zip": [98001, 98020, 98040, 5]})[:, column]
+    assert np.all(np.diff(numbers[:3]) > 0.0)
+    assert numbers[3] == 0.0  # never seen, as a category is
+
+
 def test_new_categories_are_none_or_others():
     few = TableEncoder().fit({"c": ["a", "b", "c"] * 4})
     assert_array_equal(few.transform({"c": ["new"]}), np.zeros((1, 3)))

@@ -29,6 +29,7 @@ from skout.apps.tuning import (
 )
 from skout.apps.tuning.averages import Members, choose, cross_fitted
 from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.outputs import read_kind
 from skout.apps.tuning.scoring import Merit, OutputScoring
 from skout.apps.tuning.search import Budget, ModelSearch
 from skout.decoding import RankingDecoder
@@ -127,6 +128,14 @@ def test_unclear_kinds_are_asked_for(Y, choices):
 def test_close_guesses_are_said(Y, kind, others):
     with pytest.warns(UserWarning, match=f"taken for {kind}. If it is not, say kind={others}"):
         assert guess_kind(Y) == kind
+
+
+def test_the_name_of_a_column_tells_classes():
+    pd, values = extra("pandas"), np.arange(100) % 3 + 1
+    assert read_kind(pd.Series(values, name="Cover_Type"), None) == ("classes", None)
+    assert read_kind(pd.Series(values + 0.5, name="Cover_Type"), None) == ("numbers", None)
+    with pytest.warns(UserWarning, match="taken for numbers"):
+        assert read_kind(pd.Series(values, name="rating"), None) == ("numbers", None)
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, lambda X: extra("pandas").DataFrame(X)])

@@ -60,10 +60,11 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     fitted = _fitted(plan.model, pairs, settings, rows.n, start if why is None else None)
     models = list(fitted.models_.values()) if isinstance(fitted, TunedTargets) else [fitted]
     if why is None and models[0].encoder_ is not None:
-        new = {k: v for k, v in models[0].encoder_.left_out_.items() if k not in unused}
+        reasons = models[0].encoder_.left_out_
+        new = {name: why_not for name, why_not in reasons.items() if name not in unused}
         _note_unused(new)
         unused |= new
-        inputs = inputs.without(models[0].encoder_.left_out_)  # new tables need not have them
+        inputs = inputs.without(reasons)  # new tables need not have them
     elif why is None and inputs.is_table:
         inputs = inputs.as_numbers()
     seconds = round(time.perf_counter() - start, 3)
@@ -234,6 +235,7 @@ def _note_targets(outputs: Sequence[Outputs], rows: SurveyedRows) -> None:
 
 
 def _note_unused(unused: dict[str, str]) -> None:
+    """Print which columns are not used, and why."""
     if unused:
         note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
 

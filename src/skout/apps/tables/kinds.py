@@ -107,8 +107,8 @@ _CODES = {
     ),
     *("isic", "isco", "icd", "icd9", "icd10", "cpt", "version"),
 }
-# How names of classes end, which whole numbers may stand for; and how names of amounts begin or
-# end, which count from 0 as codes do.
+# What names of classes end with, which whole numbers may stand for; and what names of amounts begin
+# or end with, which count from 0 as codes do.
 _CLASSES = {
     *("class", "classes", "classification", "category", "cat", "type", "kind", "label", "species"),
     *("genus", "breed", "cultivar", "variety", "group", "grp", "cluster", "stratum", "strata"),

@@ -95,7 +95,7 @@ def kind_of_texts(cells: np.ndarray) -> tuple[Kind, list[str]]:
             kind = KINDS[Classes.name]
         else:
             kind = KINDS[Strings.name]
-    # words that recur, and have nothing between them, are classes in any case
+    # words that recur, and have nothing between them, are classes only
     different = len(set(filled))
     has_signs = any(sign in cell for cell in filled for sign in (*SEPARATORS, AND))
     may_be = {
