@@ -71,7 +71,7 @@ def _named(explanation: Explanation, x: np.ndarray) -> list[int]:
 
 
 def _name(x: float, top: float, formula: str) -> str:
-    half = 4.8 * len(formula)  # of the larger letters of a telephone
+    half = 5.2 * len(formula)  # of the larger letters of a telephone
     place = min(max(x, half), _WIDTH - half)
     return f'<text class="formula" x="{place:.1f}" y="{top - 5:.1f}">{escape(formula)}</text>'
 

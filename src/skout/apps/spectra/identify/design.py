@@ -34,11 +34,15 @@ def spectrum_kernels() -> list[Any]:
 def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
     """Return at most so many rows of each group, drawn at random, in increasing order."""
     order = rng.permutation(len(groups))
-    number = np.unique(groups[order], return_inverse=True)[1]
-    by_group = np.argsort(number, kind="stable")
-    number = number[by_group]
-    place = np.arange(len(number)) - np.searchsorted(number, number)
-    return np.sort(order[by_group[place < most]])
+    return np.sort(order[places(groups[order]) < most])
+
+
+def places(labels: np.ndarray) -> np.ndarray:
+    """Return for each row how many of its label come before it."""
+    order = np.argsort(labels, kind="stable")
+    sorted_labels, before = labels[order], np.empty(len(labels), dtype=np.intp)
+    before[order] = np.arange(len(labels)) - np.searchsorted(sorted_labels, sorted_labels)
+    return before
 
 
 @dataclass(frozen=True)

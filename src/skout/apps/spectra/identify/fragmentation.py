@@ -38,7 +38,7 @@ APART = 0x9E3779B97F4A7C15
 
 
 class FormulaPeaks(NamedTuple):
-    """FormulaPeaks of several spectra that have a formula."""
+    """Peaks of several spectra that have a formula, p of them; each column has the shape (p,)."""
 
     molecule: np.ndarray  # the number of the molecule that may explain it
     code: np.ndarray  # of the formula without hydrogens

@@ -21,7 +21,7 @@ _MOLECULES, _SPECTRA, _FRAGMENTS = 1000, 3, 6000
 def learned_models(
     library: Library, rows: np.ndarray, design: Design, bits: PackedBits, fragments: bool
 ) -> CandidateModels:
-    """Return both ways and, with `fragments`, what they are like, from rows of a library.
+    """Return both ways and, with `fragments`, a model of fragments, from rows of a library.
 
     `bits` are the fingerprints of its molecules.
     """

@@ -63,7 +63,7 @@ class Identification:
     seconds : float
         Its share of the time.
     note : str
-        Why there are no hits; "" where there are.
+        Why there are no hits, or what to mind about them; else "".
     """
 
     query: str

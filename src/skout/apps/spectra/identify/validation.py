@@ -16,7 +16,7 @@ import numpy as np
 from skout.dev import deal, stack
 
 from .columns import candidate_columns
-from .design import Design, few_a_group
+from .design import Design, few_a_group, places
 from .inputs import Library
 from .learning import learned_models
 from .ranking import HeldOut
@@ -126,7 +126,7 @@ def held_out(
         np.stack([library.groups[chosen], blocks[chosen]]), axis=1, return_inverse=True
     )
     chosen = rng.permutation(chosen[few_a_group(same[1].ravel(), 1, rng)])
-    chosen = np.sort(chosen[np.argsort(_places(blocks[chosen]), kind="stable")[:n_validation]])
+    chosen = np.sort(chosen[np.argsort(places(blocks[chosen]), kind="stable")[:n_validation]])
     fold = np.zeros(len(chosen), dtype=np.intp)
     for k, (_, test) in enumerate(deal(cv, len(chosen), random_state=rng, groups=blocks[chosen])):
         fold[test] = k
@@ -152,11 +152,3 @@ def held_out(
     right = candidates.keys(distinct)[number] == library.keys[molecule]
     alike = candidates.formulas(distinct)[number] == library.formulas[molecule]
     return chosen, pairs, HeldOut(np.concatenate(columns, axis=1), pairs.indptr, right, fold, alike)
-
-
-def _places(labels: np.ndarray) -> np.ndarray:
-    """Return for each row how many of its label come before it."""
-    order = np.argsort(labels, kind="stable")
-    sorted_labels, places = labels[order], np.empty(len(labels), dtype=np.intp)
-    places[order] = np.arange(len(labels)) - np.searchsorted(sorted_labels, sorted_labels)
-    return places

@@ -49,15 +49,15 @@ def read_spectra_file(path: Path, on_error: str = "raise") -> SpectraTable:
         )
     if path.suffix.lower() == ".txt" and path.is_file():
         with open(path, "rb") as stream:
-            marked = _by_mark(stream.read(_HEAD).decode("latin-1"))
-        if marked is None:
+            text_reader = _by_mark(stream.read(_HEAD).decode("latin-1"))
+        if text_reader is None:
             raise ValueError(
                 f"{path} is no MGF (BEGIN IONS), MSP (Num Peaks), record of MassBank (PK$PEAK), "
                 ".ms of SIRIUS (>parentmass) or JSON of GNPS (peaks_json). Peaks alone do not say "
                 "the m/z of their precursor: put BEGIN IONS, PEPMASS=..., ADDUCT=[M+H]+ before "
                 "them and END IONS behind, and call the file .mgf."
             )
-        reader = marked
+        reader = text_reader
     return reader(path, on_error=on_error)
 
 

@@ -202,7 +202,9 @@ def _polarity(fields: Mapping[str, str]) -> str:
     said = _said(fields["polarity"])
     if said:
         return said
-    text = fields["adduct"].rpartition("]")[2] or fields["charge"]  # [M]+* is a radical
+    adduct = fields["adduct"]
+    charge = adduct.rpartition("]")[2] if "]" in adduct else adduct[-1:]  # [M]+* is a radical
+    text = charge or fields["charge"]
     signs = [sign for sign in "+-" if sign in text]
     return {"+": "positive", "-": "negative"}.get("".join(signs), "")
 
