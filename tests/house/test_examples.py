@@ -37,7 +37,6 @@ SMALLER = {
     "plot_tuned": {'"16 fits"': '"3 fits"'},
     "plot_deep_digits": {"max_epochs=40": "max_epochs=8"},
     "plot_metabolites": {
-        '!= "COLNVLDHVKWLRT"))': '!= "COLNVLDHVKWLRT"))[:1200]',
         "SubSample(800)": "SubSample(300)",
         "SubSample(600)": "SubSample(200)",
     },
@@ -45,7 +44,7 @@ SMALLER = {
         "words[:300], words[300:]": "words[:100], words[100:]",
         "[300, 700, 1500]": "[300, 700]",
     },
-    "plot_output_kernel_forest": {"rng.choice(known, 1500)": "rng.choice(known, 500)"},
+    "plot_output_kernel_forest": {"Regressor(60": "Regressor(10", "size=1000": "size=300"},
     "plot_digit_completion": {
         "np.arange(len(images)), random_state=0, stratify=digits": (
             "np.arange(900), random_state=0, stratify=digits[:900]"
