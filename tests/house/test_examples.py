@@ -36,15 +36,18 @@ NEEDS = {
 SMALLER = {
     "plot_tuned": {'"16 fits"': '"3 fits"'},
     "plot_deep_digits": {"max_epochs=40": "max_epochs=8"},
-    "plot_metabolites": {'!= "COLNVLDHVKWLRT"))': '!= "COLNVLDHVKWLRT"))[:1200]'},
+    "plot_metabolites": {
+        "SubSample(800)": "SubSample(300)",
+        "SubSample(600)": "SubSample(200)",
+    },
     "plot_string_completion": {
         "words[:300], words[300:]": "words[:100], words[100:]",
         "[300, 700, 1500]": "[300, 700]",
     },
-    "plot_output_kernel_forest": {"rng.choice(known, 1500)": "rng.choice(known, 500)"},
+    "plot_output_kernel_forest": {"Regressor(60": "Regressor(10", "size=1000": "size=300"},
     "plot_digit_completion": {
         "np.arange(len(images)), random_state=0, stratify=digits": (
-            "np.arange(700), random_state=0, stratify=digits[:700]"
+            "np.arange(900), random_state=0, stratify=digits[:900]"
         )
     },
     "plot_label_ranking": {"[25, 50, 100, 200, 400], 2": "[25, 50], 1"},

@@ -139,16 +139,16 @@ def new_regressor(cls: type, *_: object, **params: object) -> Any:
 
     Kernels, sketches and losses do without it: every fit creates some, and the check takes time.
     """
-    if not params.keys().isdisjoint(_ELSEWHERE) and (elsewhere := _elsewhere(cls, params)):
-        raise TypeError(elsewhere)
+    if theirs := params.keys() & _ELSEWHERE.keys():
+        _refuse(cls, theirs, TypeError)
     return object.__new__(cls)
 
 
-def _elsewhere(cls: type, params: Iterable[str]) -> str:
-    """Return what stands for a parameter of scikit-learn's that a class has not, "" for none."""
-    taken = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
-    names = [name for name in params if name in _ELSEWHERE and name not in taken]
-    return f"{cls.__name__} has no parameter {names[0]!r}: {_ELSEWHERE[names[0]]}." if names else ""
+def _refuse(cls: type, theirs: Iterable[str], error: type[Exception]) -> None:
+    """Raise an error that says what to write for a parameter of scikit-learn that a class lacks."""
+    for name in sorted(theirs):
+        if name not in inspect.signature(cls.__init__).parameters:  # type: ignore[misc]
+            raise error(f"{cls.__name__} has no parameter {name!r}: {_ELSEWHERE[name]}.")
 
 
 class PartsByName(BaseEstimator):
@@ -184,8 +184,8 @@ class PartsByName(BaseEstimator):
             A part that is given by name is replaced by the object with these parameters.
         """
         nested = {name: params.pop(name) for name in list(params) if "__" in name}
-        if elsewhere := "kernel" in self._by_name and _elsewhere(type(self), params):
-            raise ValueError(elsewhere)
+        if "kernel" in self._by_name and (theirs := params.keys() & _ELSEWHERE.keys()):
+            _refuse(type(self), theirs, ValueError)
         super().set_params(**params)  # a new part first, then what is inside it
         for name, part in list(self._named_parts(vars(self))):
             inner = [key for key in nested if key.startswith(f"{name}__")]
