@@ -488,8 +488,7 @@ sum of fragments and losses.
 
 {ALIGNF}
 
-Exact IOKR gains two points, less than one standard error; the sketched one gains nothing to speak
-of.
+Exact and sketched gain about two points in top-1, less than one standard error.
 
 ## Hubs
 
