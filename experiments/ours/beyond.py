@@ -470,12 +470,13 @@ the difference.
 
 ## Landmarks by molecule
 
-On MassBank, training on all spectra did not help. Some molecules have more than a hundred spectra,
+On MassBank, training on all spectra helps little. Some molecules have more than a hundred spectra,
 and landmarks that are drawn among spectra fall on these again and again. Drawn by molecule, so that
 each is as likely as any other, there are fewer copies among them, more output coordinates are left,
-and they are worth more than five times the data. SISOKR, means over test molecules; the draws do
-not show the standard error over these molecules, {ERROR} points in top-1, but the molecules are the
-same in all rows. Counted by spectra, where molecules with many weigh more, there is no gain.
+and they are worth about as much as five times the data. SISOKR, means over test molecules; the
+draws do not show the standard error over these molecules, {ERROR} points in top-1, but the
+molecules are the same in all rows. Counted by spectra, where molecules with many weigh more, there
+is no gain.
 
 {DRAWS}
 
@@ -487,8 +488,7 @@ sum of fragments and losses.
 
 {ALIGNF}
 
-Exact IOKR gains two points, less than one standard error; the sketched one gains nothing to speak
-of.
+Exact and sketched gain about two points in top-1, less than one standard error.
 
 ## Hubs
 

@@ -437,7 +437,7 @@ def extend(part: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> N
 
 
 def draws(quick: bool) -> None:
-    """Judge three ways to draw landmarks, each with ten seeds, at the settings of the record."""
+    """Judge three ways to draw landmarks, each with ten seeds, at one width and alpha."""
     problem = Problem()
     small, _, test = parts_of(problem, quick)
     _, number, counts = np.unique(problem.keys[test], return_inverse=True, return_counts=True)
