@@ -166,6 +166,15 @@ def test_new_cells_that_are_no_numbers_are_missing():
         strict.transform({"a": ["2", "big", "small"]})
 
 
+@pytest.mark.parametrize("minutes", [[90.0, 120.0, 153.0], ["90", "120", "153"]])
+def test_new_cells_with_a_unit_where_fit_met_plain_numbers(minutes):
+    # as a model that the command line fitted meets the cells of a file in Python
+    encoder = TableEncoder().fit({"runtime": minutes})
+    new = encoder.transform({"runtime": ["153 min", "90 min"]})
+    assert_array_equal(new, encoder.transform({"runtime": [153.0, 90.0]}))
+    assert_array_equal(encoder.transform({"runtime": ["153 min"]}), new[:1])
+
+
 def test_tuned_reads_with_the_encoder_that_it_is_given(tmp_path):
     cells = [f"{x:.4f}" for x in SIZE]
     cells[4] = "n.d."

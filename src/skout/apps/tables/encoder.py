@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,18 @@ from .reading import OddCells, as_dates, as_numbers, as_texts
 _MOST_ELEMENTS = 100
 
 Encoder = DateColumn | CategoryColumn | ManyCategories | SetColumn | TextColumn | MoleculeColumn
+
+
+def _with_unit(writing: Writing, values: np.ndarray) -> Writing:
+    """Return how new cells are written: with their unit where `fit` met numbers without any.
+
+    The command line fits on numbers that it has read from cells such as "153 min", and Python may
+    pass these cells to the model that it saved.
+    """
+    if values.dtype.kind != "O" or writing.unit or writing.family:
+        return writing
+    new = writing_of(values)
+    return replace(writing, unit=new.unit, family=new.family)
 
 
 class ColumnGroup(NamedTuple):
@@ -224,7 +237,7 @@ class TableEncoder(TransformerMixin, PartsByName):
         for name, kind in self.kinds_.items():
             odd, values = OddCells(), table[name]
             if kind == "number":
-                writing = Writing(**self._writings[name])
+                writing = _with_unit(Writing(**self._writings[name]), values)
                 columns[name], odd = as_numbers(values, name, writing, start)
             elif kind == "date":
                 earlier = self._day_first.get(name, {})
