@@ -617,9 +617,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Become the basis of an engine: the only place that writes what a fit finds."""
         for name in ("components_", "rank_", "_n_features_out"):
             self.__dict__.pop(name, None)
-        self.kernel_, self.landmarks_, self.weights_ = (
-            engine.kernel, engine.landmarks, engine.weights
-        )  # fmt: skip
+        self.kernel_ = engine.kernel
+        self.landmarks_ = engine.landmarks
+        self.weights_ = engine.weights
         self._spectrum, self._single = engine.spectrum, engine.is_single
         self._n_effective = engine.n_effective
         self.engine_ = engine

@@ -110,9 +110,16 @@ class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
     ) -> None:
         self.loss = loss
         self.task_matrix = task_matrix
-        self.kernel, self.sketch, self.alpha, self.cv = kernel, sketch, alpha, cv
-        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
-        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
+        self.kernel = kernel
+        self.sketch = sketch
+        self.alpha = alpha
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.device = device
 
     @overload

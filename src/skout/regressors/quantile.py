@@ -115,9 +115,16 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.quantiles = quantiles
         self.gamma_quantiles = gamma_quantiles
         self.non_crossing = non_crossing
-        self.kernel, self.sketch, self.alpha, self.cv = kernel, sketch, alpha, cv
-        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
-        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
+        self.kernel = kernel
+        self.sketch = sketch
+        self.alpha = alpha
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.device = device
 
     @overload
@@ -284,7 +291,8 @@ class _Extended:
         self, model: JointQuantileRegressor, wanted: np.ndarray, sort: bool, is_vector: bool
     ) -> None:
         levels, gamma, intercept = model.quantiles_, model.gamma_quantiles, model.intercept_
-        self.sort, self.is_vector = sort, is_vector
+        self.sort = sort
+        self.is_vector = is_vector
         order = np.argsort(levels)
         lines = [np.interp(wanted, levels[order], row) for row in np.eye(len(levels))[:, order]]
         kernel = np.exp(-gamma * (levels[:, None] - wanted) ** 2)  # (q, wanted)

@@ -113,6 +113,11 @@ class TableEncoder(TransformerMixin, PartsByName):
     array([[0., 1., 0., 0., 1.]])
     """
 
+    feature_names_in_: np.ndarray
+    n_features_in_: int
+    kinds_: dict[str, str]
+    left_out_: dict[str, str]
+
     def __init__(
         self,
         *,

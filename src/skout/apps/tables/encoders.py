@@ -49,6 +49,11 @@ class NumberColumns(BaseEstimator):
 
     bend = _BEND
 
+    center_: np.ndarray
+    scale_: np.ndarray
+    deviation_: np.ndarray
+    gaps_: np.ndarray
+
     def fit(self, values: np.ndarray) -> NumberColumns:
         """Learn centers and scales of an array of shape (n, d), NaN where missing."""
         finite = np.where(np.isinf(values), np.nan, values)
@@ -71,7 +76,8 @@ class NumberColumns(BaseEstimator):
         with np.errstate(invalid="ignore"):
             bent = z / np.hypot(1.0, z / _BEND)
         bent = np.where(np.isinf(z), np.copysign(_BEND, z), bent)
-        return np.where(np.isnan(z), 0.0, bent) / self.deviation_
+        scaled: np.ndarray = np.where(np.isnan(z), 0.0, bent) / self.deviation_
+        return scaled
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Return the scaled numbers, then columns of 0 and 1 for missing ones."""
@@ -86,6 +92,9 @@ class DateColumn(BaseEstimator):
     """Dates: the day as a number, and season, day of the week and hour on circles."""
 
     day, year = _DAY, _YEAR  # in seconds, in days
+
+    days_: NumberColumns
+    circles_: list[str]
 
     def fit(self, moments: np.ndarray) -> DateColumn:
         """Learn the scale, and which of season, weekday and hour vary."""
@@ -123,6 +132,10 @@ def _days(moments: np.ndarray) -> np.ndarray:
 class CategoryColumn(BaseEstimator):
     """Categories: a column of 0 and 1 for each of the `most` frequent ones, one for all others."""
 
+    levels_: list[str]
+    has_others_: bool
+    has_gaps_: bool
+
     def __init__(self, most: int = 30) -> None:
         self.most = most
 
@@ -158,6 +171,12 @@ class HashedText(BaseEstimator):
     This is what `StringEncoder` of skrub does, but for the hashing: there is no vocabulary to keep
     in files, and there are at most 2^14 n-grams.
     """
+
+    used_: np.ndarray
+    weights_: BaseEstimator  # TF-IDF
+    vectors_: np.ndarray
+    mean_: np.ndarray
+    scale_: float
 
     def __init__(self, analyzer: str, n_grams: tuple[int, int], dimensions: int) -> None:
         self.analyzer = analyzer
@@ -215,6 +234,9 @@ class HashedText(BaseEstimator):
 class TextColumn(BaseEstimator):
     """Free text: words, pairs of words, parts of words, and the length of the text."""
 
+    words_: HashedText
+    parts_: HashedText
+
     def __init__(self, dimensions: int = 30) -> None:
         self.dimensions = dimensions
 
@@ -244,6 +266,9 @@ class ManyCategories(BaseEstimator):
     """
 
     numbers_: Mapping[str, float] = MappingProxyType({})
+    frequent_: CategoryColumn
+    counts_: dict[str, int]
+    likeness_: HashedText
 
     def __init__(self, most: int = 30, dimensions: int = 30) -> None:
         self.most = most
@@ -281,6 +306,9 @@ class ManyCategories(BaseEstimator):
 class SetColumn(BaseEstimator):
     """Sets: a column for each of the `most` frequent elements, rows of norm 1."""
 
+    elements_: list[str]
+    has_gaps_: bool
+
     def __init__(self, most: int = 100, separator: str = ";") -> None:
         self.most = most
         self.separator = separator
@@ -317,6 +345,12 @@ class MoleculeColumn(BaseEstimator):
     Descriptors are about 200 numbers. The kernel is that of Tanimoto on neighborhoods of atoms and
     how often they occur, of which the coordinates are those on `landmarks` molecules of training.
     """
+
+    descriptors_: list[str]
+    scaler_: NumberColumns
+    basis_: KernelBasis
+    mean_: np.ndarray
+    scale_: float
 
     def __init__(self, landmarks: int = 100) -> None:
         self.landmarks = landmarks
