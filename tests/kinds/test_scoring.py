@@ -80,7 +80,10 @@ def test_scores_are_those_of_a_loop_of_fits(kind):
     model = iokr(INPUTS, kernel, alpha=ALPHAS, decoder=decoder, scoring=scoring, random_state=0)
     model.fit(X, Y)
     splits = model.regressor.choice_splits(N)
-    expected = looped(model, X, Y, splits, scoring)
+    ranks = scoring == "mean_reciprocal_rank"  # among the outputs of all rows
+    expected = looped(
+        model, X, Y, splits, scoring, (lambda test: np.unique(Y, axis=0)) if ranks else None
+    )
     assert_allclose(model.cv_results_["fold_score"], expected, atol=1e-8)
     mean, error = expected.mean(axis=0), expected.std(axis=0, ddof=1) / np.sqrt(5)
     assert_allclose(model.cv_results_["mean_score"], mean, atol=1e-8)
@@ -354,8 +357,21 @@ def test_mean_reciprocal_rank_by_hand():
     model.fit(X, SETS)
     train, test = model.regressor.choice_splits(N)[0]
     one = iokr(INPUTS, "f1", alpha=ALPHAS[1]).fit(X[train], SETS[train])
-    expected = mean_reciprocal_rank(one.truth_ranks(X[test], SETS[test]))
+    ranks = one.truth_ranks(X[test], SETS[test], candidates=np.unique(SETS, axis=0))
+    expected = mean_reciprocal_rank(ranks)
     assert model.cv_results_["fold_score"][0, 1] == pytest.approx(expected)
+
+
+def test_outputs_that_are_all_different_can_be_ranked():
+    # a held-out output is none of the training rows; its rank is among those of all rows
+    Y = np.column_stack([np.sin(X), np.cos(X)])
+    model = iokr(
+        INPUTS, Gaussian(0.5), alpha=ALPHAS, scoring="mean_reciprocal_rank", random_state=0
+    )
+    by_alpha = model.fit(X, Y).cv_results_["mean_score"]
+    assert by_alpha.min() > 1.5 / N
+    assert by_alpha.max() > 1.5 * by_alpha[-1]
+    assert model.regressor_.alpha_ != ALPHAS[-1]
 
 
 def test_ridge_alone_chooses_by_the_squared_error():

@@ -128,7 +128,8 @@ class DecodedScore:
     """The `score` of a `Scorer`: decodes predictions of held-out rows, and scores the objects.
 
     Without candidates, those of a split are the outputs of its training rows, of which up to
-    20,000 are drawn at random where there are more.
+    20,000 are drawn at random where there are more. The truth is ranked among the outputs of all
+    rows.
     """
 
     decoder: Estimator
@@ -222,6 +223,8 @@ class DecodedScore:
             return self.decoder, replace(self.candidates, objects=objects)
         if self.pool is None:
             return self.fitted.subset(self.train[k]).fitted(clone(self.decoder)), None
+        if self.metric is None:  # a truth that no training row has would have no rank
+            return self.decoder, self.pool
         # the candidates that its training rows have, as they appear there
         first = self.first[k]
         seen = np.flatnonzero(first < len(self.fitted.outputs))
