@@ -1,4 +1,4 @@
-"""Molecules, by RDKit (`pip install skout[chem]`): fingerprints of SMILES, and pools on disk."""
+"""Molecules, by RDKit (`pip install "skout[chem]"`): fingerprints of SMILES, and pools on disk."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -642,7 +642,7 @@ def dsokr(
 ) -> StructuredPredictor:
     """Deep sketched output kernel regression: a network into a sketched output basis (5.13).
 
-    Needs PyTorch: `pip install skout[deep]`.
+    Needs PyTorch: `pip install "skout[deep]"`.
 
     Parameters
     ----------

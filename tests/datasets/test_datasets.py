@@ -493,7 +493,7 @@ def test_a_file_of_another_shape_is_refused(home, monkeypatch):
 def test_missing_pyarrow_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     source = CATALOG["molecules", "lpm24"]
-    with pytest.raises(ImportError, match=r"pip install skout\[disk\]"):
+    with pytest.raises(ImportError, match=r'pip install "skout\[disk\]'):
         parsers.parse([tmp_path / "lpm24_train_props.parquet"], source, source.parser)
 
 

@@ -143,7 +143,7 @@ def test_faiss_is_asked_for_by_name_only(monkeypatch):
     Y = np.eye(3)
     basis = KernelBasis("linear").fit(Y)
     for index in ("faiss", FaissIndex()):
-        with pytest.raises(ImportError, match=r"FaissIndex needs faiss: pip install skout\[ann\]"):
+        with pytest.raises(ImportError, match=r'FaissIndex needs faiss: pip install "skout\[ann\]'):
             CandidateDecoder(index=index).fit(basis, Y)
     assert_array_equal(CandidateDecoder().fit(basis, Y).decode(Y), Y)
 

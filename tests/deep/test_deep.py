@@ -765,7 +765,7 @@ def test_without_torch_the_extra_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("skout.deep")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install skout\[deep\]"):
+    with pytest.raises(ImportError, match=r'pip install "skout\[deep\]'):
         importlib.import_module("skout.deep")
 
 

@@ -472,7 +472,7 @@ def test_missing_rdkit_names_the_extra(monkeypatch):
         return original(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install skout\[chem\]"):
+    with pytest.raises(ImportError, match=r'pip install "skout\[chem\]'):
         VertexHistogram()(["CC"])
     assert VertexHistogram()([([], ["C"], None)]).item() == 1.0
 

@@ -198,7 +198,7 @@ def test_skipped_smiles_are_named_and_counted(at_once, monkeypatch):
 def test_without_rdkit(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     for function in (parse_smiles, fingerprints):
-        with pytest.raises(ImportError, match=r"pip install skout\[chem\]"):
+        with pytest.raises(ImportError, match=r'pip install "skout\[chem\]'):
             function(SMILES)
 
 

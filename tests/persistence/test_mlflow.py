@@ -91,6 +91,6 @@ def test_mistakes(model, tmp_path):
 
 def test_a_library_that_is_not_there_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ImportError, match=r"takes MLflow: pip install skout\[mlflow\]"):
+    with pytest.raises(ImportError, match=r'takes MLflow: pip install "skout\[mlflow\]'):
         hook.save_model(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -207,5 +207,5 @@ def test_a_graph_that_is_too_large_is_refused(monkeypatch):
 
 def test_a_library_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"need onnx: pip install skout\[onnx\]"):
+    with pytest.raises(ImportError, match=r'need onnx: pip install "skout\[onnx\]'):
         hook.to_onnx(KernelRidge().fit(X, Y))

@@ -521,7 +521,7 @@ def test_parquet_mistakes(folder, monkeypatch):
     with pytest.raises(ValueError, match="rows must be an integer >= 1"):
         open_parquet(folder, NAMES, "y0", rows=0)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"pip install skout\[disk\]"):
+    with pytest.raises(ImportError, match=r'pip install "skout\[disk\]'):
         open_parquet(folder, NAMES, "y0")
 
 

@@ -669,5 +669,5 @@ def test_plots_show_the_numbers():
 
 def test_plots_without_matplotlib_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skout\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "skout\[plot\]'):
         leverage_scores("gaussian", rows()).plot()

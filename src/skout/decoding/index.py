@@ -20,7 +20,7 @@ _ADDED = 2**16  # rows that are copied to float32 at a time
 
 
 class FaissIndex(PartsByName):
-    """Maximum inner product search by faiss (`pip install skout[ann]`).
+    """Maximum inner product search by faiss (`pip install "skout[ann]"`).
 
     faiss works in float32. Somewhat more than k candidates are taken from it and scored again in
     float64, so that with the default factory the result is exact but for candidates that float32

@@ -1,4 +1,4 @@
-"""Networks that predict output coordinates, for DSOKR (`pip install skout[deep]`)."""
+"""Networks that predict output coordinates, for DSOKR (`pip install "skout[deep]"`)."""
 
 from __future__ import annotations
 

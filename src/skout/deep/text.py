@@ -41,7 +41,7 @@ _TOKENIZED = 1000  # texts at a time: the tokenizer's own results are many times
 
 
 class TextEncoder(Described):
-    """A pretrained text encoder and a head (`pip install skout[text]`).
+    """A pretrained text encoder and a head (`pip install "skout[text]"`).
 
     Parameters
     ----------

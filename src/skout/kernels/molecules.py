@@ -1,4 +1,4 @@
-"""Molecules by RDKit (`pip install skout[chem]`): from SMILES, and to fingerprints."""
+"""Molecules by RDKit (`pip install "skout[chem]"`): from SMILES, and to fingerprints."""
 
 from __future__ import annotations
 

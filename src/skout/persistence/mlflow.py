@@ -1,4 +1,4 @@
-"""Models in MLflow (`pip install skout[mlflow]`): logged with a run, loaded by their URI.
+"""Models in MLflow (`pip install "skout[mlflow]"`): logged with a run, loaded by their URI.
 
 What is logged is the file of `skout.save`, so no pickle. It has two flavors: "skout", which
 `load_model` here gives back as it was, and "python_function", which `mlflow.pyfunc.load_model` and

@@ -52,7 +52,7 @@ class EndToEnd(StructuredPredictor):
         -log softmax of logit_scale (<f(x), g(z(y))> - k(y, y) / 2)
 
     of the right y among the outputs of a batch. C and c are 0 at first: the ranking then is that
-    of DSOKR. Needs PyTorch: `pip install skout[deep]`.
+    of DSOKR. Needs PyTorch: `pip install "skout[deep]"`.
 
     With `Training(max_epochs=0)` for its first training this is a contrastive model, which can
     teach an encoder to read: pairs of which there are many (names, say) train both sides, and

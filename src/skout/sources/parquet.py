@@ -25,7 +25,7 @@ def open_parquet(
 ) -> Blocks:
     """Open parquet files as blocks of rows.
 
-    Needs pyarrow: `pip install skout[disk]`.
+    Needs pyarrow: `pip install "skout[disk]"`.
 
     Parameters
     ----------

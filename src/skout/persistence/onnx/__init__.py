@@ -1,4 +1,4 @@
-"""Models as ONNX graphs, which other runtimes and languages run (`pip install skout[onnx]`).
+"""Models as ONNX graphs, which other runtimes and languages run (`pip install "skout[onnx]"`).
 
 Graphs are built node by node, x -> coordinates f(x) -> outputs, so that running them does not need
 skout. `kernels` exports kernel ridge, `parts` estimators of scikit-learn, `outputs` decoders;

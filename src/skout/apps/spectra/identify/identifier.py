@@ -60,7 +60,7 @@ class SpectrumIdentifier(PartsByName):
     candidates are, and how large prediction sets must be. `identify` takes the molecules of the
     right mass from a pool, and ranks them.
 
-    Needs RDKit: `pip install skout[chem]`.
+    Needs RDKit: `pip install "skout[chem]"`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pools of molecules on disk, by RDKit (`pip install skout[chem]`)."""
+"""Pools of molecules on disk, by RDKit (`pip install "skout[chem]"`)."""
 
 from .pool import MoleculePool
 from .priors import read_prior

@@ -203,7 +203,7 @@ def _from_cells(number: int, cells: list[str], names: list[str], place: int, fau
 
 
 def read_sdf(path: FileLike, *, on_error: str = "raise", limit: int | None = None) -> MoleculeTable:
-    """Read molecules from an SDF file, by RDKit (`pip install skout[chem]`).
+    """Read molecules from an SDF file, by RDKit (`pip install "skout[chem]"`).
 
     Parameters
     ----------
