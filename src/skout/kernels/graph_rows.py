@@ -281,8 +281,8 @@ def read_graphs(objects: Objects) -> Graphs:
           labels of the edges in their order, as a dict from pair to label, or None,
         - a networkx graph, undirected, with the attribute "label" on the nodes and, if edges are
           labeled, on the edges,
-        - an RDKit molecule or a SMILES string (`pip install "skout[chem]"`): atoms without hydrogens,
-          labeled by symbol; bonds labeled "SINGLE", "DOUBLE", ..., as they are after
+        - an RDKit molecule or a SMILES string (`pip install "skout[chem]"`): atoms without
+          hydrogens, labeled by symbol; bonds labeled "SINGLE", "DOUBLE", ..., as they are after
           Kekulization, the same for all ways to write a molecule.
 
         Labels are strings or integers, of one kind for all graphs. An edge that is given twice, or

@@ -366,8 +366,8 @@ class ProbabilityProduct(_PeakKernel):
     than 1e-12 of a perfect match, so k(x, y) changes by less than 1e-12 sqrt(n n') times
     sqrt(k(x, x) k(y, y)), and a Gram matrix is positive semi-definite up to that.
 
-    With numba (``pip install "skout[fast]"``) the sum is a compiled loop; without it, NumPy does the
-    same, about half as fast.
+    With numba (``pip install "skout[fast]"``) the sum is a compiled loop; without it, NumPy does
+    the same, about half as fast.
 
     Examples
     --------
